@@ -1,0 +1,136 @@
+"""Every error the engine raises, grouped by the occasion on which a user meets it.
+
+An error names the file, the place in it, the reason, and what the user can do:
+
+    commitlog/00000000000000000000, offset 245: bad body CRC; run `rmqctl recover --dry-run`
+
+    StoreError
+      opening   NotAStore, UnsupportedFormat, StoreLocked, UncleanStore
+      reading   DamagedFile, WrongFileSize, ForeignFile, DamagedRecord
+      writing   StoreIOError, StoreClosed
+      asking    BadRequest
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """The root of the tree.
+
+    reason  what is wrong, one clause without a full stop
+    file    the file or folder it was found in
+    offset  the byte place inside that file (or the log offset, where the file is the whole log)
+    hint    what the user can do about it
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        offset: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.file = Path(file) if file is not None else None
+        self.offset = offset
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = str(self.file) if self.file is not None else ""
+        if self.offset is not None:
+            where += f"{', ' if where else ''}offset {self.offset}"
+        text = f"{where}: {self.reason}" if where else self.reason
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+# Opening a store.
+
+
+class NotAStore(StoreError):
+    """The folder is absent, is a file, or holds nothing a broker wrote."""
+
+
+class UnsupportedFormat(StoreError):
+    """The store uses a structure of the 5.x line that this engine does not read (RocksDB, batch queues, DLedger)."""
+
+
+class StoreLocked(StoreError):
+    """A live broker or another rmqctl holds the `lock` byte."""
+
+
+class UncleanStore(StoreError):
+    """The abort marker is there: the last owner did not shut down, and recovery must run first."""
+
+
+# Reading a store.
+
+
+class DamagedFile(StoreError):
+    """A file's content contradicts its format."""
+
+
+class WrongFileSize(DamagedFile):
+    """A preallocated file whose length is not the configured size; a broker refuses to start on it."""
+
+
+class ForeignFile(DamagedFile):
+    """A name that no broker writes, in a folder where a broker expects only its own files."""
+
+
+class DamagedRecord(DamagedFile):
+    """A commit-log record whose bytes contradict each other."""
+
+
+# Writing a store.
+
+
+class StoreIOError(StoreError):
+    """The operating system refused: no space, no permission, read-only file system, I/O error."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        offset: int | None = None,
+        hint: str | None = None,
+        errno: int | None = None,
+    ) -> None:
+        super().__init__(reason, file=file, offset=offset, hint=hint)
+        self.errno = errno
+
+    @classmethod
+    def from_os(cls, error: OSError, file: str | os.PathLike[str] | None = None, doing: str = "") -> StoreIOError:
+        """The same failure with the file it struck and what was being done (`doing`, as in "map")."""
+        reason = (error.strerror or str(error)).lower()
+        if doing:
+            reason = f"cannot {doing}: {reason}"
+        return cls(reason, file=file or error.filename, hint=_OS_HINTS.get(error.errno or 0), errno=error.errno)
+
+
+_OS_HINTS = {
+    errno.ENOSPC: "free some space and run the command again",
+    errno.EDQUOT: "the quota is used up; free some space and run the command again",
+    errno.EACCES: "run as the broker's user, or as one who may access the file",
+    errno.EPERM: "run as the broker's user, or as one who may access the file",
+    errno.EROFS: "the file system is mounted read-only; only reading commands work on it",
+    errno.EIO: "the device reports an error; copy what can be read before anything else",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+
+
+class StoreClosed(StoreError):
+    """An operation on a store that was closed, or whose background service failed."""
+
+
+# Asking something of a store.
+
+
+class BadRequest(StoreError):
+    """The question itself is wrong: a filter that does not parse, a negative offset, options that contradict."""

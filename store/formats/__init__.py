@@ -1,0 +1,1 @@
+"""Formats: what the bytes mean. Pure functions and values; nothing here opens a file."""

@@ -1,0 +1,76 @@
+"""The columns a walk of the commit log fills, one row per record, and how a walk can end.
+
+COLUMN_NAMES gives the row order of the int64 array [len(COLUMN_NAMES), capacity] that the scan kernel writes.
+Positions are bytes inside the segment, sizes are bytes, `log_offset` is the address that the record itself claims.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+COLUMN_NAMES = (
+    "position",
+    "size",
+    "body_position",
+    "body_size",
+    "topic_position",
+    "topic_size",
+    "properties_position",
+    "properties_size",
+    "queue_id",
+    "queue_offset",
+    "log_offset",
+    "sys_flag",
+    "store_timestamp_ms",
+    "body_crc",
+)
+
+
+class ScanOutcome(IntEnum):
+    """Why a scan returned."""
+
+    FULL = 0  # the columns are full, the walk can go on
+    LIMIT = 1  # the readable bytes are used up exactly at a record boundary
+    BLANK = 2  # an end-of-file blank: the log goes on in the next segment
+    END = 3  # nothing was ever written here: zeros, or fewer bytes left than a size and a magic take
+    DAMAGE = 4  # bytes that are no record
+
+
+class DamageReason(IntEnum):
+    """What is wrong at the place where a scan met damage."""
+
+    NONE = 0
+    BAD_MAGIC = 1
+    BAD_SIZE = 2
+    SIZE_BEYOND_SEGMENT = 3
+    BODY_BEYOND = 4
+    NEGATIVE_TOPIC = 5
+    TOPIC_BEYOND = 6
+    PROPERTIES_BEYOND = 7
+    LENGTH_MISMATCH = 8
+    BAD_DELAY_LEVEL = 9
+    BAD_CRC = 10
+    BAD_SELF_OFFSET = 11
+    BAD_PROPERTIES_CRC = 12
+
+    def describe(self) -> str:
+        """The reason as a clause for people."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS = {
+    DamageReason.NONE: "no damage",
+    DamageReason.BAD_MAGIC: "unknown magic",
+    DamageReason.BAD_SIZE: "total size is too small for a record",
+    DamageReason.SIZE_BEYOND_SEGMENT: "total size reaches beyond the segment",
+    DamageReason.BODY_BEYOND: "body reaches beyond the record",
+    DamageReason.NEGATIVE_TOPIC: "topic length is negative",
+    DamageReason.TOPIC_BEYOND: "topic reaches beyond the record",
+    DamageReason.PROPERTIES_BEYOND: "properties reach beyond the record",
+    DamageReason.LENGTH_MISMATCH: "total size differs from the sum of the fields",
+    DamageReason.BAD_DELAY_LEVEL: "delay level is not a number",
+    DamageReason.BAD_CRC: "bad body CRC",
+    DamageReason.BAD_SELF_OFFSET: "stored log offset differs from the place",
+    DamageReason.BAD_PROPERTIES_CRC: "bad properties CRC",
+}
+assert set(_DESCRIPTIONS) == set(DamageReason)

@@ -1,0 +1,102 @@
+"""Names of a store's files and folders, made and parsed side by side.
+
+    ROOT/commitlog/<20 digits>                          the name is the log offset of the first byte
+    ROOT/consumequeue/<topic>/<queue id>/<20 digits>    the name is queue_offset of the first unit x 20
+    ROOT/consumequeue_ext/<topic>/<queue id>/<20 digits>
+    ROOT/index/<yyyyMMddHHmmssSSS>                      local time of creation
+    ROOT/checkpoint, abort, lock                        one file each
+    ROOT/config/*.json                                  the broker's own tables
+    ROOT/.rmqctl/                                       quarantine and staging of rmqctl; no broker looks there
+
+Source: StorePathConfigHelper, UtilAll.offset2FileName, UtilAll.timeMillisToHumanString (4.9.8).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+SEGMENT_NAME_LENGTH = 20
+INDEX_NAME_LENGTH = 17
+
+
+def segment_name(offset: int) -> str:
+    """File name of the segment that starts at `offset`."""
+    return f"{offset:020d}"
+
+
+def parse_segment_name(name: str) -> int | None:
+    """Start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
+    return int(name) if name.isascii() and name.isdigit() and int(name) < 1 << 63 else None
+
+
+def index_file_name(time_ms: int) -> str:
+    """Name of an index file created at `time_ms`, in local time."""
+    local = time.localtime(time_ms // 1000)
+    return time.strftime("%Y%m%d%H%M%S", local) + f"{time_ms % 1000:03d}"
+
+
+def parse_index_file_name(name: str) -> int | None:
+    """The name as a number (the broker sorts by it), or None for a foreign name."""
+    return int(name) if name.isascii() and name.isdigit() else None
+
+
+def parse_queue_id(name: str) -> int | None:
+    """Queue id of a queue's folder, or None for a foreign name."""
+    return int(name) if name.isascii() and name.isdigit() and int(name) < 1 << 31 else None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayout:
+    """Where the parts of one store lie. `commitlog` may be placed elsewhere by storePathCommitLog."""
+
+    root: Path
+    commitlog_path: Path | None = None
+
+    @property
+    def commitlog(self) -> Path:
+        return self.commitlog_path or self.root / "commitlog"
+
+    @property
+    def consumequeue(self) -> Path:
+        return self.root / "consumequeue"
+
+    @property
+    def consumequeue_ext(self) -> Path:
+        return self.root / "consumequeue_ext"
+
+    @property
+    def batchconsumequeue(self) -> Path:
+        return self.root / "batchconsumequeue"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def abort(self) -> Path:
+        return self.root / "abort"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def own(self) -> Path:
+        """The folder in which rmqctl keeps what it took away."""
+        return self.root / ".rmqctl"
+
+    def queue_folder(self, topic: str, queue_id: int) -> Path:
+        return self.consumequeue / topic / str(queue_id)
+
+    def queue_ext_folder(self, topic: str, queue_id: int) -> Path:
+        return self.consumequeue_ext / topic / str(queue_id)
