@@ -1,0 +1,54 @@
+"""The checkpoint: one 4 KiB page that starts with longs; the rest is zero. No checksum, no version.
+
+    0         8         16        24                      32
+    | physic  | logics  | index   | master flushed offset | confirm offset |      24 and 32: 5.x only
+
+physic          store time of the last message known to be flushed in the commit log
+logics          store time of the last message put into a consume queue
+index           end time of the last full index file that was flushed
+confirm offset  5.x: start of the last valid record at the last recovery
+
+Bytes that are not understood are kept as they are.
+
+Source: StoreCheckpoint (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+CHECKPOINT_SIZE = 4096
+FIELDS = struct.Struct(">qqqqq")
+SAFETY_MARGIN_MS = 3000
+
+
+class CheckpointPage(NamedTuple):
+    """The fields, and the bytes behind them."""
+
+    physic_ms: int = 0
+    logics_ms: int = 0
+    index_ms: int = 0
+    master_flushed_offset: int = 0
+    confirm_log_offset: int = 0
+    rest: bytes = b""
+
+    def encode(self) -> bytes:
+        """The whole page, 4096 bytes."""
+        return (FIELDS.pack(*self[:5]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
+
+    @property
+    def min_timestamp_ms(self) -> int:
+        """What may be trusted: the older of log and queues, less three seconds (StoreCheckpoint.getMinTimestamp)."""
+        return max(0, min(self.physic_ms, self.logics_ms) - SAFETY_MARGIN_MS)
+
+    @property
+    def min_timestamp_index_ms(self) -> int:
+        """The same with the index taken in (StoreCheckpoint.getMinTimestampIndex)."""
+        return min(self.min_timestamp_ms, self.index_ms)
+
+
+def decode_checkpoint(data: bytes) -> CheckpointPage:
+    """The page from a file's bytes; a short file reads as if zeros followed, as the broker's mapping makes it."""
+    padded = data.ljust(CHECKPOINT_SIZE, b"\0")
+    return CheckpointPage(*FIELDS.unpack_from(padded), rest=padded[FIELDS.size :].rstrip(b"\0"))

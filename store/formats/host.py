@@ -1,0 +1,58 @@
+"""A host as a record stores it: the raw address (4 or 16 bytes), then the port as an int.
+
+Source: MessageExt.socketAddress2ByteBuffer (4.9.8).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+from typing import NamedTuple
+
+from store.errors import BadRequest
+
+IPV4_HOST_SIZE = 4 + 4
+IPV6_HOST_SIZE = 16 + 4
+
+
+class Host(NamedTuple):
+    """An address of 4 or 16 bytes, and a port."""
+
+    address: bytes
+    port: int
+
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def parse(cls, text: str) -> Host:
+        """`127.0.0.1:10911` or `[::1]:10911`."""
+        address, _, port = text.rpartition(":")
+        try:
+            return cls(ipaddress.ip_address(address.strip("[]")).packed, int(port))
+        except ValueError:
+            raise BadRequest(f"{text!r} is not a host; write 127.0.0.1:10911 or [::1]:10911") from None
+
+    @classmethod
+    def decode(cls, data: bytes) -> Host:
+        """From the 8 or 20 bytes of a record."""
+        return cls(data[:-4], int.from_bytes(data[-4:], "big", signed=True))
+
+    def encode(self) -> bytes:
+        """The 8 or 20 bytes of a record."""
+        return encode_host(self)
+
+    @property
+    def is_ipv6(self) -> bool:
+        return len(self.address) == 16
+
+    def __str__(self) -> str:
+        address = ipaddress.ip_address(self.address)
+        return f"[{address}]:{self.port}" if self.is_ipv6 else f"{address}:{self.port}"
+
+
+@lru_cache(maxsize=4096)
+def encode_host(host: Host) -> bytes:
+    """The 8 or 20 bytes of a record; remembered, because a broker stores the same few hosts in every record."""
+    return host.address + host.port.to_bytes(4, "big", signed=True)
+
+
+LOCALHOST = Host(b"\x7f\x00\x00\x01", 10911)

@@ -1,0 +1,103 @@
+"""The index file: a header, hash slots, entries.
+
+    0                40                40 + 4 x slots
+    | header         | slot | slot | … | entry 0 (never used) | entry 1 | entry 2 | …
+
+    header  long begin time, long end time, long begin log offset, long end log offset, int used slots, int count
+    slot    int number of the newest entry of its chain, 0 when empty
+    entry   int key hash, long log offset, int seconds since begin time, int number of the next older entry
+
+The count starts at 1, so the newest entry is count - 1 and an index of capacity N holds N - 1 entries.
+The key itself is not stored: a reader must look into the record.
+
+Source: IndexFile, IndexHeader (4.9.8, the same in 5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+HEADER = struct.Struct(">qqqqii")
+SLOT = struct.Struct(">i")
+ENTRY = struct.Struct(">iqii")
+HEADER_SIZE = 40
+SLOT_SIZE = 4
+ENTRY_SIZE = 20
+assert (HEADER.size, SLOT.size, ENTRY.size) == (HEADER_SIZE, SLOT_SIZE, ENTRY_SIZE)
+
+BEGIN_TIME_AT, END_TIME_AT, BEGIN_OFFSET_AT, END_OFFSET_AT, SLOT_COUNT_AT, INDEX_COUNT_AT = 0, 8, 16, 24, 32, 36
+
+KEY_SEPARATOR = "#"
+MAX_TIME_DIFF_SECONDS = (1 << 31) - 1
+FIRST_INDEX_COUNT = 1
+
+
+class IndexHeader(NamedTuple):
+    """The 40 bytes at the front, in their order."""
+
+    begin_timestamp_ms: int = 0
+    end_timestamp_ms: int = 0
+    begin_log_offset: int = 0
+    end_log_offset: int = 0
+    hash_slot_count: int = 0
+    index_count: int = FIRST_INDEX_COUNT
+
+    def encode(self) -> bytes:
+        return HEADER.pack(*self)
+
+
+class IndexEntry(NamedTuple):
+    """One entry of a chain."""
+
+    key_hash: int
+    log_offset: int
+    time_diff_seconds: int
+    previous: int
+
+    def encode(self) -> bytes:
+        return ENTRY.pack(*self)
+
+
+def decode_header(buffer: bytes | memoryview) -> IndexHeader:
+    """The header; a count of 0 or less is read as 1, as a new file has it."""
+    header = IndexHeader._make(HEADER.unpack_from(buffer, 0))
+    return header if header.index_count > 0 else header._replace(index_count=FIRST_INDEX_COUNT)
+
+
+def decode_entry(buffer: bytes | memoryview, slot_count: int, number: int) -> IndexEntry:
+    return IndexEntry._make(ENTRY.unpack_from(buffer, entry_position(slot_count, number)))
+
+
+def decode_slot(buffer: bytes | memoryview, slot: int) -> int:
+    value: int = SLOT.unpack_from(buffer, slot_position(slot))[0]
+    return value
+
+
+def slot_position(slot: int) -> int:
+    return HEADER_SIZE + SLOT_SIZE * slot
+
+
+def entry_position(slot_count: int, number: int) -> int:
+    return HEADER_SIZE + SLOT_SIZE * slot_count + ENTRY_SIZE * number
+
+
+def index_file_size(slot_count: int, entry_count: int) -> int:
+    """Bytes of a file with that many slots and entries (420,000,040 for the defaults)."""
+    return HEADER_SIZE + SLOT_SIZE * slot_count + ENTRY_SIZE * entry_count
+
+
+def index_key(topic: str, key: str) -> str:
+    """The text that is hashed."""
+    return topic + KEY_SEPARATOR + key
+
+
+def time_diff_seconds(store_timestamp_ms: int, begin_timestamp_ms: int) -> int:
+    """Seconds since the file's first entry, cut to 0 … 2^31-1; 0 while the file has no begin time."""
+    if begin_timestamp_ms <= 0:
+        return 0
+    milliseconds = store_timestamp_ms - begin_timestamp_ms
+    return min(milliseconds // 1000, MAX_TIME_DIFF_SECONDS) if milliseconds > 0 else 0
+
+
+assert index_file_size(5_000_000, 20_000_000) == 420_000_040

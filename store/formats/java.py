@@ -1,0 +1,62 @@
+"""What Java computes of text and bytes, so that hashes on disk come out the same.
+
+String.hashCode walks UTF-16 code units: h = 31 * h + unit, wrapping at 32 bits, signed.
+The index takes Math.abs of it, which stays negative for the one value that has no positive twin; RocketMQ makes
+that one 0. CRC32 loses its top bit so that it fits a non-negative Java int.
+
+Source: java.lang.String, IndexFile.indexKeyHashMethod, UtilAll.crc32 (4.9.8).
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import lru_cache
+
+INT_MIN = -(1 << 31)
+INT_MAX = (1 << 31) - 1
+
+
+def to_int(value: int) -> int:
+    """The low 32 bits of `value` as a signed Java int."""
+    return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+
+
+def utf16_units(text: str) -> list[int]:
+    """The UTF-16 code units of `text`; lone surrogates stay as they are."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    return [data[i] << 8 | data[i + 1] for i in range(0, len(data), 2)]
+
+
+def utf16_length(text: str) -> int:
+    """String.length(): code units, not code points."""
+    return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def string_hash(text: str) -> int:
+    """String.hashCode() as a signed 32-bit int."""
+    value = 0
+    for unit in utf16_units(text):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return to_int(value)
+
+
+def key_hash(key: str) -> int:
+    """Hash of an index key: absolute, and 0 where Java's abs would overflow (IndexFile.indexKeyHashMethod)."""
+    value = abs(string_hash(key))
+    return 0 if value > INT_MAX else value
+
+
+@lru_cache(maxsize=4096)
+def tags_code(tags: str) -> int:
+    """Tags code of a consume-queue unit: the hash widened to a long; 0 for no tags (MessageExtBrokerInner)."""
+    return string_hash(tags) if tags else 0
+
+
+def crc32(data: bytes | memoryview) -> int:
+    """Body CRC: IEEE CRC-32 without its top bit."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+def decode_utf8(data: bytes | memoryview) -> str:
+    """Text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails."""
+    return bytes(data).decode("utf-8", "replace")

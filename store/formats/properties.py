@@ -1,0 +1,56 @@
+"""The property string of a record: `name 0x01 value 0x02 name 0x01 value …`.
+
+4.9.8 strips the last 0x02, 5.3.3 keeps it. The order is a Java HashMap's, so the string itself is kept verbatim
+wherever a record is copied, and the map is only a view of it.
+
+The reader's rule: split at 0x02; a part counts if it has at least 3 characters, a 0x01 behind its first character,
+and something behind that; of equal names the last one wins. A property with an empty value is therefore stored but
+never read back.
+
+Source: MessageDecoder.string2messageProperties, messageProperties2String (4.9.8, 5.3.3); MessageConst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from store.formats.java import decode_utf8
+
+NAME_VALUE_SEPARATOR = "\x01"
+PROPERTY_SEPARATOR = "\x02"
+PROPERTY_SEPARATOR_BYTE = b"\x02"
+KEY_SEPARATOR = " "
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+DELAY = "DELAY"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+UNIQ_KEY = "UNIQ_KEY"
+INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+PROPERTIES_CRC = "__CRC32#"
+
+MAX_PROPERTIES_SIZE = 32_767
+
+
+def decode_properties(data: bytes | memoryview) -> dict[str, str]:
+    """The map that the broker and its clients see."""
+    found: dict[str, str] = {}
+    for part in decode_utf8(data).split(PROPERTY_SEPARATOR):
+        name, separator, value = part.partition(NAME_VALUE_SEPARATOR)
+        if separator and name and value:
+            found[name] = value
+    return found
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The string that 4.9.8 stores: no separator behind the last value."""
+    parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
+    return PROPERTY_SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
+
+
+def split_keys(keys: str) -> Iterable[str]:
+    """The index keys of a KEYS value: separated by one space each, empty ones skipped."""
+    return (key for key in keys.split(KEY_SEPARATOR) if key)
