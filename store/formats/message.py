@@ -1,0 +1,300 @@
+"""The commit-log record, and the blank that ends a segment.
+
+    | total | magic | CRC | queue | flag | queue  | log    | sys  | born | born | store | store | recon- | prepared |
+    | size  |       |     | id    |      | offset | offset | flag | time | host | time  | host  | sumed  | offset   |
+      4       4       4     4       4      8        8        4      8      8|20   8       8|20    4        8
+    | body size | body | topic size | topic | properties size | properties |
+      4                  1|2 (V2)             2
+
+Why each redundancy exists: the magic and the log offset (bytes 28..35 hold the record's own address) let a reader find
+its place again after damage; the total size must equal the sum of the parts; the CRC covers the body only, so that
+torn properties show only as a wrong size or a wrong neighbour.
+
+A host takes 20 bytes instead of 8 when its bit in the sys flag is set. V2 (5.x) has a two-byte topic size, for topics
+of more than 127 characters. When the next record does not fit, the rest of the segment is a blank: its size, and the
+blank magic; what follows may be anything.
+
+A message id is the upper-case hex of the store host and the log offset: 32 digits, or 56 for IPv6.
+
+Java names: log_offset is physicalOffset, queue_offset is logicsOffset.
+Source: CommitLog.MessageExtEncoder, MessageDecoder, MessageSysFlag (4.9.8); MessageExtEncoder, MessageVersion (5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from os import PathLike
+
+from store.errors import BadRequest, DamagedRecord
+from store.formats.columns import DamageReason
+from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
+from store.formats.java import crc32, decode_utf8
+from store.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
+
+MESSAGE_MAGIC_V1 = 0xDAA320A7
+MESSAGE_MAGIC_V2 = 0xDAA320AB
+BLANK_MAGIC = 0xCBD43194
+MESSAGE_MAGIC_V1_SIGNED = MESSAGE_MAGIC_V1 - (1 << 32)
+MESSAGE_MAGIC_V2_SIGNED = MESSAGE_MAGIC_V2 - (1 << 32)
+BLANK_MAGIC_SIGNED = BLANK_MAGIC - (1 << 32)
+assert (MESSAGE_MAGIC_V1_SIGNED, MESSAGE_MAGIC_V2_SIGNED) == (-626843481, -626843477)
+assert BLANK_MAGIC_SIGNED == -875286124
+
+# Places of the fields that stand before the first host.
+MAGIC_AT, BODY_CRC_AT, QUEUE_ID_AT, FLAG_AT, QUEUE_OFFSET_AT = 4, 8, 12, 16, 20
+LOG_OFFSET_AT, SYS_FLAG_AT, BORN_TIMESTAMP_AT, BORN_HOST_AT = 28, 36, 40, 48
+
+# Everything up to and including the body size, for each pair of host sizes.
+_HEADERS = {
+    (born, store): struct.Struct(f">IIIiiqqiq{born}sq{store}siqi")
+    for born in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
+    for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
+}
+HEADER_V4 = _HEADERS[IPV4_HOST_SIZE, IPV4_HOST_SIZE]
+BLANK = struct.Struct(">iI")
+BLANK_SIZE = 8
+PROPERTIES_SIZE = struct.Struct(">h")
+TOPIC_SIZE_V1 = struct.Struct(">b")
+TOPIC_SIZE_V2 = struct.Struct(">h")
+RECORD_MIN_SIZE = HEADER_V4.size + TOPIC_SIZE_V1.size + PROPERTIES_SIZE.size
+assert HEADER_V4.size == 88 and RECORD_MIN_SIZE == 91 and BLANK.size == BLANK_SIZE
+
+MAX_TOPIC_SIZE_V1 = 127
+MAX_TOPIC_SIZE_V2 = 32_767
+
+# sysFlag bits (MessageSysFlag).
+COMPRESSED = 0x1
+MULTI_TAGS = 0x2
+TRANSACTION_MASK = 0xC
+TRANSACTION_NONE = 0x0
+TRANSACTION_PREPARED = 0x4
+TRANSACTION_COMMIT = 0x8
+TRANSACTION_ROLLBACK = 0xC
+BORN_HOST_IPV6 = 0x10
+STORE_HOST_IPV6 = 0x20
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+LMQ_PREFIX = "%LMQ%"
+
+
+@dataclass(slots=True)
+class Message:
+    """What a producer hands over (Java: MessageExtBrokerInner). `properties` is the property string, kept verbatim."""
+
+    topic: str
+    body: bytes = b""
+    queue_id: int = 0
+    properties: bytes = b""
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: Host = LOCALHOST
+    store_host: Host = LOCALHOST
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A record, decoded (Java: MessageExt). `raw` is the record itself, `body` is as stored (perhaps compressed)."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    log_offset: int
+    size: int
+    body_crc: int
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Host
+    store_timestamp_ms: int
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body: bytes
+    property_text: bytes
+    raw: bytes
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return decode_properties(self.property_text)
+
+    @property
+    def msg_id(self) -> str:
+        return encode_message_id(self.store_host, self.log_offset)
+
+    @property
+    def uniq_key(self) -> str | None:
+        return self.properties.get(UNIQ_KEY)
+
+    @property
+    def keys(self) -> list[str]:
+        return list(split_keys(self.properties.get(KEYS, "")))
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(TAGS)
+
+    @property
+    def is_crc_right(self) -> bool:
+        return not self.body or crc32(self.body) == self.body_crc
+
+
+def record_size(body_size: int, topic_size: int, properties_size: int, sys_flag: int = 0, *, v2: bool = False) -> int:
+    """Bytes of a record with parts of these byte sizes (CommitLog.calMsgLength)."""
+    hosts = (IPV6_HOST_SIZE - IPV4_HOST_SIZE) * (bool(sys_flag & BORN_HOST_IPV6) + bool(sys_flag & STORE_HOST_IPV6))
+    return RECORD_MIN_SIZE + hosts + v2 + body_size + topic_size + properties_size
+
+
+def host_flags(born_host: Host, store_host: Host) -> int:
+    """The sys flag bits that say how long the hosts are."""
+    return (BORN_HOST_IPV6 if born_host.is_ipv6 else 0) | (STORE_HOST_IPV6 if store_host.is_ipv6 else 0)
+
+
+def store_timestamp_at(sys_flag: int) -> int:
+    """Place of the store time inside a record, which depends on the size of the born host."""
+    return BORN_HOST_AT + (IPV6_HOST_SIZE if sys_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE)
+
+
+def encode_record(
+    message: Message,
+    *,
+    topic: bytes,
+    sys_flag: int,
+    queue_offset: int,
+    log_offset: int,
+    store_timestamp_ms: int,
+) -> bytes:
+    """The bytes of one record. Sizes are the caller's duty; `sys_flag` has the host bits set.
+
+    topic  the topic in UTF-8: up to 127 bytes make a V1 record, more a V2 record
+    """
+    body, properties = message.body, message.properties
+    born, stored = message.born_host.encode(), message.store_host.encode()
+    v2 = len(topic) > MAX_TOPIC_SIZE_V1
+    header = _HEADERS[len(born), len(stored)]
+    topic_size = TOPIC_SIZE_V2 if v2 else TOPIC_SIZE_V1
+    total = header.size + len(body) + topic_size.size + len(topic) + PROPERTIES_SIZE.size + len(properties)
+    head = header.pack(
+        total,
+        MESSAGE_MAGIC_V2 if v2 else MESSAGE_MAGIC_V1,
+        crc32(body),
+        message.queue_id,
+        message.flag,
+        queue_offset,
+        log_offset,
+        sys_flag,
+        message.born_timestamp_ms,
+        born,
+        store_timestamp_ms,
+        stored,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+        len(body),
+    )
+    tail = topic_size.pack(len(topic)) + topic + PROPERTIES_SIZE.pack(len(properties)) + properties
+    return head + body + tail
+
+
+def decode_record(
+    record: bytes | memoryview, *, file: str | PathLike[str] | None = None, position: int | None = None
+) -> StoredMessage:
+    """The message in `record`, which is exactly one record.
+
+    Raises DamagedRecord with `file` and `position` where the bytes contradict each other; the CRC is not looked at.
+    """
+    raw = bytes(record)
+    try:
+        return _decode(raw)
+    except (struct.error, _Contradiction) as error:
+        reason = str(error) if isinstance(error, _Contradiction) else DamageReason.BAD_SIZE.describe()
+        raise DamagedRecord(reason, file=file, offset=position) from None
+
+
+class _Contradiction(Exception):
+    """Two fields of a record cannot both be right."""
+
+
+def _decode(raw: bytes) -> StoredMessage:
+    magic, sys_flag = (int.from_bytes(raw[at : at + 4], "big") for at in (MAGIC_AT, SYS_FLAG_AT))
+    if magic not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
+        raise _Contradiction(DamageReason.BAD_MAGIC.describe())
+    header = _HEADERS[
+        IPV6_HOST_SIZE if sys_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE,
+        IPV6_HOST_SIZE if sys_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE,
+    ]
+    fields = header.unpack_from(raw)
+    body, at = _part(raw, header.size, max(0, fields[14]), DamageReason.BODY_BEYOND)
+    topic_size_field = TOPIC_SIZE_V2 if magic == MESSAGE_MAGIC_V2 else TOPIC_SIZE_V1
+    (topic_size,) = topic_size_field.unpack_from(raw, at)
+    if topic_size < 0:
+        raise _Contradiction(DamageReason.NEGATIVE_TOPIC.describe())
+    topic, at = _part(raw, at + topic_size_field.size, topic_size, DamageReason.TOPIC_BEYOND)
+    (properties_size,) = PROPERTIES_SIZE.unpack_from(raw, at)
+    properties, at = _part(raw, at + PROPERTIES_SIZE.size, max(0, properties_size), DamageReason.PROPERTIES_BEYOND)
+    if not fields[0] == at == len(raw):
+        raise _Contradiction(DamageReason.LENGTH_MISMATCH.describe())
+    return StoredMessage(
+        topic=decode_utf8(topic),
+        queue_id=fields[3],
+        queue_offset=fields[5],
+        log_offset=fields[6],
+        size=fields[0],
+        body_crc=fields[2],
+        flag=fields[4],
+        sys_flag=fields[7],
+        born_timestamp_ms=fields[8],
+        born_host=Host.decode(fields[9]),
+        store_timestamp_ms=fields[10],
+        store_host=Host.decode(fields[11]),
+        reconsume_times=fields[12],
+        prepared_transaction_offset=fields[13],
+        body=body,
+        property_text=properties,
+        raw=raw,
+    )
+
+
+def _part(raw: bytes, start: int, size: int, beyond: DamageReason) -> tuple[bytes, int]:
+    """The `size` bytes at `start`, and where they end."""
+    if start + size > len(raw):
+        raise _Contradiction(beyond.describe())
+    return raw[start : start + size], start + size
+
+
+def encode_blank(size: int) -> bytes:
+    """The 8 bytes of an end-of-file blank that covers the last `size` bytes of a segment."""
+    return BLANK.pack(size, BLANK_MAGIC)
+
+
+def encode_message_id(store_host: Host, log_offset: int) -> str:
+    """MessageDecoder.createMessageId (4.9.8)."""
+    return (store_host.encode() + log_offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+
+def decode_message_id(text: str) -> tuple[Host, int]:
+    """Store host and log offset of a message id; raises BadRequest for text that is none."""
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(data) not in (IPV4_HOST_SIZE + 8, IPV6_HOST_SIZE + 8):
+        raise BadRequest(f"{text!r} is not a message id", hint="it has 32 hex digits, or 56 for IPv6")
+    return Host.decode(data[:-8]), int.from_bytes(data[-8:], "big", signed=True)
+
+
+def transaction_type(sys_flag: int) -> int:
+    return sys_flag & TRANSACTION_MASK
+
+
+def is_queued(sys_flag: int) -> bool:
+    """Whether a message gets a consume-queue unit: prepared and rolled-back ones do not."""
+    return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
+
+
+def delay_level(properties: dict[str, str]) -> int:
+    """The delay level asked for, 0 when none is; raises ValueError where Integer.parseInt would throw."""
+    return int(properties.get(DELAY, "0"))
