@@ -1,0 +1,3 @@
+"""rmqctl: the command line of the message store. It parses, makes one engine call, and prints the result."""
+
+__version__ = "0.1.0"
