@@ -1,0 +1,1 @@
+"""The commit log: bytes to records, and the one walk over them."""

@@ -1,0 +1,213 @@
+"""The one walk over the commit log, for reading, recovery, check, rebuild, salvage and Spark.
+
+A walk yields values, in the order of the log:
+
+    Run … Run Blank Run … Run End        a healthy log: a blank leads on into the next segment
+    Run … Damage                         bytes that are no record; whoever walks decides what follows
+
+    Run     consecutive records of one segment, as columns (see store.formats.columns), not as objects
+    Blank   the segment's rest is unused, the log goes on in the next one
+    End     nothing was written here: zeros, the readable end, or too few bytes for another record
+    Damage  what is wrong, and where
+
+A torn tail is no different from damage to a single look: recovery tells them apart by what lies behind.
+The verdict on a record is the broker's own (CommitLog.checkMessageAndReturnSize, 4.9.8), with two differences: every
+length is held against the bytes that are left before it is used, and damage in a total size allocates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
+from store.kernels import Kernels, for_work
+
+Int64Array = npt.NDArray[np.int64]
+
+# Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
+RUN_CAPACITY = 8192 + 64
+
+
+class Columns(NamedTuple):
+    """One int64 array per column, all of one length; see store.formats.columns for the meanings."""
+
+    position: Int64Array
+    size: Int64Array
+    body_position: Int64Array
+    body_size: Int64Array
+    topic_position: Int64Array
+    topic_size: Int64Array
+    properties_position: Int64Array
+    properties_size: Int64Array
+    queue_id: Int64Array
+    queue_offset: Int64Array
+    log_offset: Int64Array
+    sys_flag: Int64Array
+    store_timestamp_ms: Int64Array
+    body_crc: Int64Array
+
+
+assert Columns._fields == COLUMN_NAMES
+
+
+class Segment(Protocol):
+    """What a walk needs of a commit-log file; MappedFile is one."""
+
+    path: Path
+    file_start: int
+    size: int
+    buffer: memoryview
+
+    @property
+    def readable_position(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive records of one segment. The arrays belong to the walk: they hold until its next step."""
+
+    file_start: int
+    path: Path
+    buffer: memoryview
+    array: Int64Array
+    count: int
+    kernels: Kernels
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(*self.array[:, : self.count])
+
+    @property
+    def start(self) -> int:
+        """Log offset of the first record."""
+        return self.file_start + int(self.array[0, 0])
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last record."""
+        return self.file_start + int(self.array[0, self.count - 1] + self.array[1, self.count - 1])
+
+    def first(self, count: int) -> Run:
+        """The run of the first `count` records."""
+        return Run(self.file_start, self.path, self.buffer, self.array, count, self.kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    file_start: int
+    path: Path
+    position: int
+    declared_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    file_start: int
+    path: Path
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """`size` is the record's total size where that much could be trusted (reason LENGTH_MISMATCH), else -1."""
+
+    file_start: int
+    path: Path
+    position: int
+    reason: DamageReason
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.path}, offset {self.position}: {self.reason.describe()}"
+
+
+Outcome = Blank | End | Damage
+Step = Run | Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRules:
+    """What counts as a record.
+
+    check_crc  verify body CRCs (a record with a bad one is Damage)
+    accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
+    """
+
+    check_crc: bool = False
+    accept_v2: bool = True
+
+
+def scan_segment(
+    segment: Segment,
+    position: int = 0,
+    limit: int | None = None,
+    *,
+    rules: ScanRules = ScanRules(),
+    kernels: Kernels | None = None,
+    capacity: int = RUN_CAPACITY,
+) -> Iterator[Step]:
+    """Walks one segment from `position` up to `limit` (default: its readable end); the last value is the Outcome."""
+    limit = segment.readable_position if limit is None else limit
+    kernels = kernels or for_work(limit - position)
+    buffer = segment.buffer
+    view = kernels.view(buffer)
+    array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
+    state = np.zeros(8, np.int64)
+    while True:
+        count = kernels.scan_records(view, position, limit, rules.accept_v2, array, state)
+        good = kernels.body_crcs(view, array, count) if rules.check_crc and count else count
+        if good:
+            yield Run(segment.file_start, segment.path, buffer, array, good, kernels)
+        if good < count:
+            yield _damage(segment, int(array[0, good]), DamageReason.BAD_CRC)
+            return
+        position = int(state[0])
+        if state[1] != ScanOutcome.FULL:
+            yield _outcome(segment, position, state)
+            return
+
+
+def scan_log(
+    segments: Sequence[Segment],
+    log_offset: int | None = None,
+    *,
+    rules: ScanRules = ScanRules(),
+    kernels: Kernels | None = None,
+) -> Iterator[Step]:
+    """Walks on from `log_offset` (default: the first byte) over the segments, into the next one at every Blank.
+
+    As a broker does, it does not ask whether the next segment starts where this one ends: a missing segment in the
+    middle is passed over. The last value is the Outcome at which the walk stopped.
+    """
+    if not segments:
+        return
+    work = sum(segment.readable_position for segment in segments)
+    kernels = kernels or for_work(work)
+    start = segments[0].file_start if log_offset is None else log_offset
+    for segment in segments:
+        if segment.file_start + segment.size <= start:
+            continue
+        position = max(0, start - segment.file_start)
+        for step in scan_segment(segment, position, rules=rules, kernels=kernels):
+            yield step
+        if not isinstance(step, Blank):
+            return
+
+
+def _damage(segment: Segment, position: int, reason: DamageReason, size: int = -1) -> Damage:
+    return Damage(segment.file_start, segment.path, position, reason, size)
+
+
+def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:
+    outcome = ScanOutcome(int(state[1]))
+    if outcome == ScanOutcome.BLANK:
+        return Blank(segment.file_start, segment.path, position, int(state[3]))
+    if outcome == ScanOutcome.DAMAGE:
+        return _damage(segment, position, DamageReason(int(state[2])), int(state[3]))
+    return End(segment.file_start, segment.path, position)
