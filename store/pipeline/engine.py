@@ -1,0 +1,61 @@
+"""Which engine does the work: this process with the compiled kernels, or Spark.
+
+auto takes Spark when a master or a Connect address is named, or when the commit logs hold more than `spark_above` bytes
+and Java is there; else the local engine. A store at a remote URI goes to Spark in any case: the local engine maps files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from store.errors import BadRequest
+from store.pipeline.files import StoreFiles
+
+SPARK_ABOVE_BYTES = 64 << 30
+ENGINES = ("auto", "local", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The engine, and why it was taken, as a clause for people."""
+
+    is_spark: bool
+    why: str
+
+
+def choose_engine(
+    engine: str,
+    stores: Sequence[StoreFiles],
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    spark_above: int = SPARK_ABOVE_BYTES,
+) -> Choice:
+    """The engine for these stores, by the rules above."""
+    if engine not in ENGINES:
+        raise BadRequest(f"no engine is called {engine!r}", hint="auto, local or spark")
+    is_remote_store = any(not files.is_local for files in stores)
+    if engine == "local":
+        if master or remote:
+            raise BadRequest("--engine local contradicts --master and --remote")
+        if is_remote_store:
+            raise BadRequest("the local engine reads folders only", hint="use --engine spark for a store at a URI")
+        return Choice(False, "asked for")
+    if engine == "spark":
+        return Choice(True, "asked for")
+    if master or remote:
+        return Choice(True, "a Spark address is given")
+    if is_remote_store:
+        return Choice(True, "the store is at a URI")
+    return _by_size(sum(file.size for files in stores for file in files.segments()), spark_above)
+
+
+def _by_size(total_bytes: int, spark_above: int) -> Choice:
+    if total_bytes <= spark_above:
+        return Choice(False, f"the commit log holds {total_bytes} bytes, not more than {spark_above}")
+    from store.pipeline.session import OLDEST_JAVA, java_version
+
+    if (java_version() or 0) < OLDEST_JAVA:
+        return Choice(False, f"no Java {OLDEST_JAVA} was found for Spark")
+    return Choice(True, f"the commit log holds {total_bytes} bytes, more than {spark_above}")

@@ -1,0 +1,131 @@
+"""A store's files as the pipeline reads them: through pyarrow.fs, so that `s3://`, `hdfs://` and `gs://` work like a folder.
+
+A local or mounted folder is mapped: `read` copies nothing, and pages come in as the walk touches them. Of a remote file
+`read` fetches just the bytes asked for, which is why every reader here asks part by part.
+
+A StoreFiles is picklable: a Spark task opens its own from the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from store.errors import NotAStore, StoreIOError
+from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of a store: its path below the store's root, its number (offset or time), length and mtime in ms."""
+
+    path: str
+    number: int
+    size: int
+    mtime_ms: int
+
+
+class StoreFiles:
+    """The files of one store at a folder or URI. Numbers are log offsets or byte offsets (segments) or times (index)."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address if "://" in address else str(Path(address).expanduser().absolute())
+        self._fs, self._root = _connect(self.address)
+
+    def __reduce__(self) -> tuple[type[StoreFiles], tuple[str]]:
+        return StoreFiles, (self.address,)
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self._fs, pafs.LocalFileSystem)
+
+    def check_is_store(self) -> None:
+        """NotAStore unless the folder is there and holds a commitlog folder."""
+        info = self._info(self._root)
+        if info.type == pafs.FileType.NotFound:
+            raise NotAStore("no such folder", file=self.address)
+        if info.type != pafs.FileType.Directory:
+            raise NotAStore("a store is a folder, this is a file", file=self.address)
+        if self._info(f"{self._root}/commitlog").type != pafs.FileType.Directory:
+            raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
+
+    def segments(self) -> list[StoredFile]:
+        """The commit log's segments by log offset; names that are no segment's are left to `check`."""
+        return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
+
+    def index_files(self) -> list[StoredFile]:
+        return self._numbered("index", parse_index_file_name)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Every (topic, queue id) that has a folder."""
+        found = []
+        for topic in self._folders("consumequeue"):
+            ids = (parse_queue_id(name) for name in self._folders(f"consumequeue/{topic}"))
+            found += [(topic, queue_id) for queue_id in ids if queue_id is not None]
+        return sorted(found)
+
+    def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
+        return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
+
+    def read(self, path: str, position: int = 0, size: int | None = None) -> pa.Buffer:
+        """`size` bytes from `position` (to the file's end when None or beyond it); mapped, not copied, when local."""
+        with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
+            length = file.size()
+            start = min(position, length)
+            end = length if size is None else min(start + size, length)
+            if end == start:
+                return pa.py_buffer(b"")
+            file.seek(start)
+            return file.read_buffer(end - start)
+
+    def exists(self, path: str) -> bool:
+        return bool(self._info(f"{self._root}/{path}").type != pafs.FileType.NotFound)
+
+    def name_of(self, path: str) -> str:
+        """The path for messages and rows: full when local, the URI when remote."""
+        return f"{self.address}/{path}"
+
+    def _numbered(self, folder: str, parse: Any) -> list[StoredFile]:
+        files = []
+        for info in self._list(folder):
+            number = parse(info.base_name)
+            if info.type == pafs.FileType.File and number is not None:
+                mtime_ms = (info.mtime_ns or 0) // 1_000_000
+                files.append(StoredFile(f"{folder}/{info.base_name}", number, info.size, mtime_ms))
+        return sorted(files, key=lambda file: file.number)
+
+    def _folders(self, folder: str) -> list[str]:
+        return [info.base_name for info in self._list(folder) if info.type == pafs.FileType.Directory]
+
+    def _list(self, folder: str) -> list[Any]:
+        with self._errors(folder, "list"):
+            return list(self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)))
+
+    def _info(self, path: str) -> Any:
+        with self._errors(path, "look at"):
+            return self._fs.get_file_info(path)
+
+    @contextmanager
+    def _errors(self, path: str, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreIOError.from_os(error, self.name_of(path), doing) from error
+
+
+def _connect(address: str) -> tuple[Any, str]:
+    if "://" not in address:
+        return pafs.LocalFileSystem(use_mmap=True), address
+    try:
+        found, root = pafs.FileSystem.from_uri(address)
+    except (OSError, ValueError) as error:
+        raise NotAStore(f"cannot reach it: {str(error).splitlines()[0]}", file=address) from error
+    if isinstance(found, pafs.LocalFileSystem):
+        found = pafs.LocalFileSystem(use_mmap=True)
+    return found, root.rstrip("/")
