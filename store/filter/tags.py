@@ -1,0 +1,45 @@
+"""Tag expressions: `*`, or tags joined by `||`.
+
+    TagA || TagB
+
+A message matches when the whole of its TAGS property equals one of the tags. The broker compares Java hashes
+(the low 32 bits of the queue unit's tags code); the client then compares the text.
+
+Source: FilterAPI.buildSubscriptionData, ExpressionMessageFilter.isMatchedByConsumeQueue, PullAPIWrapper (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from store.errors import BadRequest
+from store.formats.java import string_hash
+
+ALL = "*"
+TAGS_PROPERTY = "TAGS"
+
+
+class TagExpression:
+    """A parsed expression; `tags` is empty when everything matches."""
+
+    __slots__ = ("_codes", "tags", "text")
+
+    def __init__(self, text: str) -> None:
+        """Raises BadRequest for an expression of separators only."""
+        self.text = text
+        everything = text in ("", ALL)
+        self.tags = frozenset() if everything else frozenset(filter(None, map(str.strip, text.split("||"))))
+        if not self.tags and not everything:
+            raise BadRequest(f"the tag expression {text!r} names no tag", hint="write tags as 'A || B', or '*' for all")
+        self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
+
+    def matches_tags_code(self, tags_code: int) -> bool:
+        """The broker's test, on the queue unit alone; a different tag with the same hash passes."""
+        return not self.tags or (tags_code & 0xFFFFFFFF) in self._codes
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """The client's test, on the text."""
+        return not self.tags or properties.get(TAGS_PROPERTY) in self.tags
+
+    def __repr__(self) -> str:
+        return f"TagExpression({self.text!r})"
