@@ -1,0 +1,65 @@
+"""StoreCheckpoint: up to which moment log, queues and index can be trusted after a crash.
+
+    physic  the commit log is flushed up to messages of this store time; moves on a sync or a thorough flush
+    logics  the last message put into a consume queue (in memory, not flushed)
+    index   the end of the last full index file that was flushed
+
+The page is written by a full index file, by a thorough queue flush and at shutdown, so on disk it is up to about a
+minute old. An abnormal recovery starts at the newest segment whose first message is older than all that, less 3 s.
+
+Source: StoreCheckpoint (4.9.8).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.disk.filesystem import Descriptor, Filesystem
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+
+
+class StoreCheckpoint:
+    """The checkpoint of one store. The three times are plain attributes; flush() makes them durable."""
+
+    def __init__(self, path: Path, fs: Filesystem, page: CheckpointPage, file_size: int | None) -> None:
+        self.path = path
+        self.physic_ms = page.physic_ms
+        self.logics_ms = page.logics_ms
+        self.index_ms = page.index_ms
+        self.file_size = file_size
+        """Bytes of the file when it was read, None when there was none."""
+        self._fs = fs
+        self._page = page
+
+    @classmethod
+    def load(cls, path: Path, fs: Filesystem) -> StoreCheckpoint:
+        """Reads the page; a missing or short file reads as zeros, as it does for a broker. Writes nothing."""
+        if not fs.exists(path):
+            return cls(path, fs, CheckpointPage(), None)
+        data = fs.read_file(path)
+        return cls(path, fs, decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data))
+
+    @property
+    def page(self) -> CheckpointPage:
+        """The page as flush() would write it; 5.x fields and unknown bytes are kept."""
+        return self._page._replace(physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=self.index_ms)
+
+    @property
+    def min_timestamp_ms(self) -> int:
+        return self.page.min_timestamp_ms
+
+    @property
+    def min_timestamp_index_ms(self) -> int:
+        return self.page.min_timestamp_index_ms
+
+    def flush(self) -> None:
+        """Writes the page and makes it durable. StoreIOError where the device refuses."""
+        descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()
+        self._fs.write(descriptor, 0, self.page.encode())
+        self._fs.fdatasync(descriptor)
+
+    def _create(self) -> Descriptor:
+        self._fs.make_folder(self.path.parent)
+        descriptor = self._fs.create_file(self.path, CHECKPOINT_SIZE)
+        self._fs.fsync_folder(self.path.parent)
+        return descriptor
