@@ -51,4 +51,6 @@ class CheckpointPage(NamedTuple):
 def decode_checkpoint(data: bytes) -> CheckpointPage:
     """The page from a file's bytes; a short file reads as if zeros followed, as the broker's mapping makes it."""
     padded = data.ljust(CHECKPOINT_SIZE, b"\0")
-    return CheckpointPage(*FIELDS.unpack_from(padded), rest=padded[FIELDS.size :].rstrip(b"\0"))
+    physic_ms, logics_ms, index_ms, master_flushed, confirm = FIELDS.unpack_from(padded)
+    rest = padded[FIELDS.size :].rstrip(b"\0")
+    return CheckpointPage(physic_ms, logics_ms, index_ms, master_flushed, confirm, rest)

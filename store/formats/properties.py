@@ -32,6 +32,9 @@ INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 PROPERTIES_CRC = "__CRC32#"
 
+# Cheap to look for in a property string, before it is worth decoding.
+DELAY_MARK = b"DELAY\x01"
+
 MAX_PROPERTIES_SIZE = 32_767
 
 
@@ -49,6 +52,18 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     """The string that 4.9.8 stores: no separator behind the last value."""
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
+
+
+def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
+    """The property string with some values set, everything else verbatim: also what the reader's rule would drop."""
+    rest = dict(changes)
+    parts = []
+    for part in data.decode("utf-8", "surrogateescape").split(PROPERTY_SEPARATOR):
+        name = part.partition(NAME_VALUE_SEPARATOR)[0]
+        parts.append(name + NAME_VALUE_SEPARATOR + rest.pop(name) if name in rest else part)
+    parts = [part for part in parts if part]
+    parts += [name + NAME_VALUE_SEPARATOR + value for name, value in rest.items()]
+    return PROPERTY_SEPARATOR.join(parts).encode("utf-8", "surrogateescape")
 
 
 def split_keys(keys: str) -> Iterable[str]:

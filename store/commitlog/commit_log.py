@@ -1,0 +1,392 @@
+"""CommitLog: appends messages as records, and reads a record at its offset.
+
+How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessageCallback.doAppend, 4.9.8):
+
+    1. checks: topic and properties lengths                     MESSAGE_ILLEGAL
+    2. a delayed message goes to SCHEDULE_TOPIC_XXXX, queue level - 1; its real place moves into two properties
+    3. sizes: body, record, segment                             MESSAGE_ILLEGAL, PROPERTIES_SIZE_EXCEEDED
+    4. under the put lock: store time, queue offset, log offset; a record that does not fit with 8 bytes to spare
+       leaves a blank and starts the next segment
+    5. the bytes are copied into the map (or the lent buffer), then `wrote` moves: readers never see half a record
+
+Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
+
+Two differences from 4.9.8, both because the broker then writes a log it cannot read again: a topic of more than 127
+bytes (not characters) and a record larger than a segment are refused. And where stale bytes follow the end (a log that
+was cut), the 8 bytes behind each new record are zeroed, so that no old record comes back to life.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from store.commitlog.scan import ScanRules, Step, scan_log
+from store.config import StoreConfig
+from store.disk.mapped_file import MappedFile
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.errors import DamagedRecord
+from store.formats import properties as props
+from store.formats.columns import DamageReason
+from store.formats.java import crc32, utf16_length
+from store.formats.message import (
+    BLANK_SIZE,
+    BORN_HOST_IPV6,
+    HEADER_V4,
+    MAX_TOPIC_SIZE_V1,
+    MESSAGE_MAGIC_V1,
+    PROPERTIES_SIZE,
+    RECORD_MIN_SIZE,
+    SCHEDULE_TOPIC,
+    STORE_HOST_IPV6,
+    TRANSACTION_MASK,
+    Message,
+    StoredMessage,
+    decode_record,
+    encode_blank,
+    encode_message_id,
+    encode_record,
+    host_flags,
+    is_queued,
+    record_size,
+)
+
+MAX_TOPIC_LENGTH = 127
+# What a record may have beyond the largest body.
+RECORD_EXTRA_SIZE = 64 * 1024
+_ZEROS = bytes(BLANK_SIZE)
+
+
+class PutStatus(Enum):
+    """PutMessageStatus of 4.9.8, as far as a store without replicas can answer it."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+class PutResult(NamedTuple):
+    """What became of one put. Offsets are -1 and size is 0 where nothing was stored.
+
+    For a batch they are those of its first message, `size` covers all of it, `count` says how many.
+    """
+
+    status: PutStatus
+    log_offset: int = -1
+    size: int = 0
+    queue_offset: int = -1
+    store_timestamp_ms: int = 0
+    count: int = 1
+    reason: str = ""
+    message: Message | None = None
+    log_offsets: tuple[int, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status is PutStatus.PUT_OK
+
+    @property
+    def msg_id(self) -> str:
+        """Message ids, comma-separated for a batch; empty where nothing was stored."""
+        if self.log_offset < 0 or self.message is None:
+            return ""
+        offsets = self.log_offsets or (self.log_offset,)
+        return ",".join(encode_message_id(self.message.store_host, offset) for offset in offsets)
+
+
+@dataclass(slots=True)
+class _QueueEnd:
+    """The next queue offset of one queue; a cell, so that the hot path needs one dictionary look-up."""
+
+    queue_offset: int = 0
+
+
+class CommitLog:
+    """The log of one store. `files` is its MappedFileQueue; `clock` gives milliseconds."""
+
+    def __init__(self, files: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
+        self.files = files
+        self._clock = clock
+        self._segment_size = files.file_size
+        self._max_body = config.max_message_size
+        self._max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, self._segment_size - BLANK_SIZE)
+        self._max_delay_level = len(config.delay_levels_ms)
+        self._put_lock = threading.Lock()
+        self._queue_ends: dict[tuple[str, int], _QueueEnd] = {}
+        self._topics: dict[str, bytes] = {}
+        self._file: MappedFile | None = None
+
+    # Where the log begins and ends.
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first segment that is still available, -1 without segments."""
+        first = self.files.first
+        if first is None:
+            return -1
+        return first.file_start if first.is_available() else first.file_start + self._segment_size
+
+    @property
+    def max_offset(self) -> int:
+        """End of what readers may see."""
+        return self.files.max_offset
+
+    def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
+        """Tells which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
+        self._queue_ends[topic, queue_id] = _QueueEnd(next_offset)
+
+    def queue_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset of the queue's next message."""
+        end = self._queue_ends.get((topic, queue_id))
+        return end.queue_offset if end is not None else 0
+
+    # Appending.
+
+    def put(self, message: Message) -> PutResult:
+        """Appends one message. Durability is the flush service's business."""
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            topic = message.topic.encode("utf-8", "surrogatepass")
+            if not topic or utf16_length(message.topic) > MAX_TOPIC_LENGTH or len(topic) > MAX_TOPIC_SIZE_V1:
+                return _illegal(f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8")
+            self._topics[message.topic] = topic
+        if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
+            message = self._delayed(message)
+            topic = message.topic.encode()
+        return self._append(message, topic)
+
+    def _append(self, message: Message, topic: bytes) -> PutResult:
+        body, properties = message.body, message.properties
+        born, stored = message.born_host, message.store_host
+        is_v4 = len(born.address) == len(stored.address) == 4
+        size = RECORD_MIN_SIZE + len(body) + len(topic) + len(properties)
+        sys_flag = message.sys_flag
+        if not is_v4 or sys_flag & (BORN_HOST_IPV6 | STORE_HOST_IPV6):
+            sys_flag = sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(born, stored)
+            size = record_size(len(body), len(topic), len(properties), sys_flag)
+        if len(body) > self._max_body or size > self._max_record or len(properties) > props.MAX_PROPERTIES_SIZE:
+            return self._too_large(message, size)
+        crc = crc32(body)
+        queued = is_queued(sys_flag)
+        with self._put_lock:
+            now_ms = self._clock()
+            key = (message.topic, message.queue_id)
+            end = self._queue_ends.get(key)
+            if end is None:
+                end = self._queue_ends[key] = _QueueEnd()
+            queue_offset = end.queue_offset if queued else 0
+            file = self._file_for(size)
+            position = file.wrote
+            log_offset = file.file_start + position
+            if is_v4:
+                # The common record in one expression; encode_record gives the same bytes for any other.
+                head = HEADER_V4.pack(
+                    size, MESSAGE_MAGIC_V1, crc, message.queue_id, message.flag, queue_offset, log_offset, sys_flag,
+                    message.born_timestamp_ms, born.encode(), now_ms, stored.encode(),
+                    message.reconsume_times, message.prepared_transaction_offset, len(body),
+                )  # fmt: skip
+                tail = (_BYTE[len(topic)], topic, PROPERTIES_SIZE.pack(len(properties)), properties)
+                record = b"".join((head, body, *tail))
+            else:
+                record = encode_record(
+                    message,
+                    topic=topic,
+                    sys_flag=sys_flag,
+                    queue_offset=queue_offset,
+                    log_offset=log_offset,
+                    store_timestamp_ms=now_ms,
+                )
+            self._write(file, position, record)
+            file.store_timestamp_ms = now_ms
+            if queued:
+                end.queue_offset = queue_offset + 1
+        return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message)
+
+    def put_batch(self, messages: Sequence[Message]) -> PutResult:
+        """Appends messages of one queue as neighbours with one store time; all of them, or none.
+
+        Their properties are stored as they are given: a batch's own are joined to them by the caller.
+        """
+        refusal = self._refuse_batch(messages)
+        if refusal is not None:
+            return refusal
+        first = messages[0]
+        topic = first.topic.encode("utf-8", "surrogatepass")
+        sys_flag = first.sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(first.born_host, first.store_host)
+        sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
+        if sum(sizes) + BLANK_SIZE > self._segment_size:
+            return _illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
+        with self._put_lock:
+            now_ms = self._clock()
+            end = self._queue_ends.setdefault((first.topic, first.queue_id), _QueueEnd())
+            file = self._file_for(sum(sizes))
+            position = file.wrote
+            log_offset = file.file_start + position
+            offsets = tuple(log_offset + sum(sizes[:number]) for number in range(len(sizes)))
+            records = [
+                encode_record(
+                    message,
+                    topic=topic,
+                    sys_flag=sys_flag,
+                    queue_offset=end.queue_offset + number,
+                    log_offset=offset,
+                    store_timestamp_ms=now_ms,
+                )
+                for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
+            ]
+            self._write(file, position, b"".join(records))
+            file.store_timestamp_ms = now_ms
+            queue_offset = end.queue_offset
+            end.queue_offset += len(messages)
+        return PutResult(
+            PutStatus.PUT_OK, log_offset, sum(sizes), queue_offset, now_ms, len(messages), "", first, offsets
+        )
+
+    def _refuse_batch(self, messages: Sequence[Message]) -> PutResult | None:
+        """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
+        if not messages:
+            return _illegal("the batch is empty")
+        first = messages[0]
+        topic = first.topic.encode("utf-8", "surrogatepass")
+        if not topic or utf16_length(first.topic) > MAX_TOPIC_LENGTH or len(topic) > MAX_TOPIC_SIZE_V1:
+            return _illegal(f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8")
+        for message in messages:
+            if (message.topic, message.queue_id) != (first.topic, first.queue_id):
+                return _illegal("a batch goes to one queue of one topic")
+            if message.sys_flag & TRANSACTION_MASK:
+                return _illegal("a batch cannot be part of a transaction")
+            if props.DELAY in props.decode_properties(message.properties):
+                return _illegal("a batch cannot be delayed")
+            size = record_size(len(message.body), len(topic), len(message.properties))
+            if len(message.body) > self._max_body or size > self._max_record:
+                return self._too_large(message, size)
+            if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+                return self._too_large(message, size)
+        return None
+
+    def _too_large(self, message: Message, size: int) -> PutResult:
+        if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+            reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
+            too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
+            status = PutStatus.MESSAGE_ILLEGAL if too_long else PutStatus.PROPERTIES_SIZE_EXCEEDED
+            return PutResult(status, reason=reason)
+        if len(message.body) > self._max_body:
+            return _illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {self._max_body}")
+        return _illegal(f"the record would have {size} bytes, the limit is {self._max_record}")
+
+    def _delayed(self, message: Message) -> Message:
+        """The message as it waits for its time: in the schedule topic, its real place in two properties."""
+        try:
+            level = int(props.decode_properties(message.properties).get(props.DELAY, "0"))
+        except ValueError:
+            return message
+        if level <= 0:
+            return message
+        level = min(level, self._max_delay_level)
+        real_place = {
+            props.DELAY: str(level),
+            props.REAL_TOPIC: message.topic,
+            props.REAL_QUEUE_ID: str(message.queue_id),
+        }
+        return Message(
+            SCHEDULE_TOPIC,
+            message.body,
+            level - 1,
+            props.with_properties(message.properties, real_place),
+            message.flag,
+            message.sys_flag,
+            message.born_timestamp_ms,
+            message.born_host,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+        )
+
+    def _file_for(self, size: int) -> MappedFile:
+        """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
+        file = self._file
+        if file is None:
+            file = self._file = self.files.last_file()
+        space = self._segment_size - file.wrote
+        if size + BLANK_SIZE > space:
+            if space:
+                self._end_segment(file, space)
+            file = self._file = self.files.last_file()
+        return file
+
+    def _end_segment(self, file: MappedFile, space: int) -> None:
+        if space >= BLANK_SIZE:
+            file.write_buffer[file.wrote : file.wrote + BLANK_SIZE] = encode_blank(space)
+        file.wrote = self._segment_size
+
+    def _write(self, file: MappedFile, position: int, record: bytes) -> None:
+        buffer, end = file.write_buffer, position + len(record)
+        # A blank's 8 bytes are always left, so this never reaches beyond the segment.
+        if buffer[end : end + BLANK_SIZE] != _ZEROS:
+            buffer[end : end + BLANK_SIZE] = _ZEROS
+        buffer[position:end] = record
+        file.wrote = end
+
+    # Reading.
+
+    def read(self, log_offset: int, size: int) -> memoryview | None:
+        """A view of `size` bytes at `log_offset`, None when they are not all there (any more). Copies nothing."""
+        file = self.files.find_by_offset(log_offset, log_offset == 0)
+        return file.read(log_offset - file.file_start, size) if file is not None else None
+
+    def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message at `log_offset`; without `size` the record says it itself. None when no bytes are there.
+
+        DamagedRecord when the bytes are no record, with file and place.
+        """
+        file = self.files.find_by_offset(log_offset, log_offset == 0)
+        if file is None:
+            return None
+        position = log_offset - file.file_start
+        if size is None:
+            head = file.read(position, 4)
+            if head is None:
+                return None
+            size = int.from_bytes(head, "big", signed=True)
+        if size < RECORD_MIN_SIZE or size > file.readable_position - position:
+            raise DamagedRecord(
+                f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position
+            )
+        record = file.read(position, size)
+        return decode_record(record, file=file.path, position=position) if record is not None else None
+
+    def store_timestamp(self, log_offset: int, size: int) -> int:
+        """Store time of the record at `log_offset`, -1 when it is gone (CommitLog.pickupStoreTimestamp, 4.9.8)."""
+        record = self.read(log_offset, size)
+        if record is None or len(record) < RECORD_MIN_SIZE:
+            return -1
+        return read_store_timestamp(record)
+
+    def earliest_time(self) -> int:
+        """Store time of the first record, -1 without one."""
+        offset = self.min_offset
+        return self.store_timestamp(offset, RECORD_MIN_SIZE) if offset >= 0 else -1
+
+    def scan(self, log_offset: int | None = None, rules: ScanRules = ScanRules()) -> Iterator[Step]:
+        """The walk over the log from `log_offset` on."""
+        return scan_log(self.files.files, log_offset, rules=rules)
+
+
+def read_store_timestamp(record: memoryview) -> int:
+    """The store time out of a record's bytes."""
+    sys_flag = int.from_bytes(record[36:40], "big")
+    at = 68 if sys_flag & BORN_HOST_IPV6 else 56
+    return int.from_bytes(record[at : at + 8], "big", signed=True)
+
+
+def _illegal(reason: str) -> PutResult:
+    return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
+
+
+_BYTE = [bytes([number]) for number in range(MAX_TOPIC_SIZE_V1 + 1)]
