@@ -1,0 +1,183 @@
+"""get: the messages of one queue from a queue offset on, exactly as one broker call answers.
+
+    max == 0            NO_MESSAGE_IN_QUEUE     next 0
+    offset < min        OFFSET_TOO_SMALL        next min
+    offset == max       OFFSET_OVERFLOW_ONE     next offset
+    offset > max        OFFSET_OVERFLOW_BADLY   next max
+    no queue file there OFFSET_FOUND_NULL       next: start of the following queue file
+    else                walk the units of this one queue file: FOUND, NO_MATCHED_MESSAGE or MESSAGE_WAS_REMOVING
+
+A call ends with its queue file, or when it has enough: messages, bytes, or units looked at. Messages that lie more than
+accessMessageInMemoryMaxRatio of the machine's memory behind the log's end count as on disk and have lower limits.
+
+Source: DefaultMessageStore.getMessage, isTheBatchFull (4.9.8).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from store.commitlog.commit_log import CommitLog
+from store.config import StoreConfig
+from store.errors import DamagedRecord
+from store.formats.message import StoredMessage, decode_record
+from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
+
+MAX_FILTERED_UNIT_BYTES = 16_000
+
+
+class GetStatus(Enum):
+    """GetMessageStatus of 4.9.8."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class MessageFilter(Protocol):
+    """What may leave a message out: by its queue unit alone, or by the message itself."""
+
+    def matches_tags_code(self, tags_code: int) -> bool: ...
+
+    def matches(self, message: StoredMessage) -> bool: ...
+
+
+class Queue(Protocol):
+    """What a get needs of a ConsumeQueue. Offsets are queue offsets."""
+
+    @property
+    def min_offset(self) -> int: ...
+
+    @property
+    def max_offset(self) -> int: ...
+
+    def read_range(self, queue_offset: int) -> memoryview | None:
+        """The written units from `queue_offset` to the end of its file, 20 bytes each."""
+
+    def roll_next_file(self, queue_offset: int) -> int: ...
+
+    def real_tags_code(self, tags_code: int) -> int:
+        """The tags code itself where the unit only holds an address in the extension file."""
+
+
+@dataclass(slots=True)
+class GetResult:
+    """One broker answer. Offsets are queue offsets; `size` is the bytes of the records."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[StoredMessage] = field(default_factory=list)
+    size: int = 0
+    damaged: list[DamagedRecord] = field(default_factory=list)
+    """Records that the queue points to but that cannot be read; a broker would hand out their bytes."""
+
+
+def get_message(
+    log: CommitLog,
+    queue: Queue | None,
+    offset: int,
+    max_count: int,
+    config: StoreConfig,
+    message_filter: MessageFilter | None = None,
+    memory_size: Callable[[], int] | None = None,
+) -> GetResult:
+    """One call of DefaultMessageStore.getMessage; `queue` is None for a queue that does not exist."""
+    if queue is None or queue.max_offset == 0:
+        return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    low, high = queue.min_offset, queue.max_offset
+    if offset < low:
+        return GetResult(GetStatus.OFFSET_TOO_SMALL, low, low, high)
+    if offset == high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
+    if offset > high:
+        return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+    units = queue.read_range(offset)
+    if units is None:
+        return GetResult(GetStatus.OFFSET_FOUND_NULL, queue.roll_next_file(offset), low, high)
+    return _Call(log, queue, config, message_filter, (memory_size or physical_memory_size)()).run(
+        units, offset, max_count, GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, low, high)
+    )
+
+
+def physical_memory_size() -> int:
+    """Bytes of memory of this machine (StoreUtil.getTotalPhysicalMemorySize)."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(slots=True)
+class _Call:
+    log: CommitLog
+    queue: Queue
+    config: StoreConfig
+    message_filter: MessageFilter | None
+    memory_size: int
+
+    def run(self, units: memoryview, offset: int, max_count: int, result: GetResult) -> GetResult:
+        log_end = self.log.max_offset
+        in_memory_bytes = self.memory_size * self.config.access_message_in_memory_max_ratio // 100
+        scanned = 0
+        skip_before = -1
+        while scanned < len(units) and scanned < max(MAX_FILTERED_UNIT_BYTES, max_count * UNIT_SIZE):
+            unit = decode_unit(units, scanned)
+            scanned += UNIT_SIZE
+            if unit.log_offset < skip_before:
+                continue
+            on_disk = log_end - unit.log_offset > in_memory_bytes
+            if self._is_full(result, unit.size, max_count, on_disk):
+                scanned -= UNIT_SIZE
+                break
+            if not self._wants(unit):
+                continue
+            skip_before = self._collect(unit, result)
+        result.next_offset = offset + scanned // UNIT_SIZE
+        return result
+
+    def _wants(self, unit: QueueUnit) -> bool:
+        if self.message_filter is None:
+            return True
+        return self.message_filter.matches_tags_code(self.queue.real_tags_code(unit.tags_code))
+
+    def _collect(self, unit: QueueUnit, result: GetResult) -> int:
+        """Takes the unit's message in; gives the log offset before which everything is gone, or -1."""
+        record = self.log.read(unit.log_offset, unit.size)
+        if record is None:
+            if not result.messages:
+                result.status = GetStatus.MESSAGE_WAS_REMOVING
+            size = self.config.mapped_file_size_commit_log
+            return unit.log_offset + size - unit.log_offset % size
+        try:
+            message = decode_record(record, position=unit.log_offset)
+        except DamagedRecord as damage:
+            result.damaged.append(damage)
+            return -1
+        if self.message_filter is None or self.message_filter.matches(message):
+            result.messages.append(message)
+            result.size += unit.size
+            result.status = GetStatus.FOUND
+        return -1
+
+    def _is_full(self, result: GetResult, size: int, max_count: int, on_disk: bool) -> bool:
+        if not result.messages:
+            return False
+        count = len(result.messages)
+        if count >= max_count:
+            return True
+        config = self.config
+        if on_disk:
+            max_bytes = config.max_transfer_bytes_on_message_in_disk
+            max_messages = config.max_transfer_count_on_message_in_disk
+        else:
+            max_bytes = config.max_transfer_bytes_on_message_in_memory
+            max_messages = config.max_transfer_count_on_message_in_memory
+        return result.size + size > max_bytes or count > max_messages - 1
