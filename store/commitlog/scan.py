@@ -160,13 +160,9 @@ def scan_segment(
     array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
     state = np.zeros(8, np.int64)
     while True:
-        count = kernels.scan_records(view, position, limit, rules.accept_v2, array, state)
-        good = kernels.body_crcs(view, array, count) if rules.check_crc and count else count
-        if good:
-            yield Run(segment.file_start, segment.path, buffer, array, good, kernels)
-        if good < count:
-            yield _damage(segment, int(array[0, good]), DamageReason.BAD_CRC)
-            return
+        count = kernels.scan_records(view, position, limit, rules.accept_v2, rules.check_crc, array, state)
+        if count:
+            yield Run(segment.file_start, segment.path, buffer, array, count, kernels)
         position = int(state[0])
         if state[1] != ScanOutcome.FULL:
             yield _outcome(segment, position, state)
@@ -200,14 +196,10 @@ def scan_log(
             return
 
 
-def _damage(segment: Segment, position: int, reason: DamageReason, size: int = -1) -> Damage:
-    return Damage(segment.file_start, segment.path, position, reason, size)
-
-
 def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:
     outcome = ScanOutcome(int(state[1]))
     if outcome == ScanOutcome.BLANK:
         return Blank(segment.file_start, segment.path, position, int(state[3]))
     if outcome == ScanOutcome.DAMAGE:
-        return _damage(segment, position, DamageReason(int(state[2])), int(state[3]))
+        return Damage(segment.file_start, segment.path, position, DamageReason(int(state[2])), int(state[3]))
     return End(segment.file_start, segment.path, position)
