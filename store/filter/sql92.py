@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.errors import BadRequest
+from store.formats.message import StoredMessage
 
 GRAMMAR = r"""
     ?start: disjunction
@@ -94,6 +95,10 @@ class SqlFilter:
     def matches_tags_code(self, tags_code: int) -> bool:
         """Every unit may match: a queue unit says nothing of the properties."""
         return True
+
+    def matches(self, message: StoredMessage) -> bool:
+        """The test of the second step, on a message that was read."""
+        return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Properties) -> bool:
         """True when the expression is TRUE; null and values that cannot be compared are not."""

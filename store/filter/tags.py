@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from store.errors import BadRequest
 from store.formats.java import string_hash
+from store.formats.message import StoredMessage
 
 ALL = "*"
 TAGS_PROPERTY = "TAGS"
@@ -36,6 +37,10 @@ class TagExpression:
     def matches_tags_code(self, tags_code: int) -> bool:
         """The broker's test, on the queue unit alone; a different tag with the same hash passes."""
         return not self.tags or (tags_code & 0xFFFFFFFF) in self._codes
+
+    def matches(self, message: StoredMessage) -> bool:
+        """The test of the second step, on a message that was read."""
+        return self.matches_properties(message.properties)
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
         """The client's test, on the text."""
