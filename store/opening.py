@@ -1,0 +1,153 @@
+"""What a folder is, before anything in it is opened: a store or not, of which line, with which file sizes.
+
+Recognised and refused, by name: RocksDB consume queues, batch consume queues, DLedger logs, logs over several folders.
+Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from store.config import StoreConfig
+from store.disk.filesystem import Entry, Filesystem
+from store.errors import BadRequest, NotAStore, UnsupportedFormat
+from store.formats.checkpoint_page import decode_checkpoint
+from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.index.geometry import infer_geometry
+from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
+
+COMPAT_LINES = ("4.9", "5.3")
+_DLEDGER_MAGICS = (1, 2, 3)
+
+
+def require_store(layout: StoreLayout, fs: Filesystem) -> None:
+    """NotAStore unless a broker could have written this folder; UnsupportedFormat for what this engine can't read."""
+    root = layout.root
+    if not fs.exists(root):
+        raise NotAStore("there is no such folder", file=root, hint="give the store's root folder with --store")
+    if not root.is_dir():
+        raise NotAStore("a file, where a store's folder is expected", file=root)
+    for folder in (layout.commitlog, layout.consumequeue, layout.index):
+        if fs.exists(folder) and not folder.is_dir():
+            raise NotAStore("a file, where a folder is expected", file=folder)
+    if fs.exists(layout.checkpoint) and layout.checkpoint.is_dir():
+        raise NotAStore("a folder, where the checkpoint file is expected", file=layout.checkpoint)
+    refuse_unsupported(layout, fs)
+    if not any(fs.exists(folder) for folder in (layout.commitlog, layout.consumequeue, layout.checkpoint)):
+        raise NotAStore(
+            "no store: it holds neither commitlog/ nor consumequeue/ nor checkpoint",
+            file=root,
+            hint="give the folder that a broker calls storePathRootDir",
+        )
+
+
+def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether a new store may be created here."""
+    if not fs.exists(layout.root):
+        return True
+    return layout.root.is_dir() and not fs.list_folder(layout.root)
+
+
+def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
+    """UnsupportedFormat, naming the structure of the 5.x line that was found."""
+    if fs.exists(layout.consumequeue / "CURRENT"):
+        raise UnsupportedFormat("the consume queues are a RocksDB (storeType=defaultRocksDB)", file=layout.consumequeue)
+    if fs.exists(layout.batchconsumequeue) and fs.list_folder(layout.batchconsumequeue):
+        raise UnsupportedFormat("batch consume queues (queue.type=BatchCQ)", file=layout.batchconsumequeue)
+    if fs.exists(layout.root):
+        for entry in fs.list_folder(layout.root):
+            if entry.is_folder and entry.path.name.startswith("dledger-"):
+                raise UnsupportedFormat("a DLedger commit log", file=entry.path)
+    for entry in _segments(layout.commitlog, fs):
+        if entry.size >= 8:
+            _refuse_dledger(entry.path, fs)
+
+
+def _refuse_dledger(path: Path, fs: Filesystem) -> None:
+    head = fs.read(fs.open_read(path), 0, 8)
+    first, second = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
+    if first in _DLEDGER_MAGICS and second not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC):
+        raise UnsupportedFormat("DLedger entries in the commit log", file=path, offset=0)
+
+
+def detect_compat(layout: StoreLayout, fs: Filesystem) -> str:
+    """The line that wrote the store: 5.3 where only a 5.x broker leaves such traces, else 4.9."""
+    if fs.exists(layout.checkpoint):
+        page = decode_checkpoint(fs.read_file(layout.checkpoint)[:4096])
+        if page.master_flushed_offset or page.confirm_log_offset:
+            return "5.3"
+    if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
+        return "5.3"
+    traces = ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint")
+    return "5.3" if any(fs.exists(layout.root / name) for name in traces) else "4.9"
+
+
+def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
+    """Where the parts lie, under the root or where storePathCommitLog says."""
+    commitlog = settings.get("storePathCommitLog")
+    if commitlog and "," in str(commitlog):
+        raise UnsupportedFormat("a commit log over several folders (storePathCommitLog with commas)", file=root)
+    return StoreLayout(root, Path(str(commitlog)) if commitlog else None)
+
+
+def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
+    """The given settings, what the files' lengths tell about the rest, and the broker's defaults."""
+    found: dict[str, Any] = {}
+    segment_size = _usual_size(_segments(layout.commitlog, fs))
+    if segment_size:
+        found["mappedFileSizeCommitLog"] = segment_size
+    queue_size = _usual_size(_queue_files(layout.consumequeue, fs))
+    if queue_size:
+        found["mappedFileSizeConsumeQueue"] = queue_size
+    if "enableConsumeQueueExt" not in settings and fs.exists(layout.consumequeue_ext):
+        found["enableConsumeQueueExt"] = True
+        ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
+        if ext_size:
+            found["mappedFileSizeConsumeQueueExt"] = ext_size
+    if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
+        found |= _index_geometry(layout.index, fs)
+    return StoreConfig().with_settings({**found, **settings})
+
+
+def require_compat(compat: str) -> None:
+    if compat not in COMPAT_LINES:
+        raise BadRequest(f"--compat takes {' or '.join(COMPAT_LINES)}, not {compat}")
+
+
+def _segments(folder: Path, fs: Filesystem) -> list[Entry]:
+    return [
+        entry
+        for entry in fs.list_folder(folder)
+        if not entry.is_folder and parse_segment_name(entry.path.name) is not None
+    ]
+
+
+def _queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
+    """The files of the first few queues; a broker gives all of them one length."""
+    queues = 0
+    for topic in fs.list_folder(folder):
+        for queue in fs.list_folder(topic.path) if topic.is_folder else ():
+            if queue.is_folder:
+                files = _segments(queue.path, fs)
+                yield from files
+                queues += bool(files)
+            if queues >= 16:
+                return
+
+
+def _usual_size(entries: Iterable[Entry]) -> int:
+    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
+    counts = Counter(entry.size for entry in entries if entry.size)
+    return counts.most_common(1)[0][0] if counts else 0
+
+
+def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
+    for entry in fs.list_folder(folder):
+        if not entry.is_folder and parse_index_file_name(entry.path.name) is not None:
+            geometry = infer_geometry(entry.path, fs)
+            if geometry is not None:
+                return {"maxHashSlotNum": geometry.slot_count, "maxIndexNum": geometry.entry_count}
+    return {}
