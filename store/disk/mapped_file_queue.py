@@ -1,0 +1,343 @@
+"""MappedFileQueue: a run of equally long files as one address space.
+
+    file_start   0          S          2S
+    file         [----------][----------][-----.....]
+                 ^ min_offset                  ^ max_offset (readable)
+    flushed_where <= committed_where <= end of what was written: offsets in the same space
+
+The first files may be gone (expired), and even one in the middle may be missing: offsets don't move for that.
+A file's name is its start; in a consume queue that is a byte address too (queue_offset x 20).
+
+    load            lists and measures, opens nothing; a file of another length stops it, as it stops a broker
+    last_file       the file to append to; creates the next one when the last is full
+    truncate_dirty_files, delete_expired_*   the two ends
+
+`files` is replaced, never changed, so that readers walk over it without a lock.
+
+Source: MappedFileQueue, 4.9.8; `compat` gives the rules of 5.3.3.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from store.disk.filesystem import Entry, Filesystem
+from store.disk.mapped_file import MappedFile
+from store.disk.transient_pool import TransientStorePool
+from store.errors import ForeignFile, StoreError, WrongFileSize
+from store.layout import parse_segment_name, segment_name
+
+DESTROY_INTERVAL_MS = 1000
+EXPIRED_QUEUE_FILE_INTERVAL_MS = 60_000
+LONG_SIZE = 8
+
+
+class Allocator(Protocol):
+    """What gives new files, usually an AllocateMappedFileService."""
+
+    def take(self, folder: Path, file_start: int, size: int) -> MappedFile: ...
+
+
+class MappedFileQueue:
+    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        file_size: int,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        allocate: Allocator | None = None,
+        transient_pool: TransientStorePool | None = None,
+    ) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        self.flushed_where = 0
+        self.committed_where = 0
+        self.store_timestamp_ms = 0
+        """Store time of the last message that a thorough flush (least_pages 0) covered."""
+        self._fs = fs
+        self._writable = writable
+        self._allocate = allocate
+        self._pool = transient_pool
+        self._change_lock = threading.Lock()
+        self._flush_lock = threading.Lock()
+        self._flush_failure: StoreError | None = None
+
+    # Loading.
+
+    def load(self, compat: str = "4.9") -> None:
+        """Takes in the files that are there; every position is the file's end until recovery says better.
+
+        WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
+        length zero; a read-only queue only leaves that one out."""
+        lenient = not compat.startswith("4")
+        entries = self._fs.list_folder(self.folder)
+        if lenient:
+            entries = [entry for entry in entries if not entry.is_folder]
+            entries = self._without_empty_last(entries)
+        self.files = sorted((self._accept(entry) for entry in entries), key=lambda file: file.file_start)
+        self.set_positions_full()
+
+    def set_positions_full(self) -> None:
+        """Counts every file as written to its end."""
+        for file in self.files:
+            file.set_positions(self.file_size)
+
+    def _without_empty_last(self, entries: list[Entry]) -> list[Entry]:
+        if not entries or entries[-1].size:
+            return entries
+        if self._writable:
+            self._fs.unlink(entries[-1].path)
+        return entries[:-1]
+
+    def _accept(self, entry: Entry) -> MappedFile:
+        file_start = parse_segment_name(entry.path.name)
+        if file_start is None or entry.is_folder:
+            raise ForeignFile(
+                "a folder among the segments" if entry.is_folder else "not the name of a segment",
+                file=entry.path,
+                hint="move it away; a broker does not start with it either",
+            )
+        if entry.size != self.file_size:
+            raise WrongFileSize(
+                f"the file has {entry.size} bytes instead of {self.file_size}",
+                file=entry.path,
+                hint="move it away or give the right file size; a broker does not start with it either",
+            )
+        return MappedFile(entry.path, file_start, self.file_size, self._fs, writable=self._writable)
+
+    # Looking.
+
+    @property
+    def first(self) -> MappedFile | None:
+        files = self.files
+        return files[0] if files else None
+
+    @property
+    def last(self) -> MappedFile | None:
+        files = self.files
+        return files[-1] if files else None
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first file, -1 without files."""
+        first = self.first
+        return first.file_start if first is not None else -1
+
+    @property
+    def max_offset(self) -> int:
+        """End of what readers may see, 0 without files."""
+        last = self.last
+        return last.file_start + last.readable_position if last is not None else 0
+
+    @property
+    def max_wrote_offset(self) -> int:
+        """End of what was appended, 0 without files."""
+        last = self.last
+        return last.file_start + last.wrote if last is not None else 0
+
+    def find_by_offset(self, offset: int, first_if_missing: bool = False) -> MappedFile | None:
+        """The file that holds the byte at `offset`; where none does, the first file if asked for."""
+        files = self.files
+        if not files:
+            return None
+        index = offset // self.file_size - files[0].file_start // self.file_size
+        if not (0 <= index < len(files) and _holds(files[index], offset)):
+            # A file is missing in the middle, or a name is no multiple of the size.
+            index = bisect_right(files, offset, key=lambda file: file.file_start) - 1
+        if index >= 0 and _holds(files[index], offset):
+            return files[index]
+        return files[0] if first_if_missing else None
+
+    def find_by_time(self, time_ms: int) -> MappedFile | None:
+        """The first file last modified at `time_ms` or later, else the last file."""
+        files = self.files
+        for file in files:
+            if file.mtime_ms >= time_ms:
+                return file
+        return files[-1] if files else None
+
+    # Appending.
+
+    def last_file(self, start_offset: int = 0) -> MappedFile:
+        """The file to append to. Without files it is the one that will hold `start_offset`."""
+        last = self.last
+        if last is not None and not last.is_full:
+            return last
+        with self._change_lock:
+            last = self.last
+            if last is not None and not last.is_full:
+                return last
+            if last is None:
+                file = self._create(start_offset - start_offset % self.file_size)
+                file.first_created_in_queue = True
+            else:
+                file = self._create(last.file_start + self.file_size)
+            self.files = [*self.files, file]
+            return file
+
+    def _create(self, file_start: int) -> MappedFile:
+        if not self.files:
+            self._fs.make_folder(self.folder)
+        if self._allocate is not None:
+            return self._allocate.take(self.folder, file_start, self.file_size)
+        path = self.folder / segment_name(file_start)
+        return MappedFile.create(path, file_start, self.file_size, self._fs, transient_pool=self._pool)
+
+    # Making durable.
+
+    def flush(self, least_pages: int) -> bool:
+        """Flushes the one file that holds `flushed_where`; True when nothing moved.
+
+        After one failure every later call fails alike: the kernel reports a lost page once, then forgets it."""
+        with self._flush_lock:
+            if self._flush_failure is not None:
+                raise self._flush_failure.with_traceback(None)
+            file = self._file_at_or_after(self.flushed_where)
+            if file is None:
+                return True
+            store_timestamp_ms = file.store_timestamp_ms
+            try:
+                where = file.file_start + file.flush(least_pages)
+            except StoreError as error:
+                self._flush_failure = error
+                raise
+            unmoved = where == self.flushed_where
+            self.flushed_where = where
+            if least_pages == 0:
+                self.store_timestamp_ms = store_timestamp_ms
+            return unmoved
+
+    def commit(self, least_pages: int) -> bool:
+        """Copies from the lent buffer into the one file that holds `committed_where`; True when nothing moved."""
+        file = self._file_at_or_after(self.committed_where)
+        if file is None:
+            return True
+        where = file.file_start + file.commit(least_pages)
+        unmoved = where == self.committed_where
+        self.committed_where = where
+        return unmoved
+
+    def _file_at_or_after(self, offset: int) -> MappedFile | None:
+        file = self.find_by_offset(offset)
+        if file is None:
+            # Behind a gap, or before a first file that does not start at 0.
+            file = next((later for later in self.files if later.file_start >= offset), None)
+        return file
+
+    # Removing.
+
+    def truncate_dirty_files(self, offset: int) -> list[Path]:
+        """Makes `offset` the end: sets the positions of the file it lies in and deletes the files behind.
+
+        Bytes behind the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
+        Gives the deleted paths."""
+        behind = []
+        for file in self.files:
+            if file.file_start + self.file_size <= offset:
+                continue
+            if offset >= file.file_start:
+                file.set_positions(offset - file.file_start)
+            else:
+                behind.append(file)
+        for file in reversed(behind):
+            file.destroy(DESTROY_INTERVAL_MS)
+        self._forget(behind)
+        return [file.path for file in behind]
+
+    def delete_expired_by_time(
+        self,
+        now_ms: int,
+        reserved_ms: int,
+        interval_ms: int,
+        forcible_ms: int,
+        clean_at_once: bool,
+        batch_max: int = 10,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> list[Path]:
+        """Deletes from the oldest, never the last, what was modified `reserved_ms` ago or all if `clean_at_once`.
+
+        Stops at the first that stays: too young, held by a reader, or `batch_max` are done."""
+        expired: list[MappedFile] = []
+        for file in self.files[:-1]:
+            if not clean_at_once and now_ms < file.mtime_ms + reserved_ms:
+                break
+            if expired and interval_ms > 0:
+                sleep(interval_ms / 1000)
+            if not file.destroy(forcible_ms):
+                break
+            expired.append(file)
+            if len(expired) >= batch_max:
+                break
+        self._forget(expired)
+        return [file.path for file in expired]
+
+    def delete_expired_by_offset(self, offset: int, unit_size: int) -> list[Path]:
+        """For queues of units that begin with a log offset: deletes from the oldest, never the last, each file whose
+        last unit points before `offset`; stops at the first that does not."""
+        expired: list[MappedFile] = []
+        for file in self.files[:-1]:
+            if file.is_available():
+                last_unit = file.read(self.file_size - unit_size, unit_size)
+                if last_unit is None or int.from_bytes(last_unit[:LONG_SIZE], "big", signed=True) >= offset:
+                    break
+                del last_unit
+            if not file.destroy(EXPIRED_QUEUE_FILE_INTERVAL_MS):
+                break
+            expired.append(file)
+        self._forget(expired)
+        return [file.path for file in expired]
+
+    def retry_delete_first_file(self, forcible_ms: int) -> bool:
+        """Deletes a first file that was to go earlier but was held by a reader; True when it is gone."""
+        first = self.first
+        if first is None or first.is_available() or not first.destroy(forcible_ms):
+            return False
+        self._forget([first])
+        return True
+
+    def delete_last_file(self) -> None:
+        """Deletes the last file."""
+        last = self.last
+        if last is not None:
+            last.destroy(DESTROY_INTERVAL_MS)
+            self._forget([last])
+
+    def _forget(self, gone: Iterable[MappedFile]) -> None:
+        names = set(gone)
+        if names:
+            with self._change_lock:
+                self.files = [file for file in self.files if file not in names]
+
+    # Ending.
+
+    def shutdown(self, forcible_interval_ms: int = DESTROY_INTERVAL_MS) -> None:
+        """Refuses new readers and gives up every file that nobody holds. The files stay on disk and in `files`."""
+        for file in self.files:
+            file.shutdown(forcible_interval_ms)
+
+    def close(self) -> None:
+        """Drops maps and descriptors, and forgets the files. Views already given out stay valid."""
+        self.shutdown(0)
+        self.files = []
+
+    def destroy(self) -> None:
+        """Deletes every file, and the folder if nothing else is in it."""
+        for file in reversed(self.files):
+            file.destroy(DESTROY_INTERVAL_MS)
+        self.files = []
+        self.flushed_where = self.committed_where = 0
+        self._fs.remove_folder(self.folder)
+
+
+def _holds(file: MappedFile, offset: int) -> bool:
+    return file.file_start <= offset < file.file_start + file.size
