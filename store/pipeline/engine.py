@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from store.errors import BadRequest
-from store.pipeline.files import StoreFiles
+from store.files import StoreFiles
 
 SPARK_ABOVE_BYTES = 64 << 30
 ENGINES = ("auto", "local", "spark")

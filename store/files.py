@@ -1,4 +1,4 @@
-"""A store's files as the pipeline reads them: through pyarrow.fs, so that `s3://`, `hdfs://` and `gs://` work like a folder.
+"""A store's files by name, as check and the pipeline read them: through pyarrow.fs, so that `s3://`, `hdfs://` and `gs://` work like a folder.
 
 A local or mounted folder is mapped: `read` copies nothing, and pages come in as the walk touches them. Of a remote file
 `read` fetches just the bytes asked for, which is why every reader here asks part by part.

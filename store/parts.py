@@ -1,0 +1,177 @@
+"""Parts of segments: how the log is divided among tasks, and the walk of one part.
+
+A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
+at or behind the cut, the part behind it searches for that same record. Both find it alone, because a record says where
+it lies (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+
+        cut                   cut
+    |    :  |     |      |     :   |
+    part 0  ><-    part 1     ->   part 2 …
+
+A part is read through a window on its file: the whole rest of a local file, mapped; of a remote one as many bytes as
+WINDOW_BYTES, fetched again from the first record that did not fit.
+
+Behind damage the walk goes on at the next record that identifies itself (decision 6 of the architecture), and says
+how many bytes it passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from store.commitlog.scan import Blank, Damage, End, Run, ScanRules, scan_segment
+from store.formats.columns import DamageReason
+from store.formats.message import (
+    LOG_OFFSET_AT,
+    MAGIC_AT,
+    MESSAGE_MAGIC_V1_SIGNED,
+    MESSAGE_MAGIC_V2_SIGNED,
+    RECORD_MIN_SIZE,
+    SYS_FLAG_AT,
+)
+from store.files import StoredFile, StoreFiles
+
+DEFAULT_PART_BYTES = 256 << 20
+WINDOW_BYTES = 64 << 20
+SEARCH_BYTES = 1 << 20
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The records of one segment that start in [start, stop), both positions in the file."""
+
+    path: str
+    file_start: int
+    file_size: int
+    start: int
+    stop: int
+
+    @property
+    def log_start(self) -> int:
+        return self.file_start + self.start
+
+    @property
+    def log_stop(self) -> int:
+        return self.file_start + self.stop
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some bytes of a segment, as the scanner wants a segment (store.commitlog.scan.Segment)."""
+
+    path: Path
+    file_start: int
+    size: int
+    buffer: memoryview
+
+    @property
+    def readable_position(self) -> int:
+        return self.size
+
+
+def cut(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[Part]:
+    """The parts of these segments, in log order."""
+    return [
+        Part(file.path, file.number, file.size, start, min(start + part_bytes, file.size))
+        for file in segments
+        for start in range(0, file.size, part_bytes)
+    ]
+
+
+def cut_into(segments: Sequence[StoredFile], count: int) -> list[Part]:
+    """As `cut`, with `count` parts per segment."""
+    return [part for file in segments for part in cut([file], max(1, -(-file.size // count)))]
+
+
+def walk_part(
+    files: StoreFiles, part: Part, rules: ScanRules, *, go_on: bool = True
+) -> Iterator[Run | Blank | End | Damage]:
+    """The runs of a part and what ended them; with `go_on` every damage is followed by what can be read behind it.
+
+    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up for log offsets.
+    """
+    position: int | None = part.start
+    if part.start:
+        position = _find_in_file(files, part, part.start)
+    while position is not None and position < part.stop:
+        last = None
+        for last in _walk_windows(files, part, position, rules):
+            yield last
+        if not isinstance(last, Damage) or not go_on:
+            return
+        position = _find_in_file(files, part, last.file_start + last.position - part.file_start + 1)
+
+
+def _walk_windows(
+    files: StoreFiles, part: Part, position: int, rules: ScanRules
+) -> Iterator[Run | Blank | End | Damage]:
+    """From a record's start to the part's stop or the first outcome, window by window."""
+    size = part.file_size if files.is_local else WINDOW_BYTES
+    while True:
+        window = _window(files, part, position, size)
+        is_last = window.file_start + window.size >= part.file_start + part.file_size
+        stop, moved = part.stop - position, position
+        for step in scan_segment(window, 0, rules=rules, capacity=BATCH_ROWS):
+            if isinstance(step, Run):
+                inside = int(np.searchsorted(step.columns.position, stop))
+                if inside:
+                    yield step.first(inside)
+                    moved = step.first(inside).end - part.file_start
+                if inside < step.count:
+                    return
+            elif is_last or not _may_be_cut(step):
+                if step.position < stop:
+                    yield step
+                return
+            else:
+                size, position = (size, moved) if moved > position else (size * 2, position)
+    # The loop above leaves through a return: a scan's last value is always an outcome.
+
+
+def _may_be_cut(step: Blank | End | Damage) -> bool:
+    """Could more bytes behind the window turn this outcome into a record?"""
+    return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
+
+
+def _window(files: StoreFiles, part: Part, position: int, size: int) -> Window:
+    data = memoryview(files.read(part.path, position, size))
+    return Window(Path(files.name_of(part.path)), part.file_start + position, len(data), data)
+
+
+def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
+    """The first record that starts at or behind `position` and before the part's stop; None when there is none."""
+    while position < part.stop:
+        data = files.read(part.path, position, SEARCH_BYTES + RECORD_MIN_SIZE)
+        for found in find_record_starts(data, part.file_start + position):
+            if position + found >= part.stop:
+                return None
+            if _is_record(files, part, position + found):
+                return position + found
+        position += SEARCH_BYTES
+    return None
+
+
+def _is_record(files: StoreFiles, part: Part, position: int) -> bool:
+    size = int.from_bytes(files.read(part.path, position, 4).to_pybytes(), "big", signed=True)
+    if size < RECORD_MIN_SIZE or position + size > part.file_size:
+        return False
+    window = _window(files, part, position, size)
+    step = next(iter(scan_segment(window, 0, rules=ScanRules(check_crc=False), capacity=1)), None)
+    return isinstance(step, Run)
+
+
+def find_record_starts(data: Any, log_start: int) -> list[int]:
+    """Places in `data` (whose first byte lies at `log_start`) where a magic and the right log offset stand."""
+    places = len(memoryview(data)) - SYS_FLAG_AT
+    if places <= 0:
+        return []
+    magics = np.ndarray((places,), ">i4", data, offset=MAGIC_AT, strides=(1,))
+    found = np.flatnonzero((magics == MESSAGE_MAGIC_V1_SIGNED) | (magics == MESSAGE_MAGIC_V2_SIGNED))
+    offsets = np.ndarray((places,), ">i8", data, offset=LOG_OFFSET_AT, strides=(1,))[found]
+    return [int(place) for place in found[offsets == found + log_start]]

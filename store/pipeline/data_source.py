@@ -1,0 +1,146 @@
+"""`spark.read.format("rocketmq").load(STORE)`: a store's contents as tables.
+
+Options
+    table           messages (default), consumequeue, index, segments, anomalies; store.pipeline.schema has the columns
+    body            binary (default), or none: bodies are null and never read
+    checkCrc        true: a record with a bad body CRC is not shown (it is in `anomalies`); default false
+    from, to        a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms): records from, and before
+    partitionBytes  bytes of a segment per task, default 268435456
+    partitions      parts per segment instead of partitionBytes
+
+Fewer columns: name them with `.schema(…)`; only those are built. Filters that store.pipeline.filters understands are
+decided before a row is built, and rule out whole segments.
+
+Records behind damage are shown as well, where they identify themselves; a broker would not reach them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+
+from store.errors import BadRequest
+from store.files import StoreFiles
+from store.pipeline.filters import Condition, understand
+from store.pipeline.schema import TABLES, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a reader was asked for, as plain values."""
+
+    address: str
+    table: str
+    with_body: bool
+    check_crc: bool
+    part_bytes: int
+    parts_per_segment: int | None
+    conditions: tuple[Condition, ...]
+
+    @classmethod
+    def from_options(cls, options: Any) -> Request:
+        table = options.get("table", "messages")
+        if table not in TABLES:
+            raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
+        body = options.get("body", "binary")
+        if body not in ("binary", "none"):
+            raise BadRequest(f"body is binary or none, not {body!r}")
+        address = options.get("path")
+        if not address:
+            raise BadRequest("load() needs a store's folder or URI")
+        limits = _limits(options.get("from"), ">=") + _limits(options.get("to"), "<")
+        return cls(
+            address=address,
+            table=table,
+            with_body=body == "binary",
+            check_crc=options.get("checkCrc", "false").lower() == "true",
+            part_bytes=_count(options, "partitionBytes") or 256 << 20,
+            parts_per_segment=_count(options, "partitions"),
+            conditions=limits,
+        )
+
+
+class RocketMQDataSource(DataSource):
+    """The data source `rocketmq`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> str:
+        return ddl(TABLES[Request.from_options(self.options).table])
+
+    def reader(self, schema: StructType) -> StoreReader:
+        return StoreReader(Request.from_options(self.options), schema)
+
+
+class TablePartition(InputPartition):
+    """One task's share of a table; `value` is what the table's module cut."""
+
+
+class StoreReader(DataSourceReader):
+    """Plans the partitions of a table and reads them; the work is in store.pipeline.tables."""
+
+    def __init__(self, request: Request, schema: StructType) -> None:
+        self.request = request
+        self.schema = schema
+        self.conditions = list(request.conditions)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        for given in filters:
+            condition = understand(given) if self.request.table == "messages" else None
+            if condition is None:
+                yield given
+            else:
+                self.conditions.append(condition)
+
+    def partitions(self) -> list[InputPartition]:
+        from store.pipeline.tables import plan
+
+        files = StoreFiles(self.request.address)
+        files.check_is_store()
+        return [TablePartition(share) for share in plan(files, self.request, self.conditions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # Spark asks for one partition where none was planned
+            return iter(())
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from store.pipeline.tables import read
+
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        return read(StoreFiles(self.request.address), self.request, self.conditions, partition.value, wanted)
+
+
+def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
+    """`from` or `to` as a condition; a time is told from a log offset by its form."""
+    from datetime import UTC, datetime
+
+    if text is None:
+        return ()
+    if text.isdigit():
+        return (Condition("log_offset", sign, int(text)),)
+    if text.endswith("ms") and text[:-2].isdigit():
+        return (Condition("store_timestamp", sign, int(text[:-2]) * 1000),)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(f"{text!r} is neither a log offset nor a time", hint="12345, 1700000000000ms or ISO 8601") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
+
+
+def _count(options: Any, name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdigit() or not int(text):
+        raise BadRequest(f"{name} must be a positive whole number, not {text!r}")
+    return int(text)

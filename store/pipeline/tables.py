@@ -1,0 +1,296 @@
+"""The tables of the data source: how each is divided among tasks, and how a task reads its share.
+
+    messages      a share is a Part of a segment
+    segments      a share is a segment
+    consumequeue  a share is a queue
+    index         a share is an index file
+    anomalies     a share is whatever store.check divides its work into
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from store.commitlog.scan import Blank, Damage, Run, ScanRules
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
+from store.formats.message import BORN_HOST_AT, BORN_HOST_IPV6, MAGIC_AT, SYS_FLAG_AT
+from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
+from store.files import StoredFile, StoreFiles
+from store.pipeline.filters import Condition, bounds, rows_that_pass
+from store.pipeline.message_batch import TIMESTAMP, MessageRows, row_limits
+from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
+
+if TYPE_CHECKING:
+    from store.pipeline.data_source import Request
+
+BATCH_BYTES = 32 << 20
+
+# Store times rise but for a clock that was set back: whole segments are only ruled out beyond this.
+CLOCK_SLACK_US = 60_000_000
+
+UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
+assert UNIT_DTYPE.itemsize == UNIT_SIZE and ENTRY_DTYPE.itemsize == ENTRY_SIZE
+
+
+def plan(files: StoreFiles, request: Request, conditions: Sequence[Condition]) -> list[Any]:
+    """The shares of the requested table."""
+    return _PLANS[request.table](files, request, conditions)
+
+
+def read(
+    files: StoreFiles, request: Request, conditions: Sequence[Condition], share: Any, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """A share's rows as Arrow batches of exactly this schema."""
+    return _READERS[request.table](files, request, conditions, share, schema)
+
+
+# messages
+
+
+def _plan_messages(files: StoreFiles, request: Request, conditions: Sequence[Condition]) -> list[Part]:
+    segments = _within_times(files, _within_offsets(files.segments(), conditions), conditions)
+    if request.parts_per_segment:
+        parts = cut_into(segments, request.parts_per_segment)
+    else:
+        parts = cut(segments, request.part_bytes)
+    low, high = bounds(conditions, "log_offset")
+    # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
+    return [p for p in parts if (low is None or p.log_stop > low) and (high is None or p.log_start <= high)]
+
+
+def _within_offsets(segments: list[StoredFile], conditions: Sequence[Condition]) -> list[StoredFile]:
+    low, high = bounds(conditions, "log_offset")
+    return [
+        file
+        for file in segments
+        if (low is None or file.number + file.size > low) and (high is None or file.number <= high)
+    ]
+
+
+def _within_times(
+    files: StoreFiles, segments: list[StoredFile], conditions: Sequence[Condition]
+) -> list[StoredFile]:
+    """Without the segments that lie wholly before or behind the wanted times, by each segment's first record."""
+    low, high = bounds(conditions, "store_timestamp")
+    if low is None and high is None:
+        return segments
+    firsts = [_first_store_time_us(files, file) for file in segments]
+    kept = []
+    for i, file in enumerate(segments):
+        ends = next((first for first in firsts[i + 1 :] if first is not None), None)
+        too_old = low is not None and ends is not None and ends + CLOCK_SLACK_US < low
+        too_new = high is not None and firsts[i] is not None and firsts[i] - CLOCK_SLACK_US > high
+        if not too_old and not too_new:
+            kept.append(file)
+    return kept
+
+
+def _first_store_time_us(files: StoreFiles, file: StoredFile) -> int | None:
+    head = files.read(file.path, 0, BORN_HOST_AT + 28).to_pybytes()
+    if len(head) < BORN_HOST_AT + 28:
+        return None
+    if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
+        return None
+    sys_flag = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+    at = BORN_HOST_AT + (20 if sys_flag & BORN_HOST_IPV6 else 8)
+    return int.from_bytes(head[at : at + 8], "big", signed=True) * 1000
+
+
+def _read_messages(
+    files: StoreFiles, request: Request, conditions: Sequence[Condition], part: Part, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    with_body = request.with_body and "body" in schema.names
+    for step in walk_part(files, part, ScanRules(check_crc=request.check_crc)):
+        if not isinstance(step, Run):
+            continue
+        found = rows_that_pass(MessageRows(step.buffer, step.file_start, step.columns), conditions)
+        if not found.count:
+            continue
+        cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            yield found.slice(start, stop).batch(schema, with_body=with_body)
+
+
+# segments
+
+
+def _read_segment(
+    files: StoreFiles, request: Request, _: Sequence[Condition], file: StoredFile, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    part = Part(file.path, file.number, file.size, 0, file.size)
+    count, used, first, last = 0, 0, None, None
+    outcome, reason = "end", None
+    for step in walk_part(files, part, ScanRules(check_crc=request.check_crc), go_on=False):
+        if isinstance(step, Run):
+            times = step.columns.store_timestamp_ms
+            count, used = count + step.count, step.end - file.number
+            first, last = int(times[0]) if first is None else first, int(times[-1])
+        elif isinstance(step, Damage):
+            outcome, reason = "damage", step.reason.describe()
+        else:
+            outcome = "blank" if isinstance(step, Blank) else "end"
+    row = {
+        "file": files.name_of(file.path),
+        "file_start": file.number,
+        "file_size": file.size,
+        "used_bytes": used,
+        "record_count": count,
+        "first_store_timestamp": None if first is None else first * 1000,
+        "last_store_timestamp": None if last is None else last * 1000,
+        "modified": file.mtime_ms * 1000,
+        "outcome": outcome,
+        "reason": reason,
+    }
+    yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names}], schema=schema)
+
+
+# consumequeue
+
+
+def queue_units(data: Any) -> np.ndarray:
+    """A queue file's units as a structured array over its bytes; nothing is copied."""
+    whole = memoryview(data).nbytes // UNIT_SIZE
+    return np.frombuffer(data, UNIT_DTYPE, whole)
+
+
+def _read_queue(
+    files: StoreFiles, _: Request, __: Sequence[Condition], queue: tuple[str, int], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    topic, queue_id = queue
+    for file in files.queue_files(topic, queue_id):
+        units = queue_units(files.read(file.path))
+        for start in range(0, len(units), BATCH_ROWS):
+            piece = units[start : start + BATCH_ROWS]
+            written = np.flatnonzero((piece["log_offset"] >= 0) & (piece["size"] > 0))
+            if not len(written):
+                continue
+            piece = piece[written]
+            filler = (piece["log_offset"] == 0) & (piece["size"] == PRE_BLANK_SIZE) & (piece["tags_code"] == 0)
+            yield _batch(
+                schema,
+                {
+                    "topic": lambda n=len(piece): pa.repeat(topic, n),
+                    "queue_id": lambda n=len(piece): pa.repeat(queue_id, n),
+                    "queue_offset": lambda p=file.number // UNIT_SIZE + start + written: p,
+                    "log_offset": lambda p=piece: p["log_offset"].astype(np.int64),
+                    "size": lambda p=piece: p["size"].astype(np.int32),
+                    "tags_code": lambda p=piece: p["tags_code"].astype(np.int64),
+                    "is_filler": lambda f=filler: f,
+                },
+            )
+
+
+# index
+
+
+def index_slot_count(data: Any, size: int) -> int:
+    """The number of slots of an index file, told from its content.
+
+    The newest entry of a chain is named by its slot. Files of real geometries satisfy
+    size = 40 + 4 * slots + 20 * entries; of the slot counts that fit, the one is taken under which every entry up to the
+    count is reached as its slot says.
+    """
+    header = decode_header(memoryview(data)[:HEADER_SIZE])
+    fitting = (slots for slots in _usual_slot_counts(size) if _fits(data, header, slots, size))
+    return next(fitting, 0)
+
+
+def _usual_slot_counts(size: int) -> Iterator[int]:
+    yield from (5_000_000, 500, 64)
+    rest = size - HEADER_SIZE
+    yield from range(5 if rest % 20 == 0 else (rest % 20) // 4, min(rest // SLOT_SIZE, 10_000_000), 5)
+
+
+def _fits(data: Any, header: IndexHeader, slots: int, size: int) -> bool:
+    entries = size - HEADER_SIZE - SLOT_SIZE * slots
+    if slots <= 0 or entries < 0 or entries % ENTRY_SIZE or header.index_count > entries // ENTRY_SIZE:
+        return False
+    if header.index_count <= 1:
+        return True
+    table = index_entries(data, slots, header.index_count)
+    sample = np.unique(np.linspace(1, header.index_count - 1, 64).astype(np.int64))
+    picked = table[sample]
+    if (picked["key_hash"] < 0).any() or (picked["previous"] >= sample).any():
+        return False
+    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[picked["key_hash"] % slots]
+    return bool((heads >= sample).all())
+
+
+def index_entries(data: Any, slots: int, count: int) -> np.ndarray:
+    """Entries 0 … count-1 as a structured array over the file's bytes (entry 0 is never used)."""
+    at = HEADER_SIZE + SLOT_SIZE * slots
+    return np.frombuffer(data, ENTRY_DTYPE, max(0, min(count, (memoryview(data).nbytes - at) // ENTRY_SIZE)), at)
+
+
+def _read_index(
+    files: StoreFiles, _: Request, __: Sequence[Condition], file: StoredFile, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    data = files.read(file.path)
+    if memoryview(data).nbytes < HEADER_SIZE:
+        return
+    header = decode_header(memoryview(data)[:HEADER_SIZE])
+    slots = index_slot_count(data, file.size)
+    if not slots:
+        return
+    entries = index_entries(data, slots, header.index_count)
+    for start in range(1, len(entries), BATCH_ROWS):
+        piece = entries[start : start + BATCH_ROWS]
+        times = (header.begin_timestamp_ms + piece["time_diff"].astype(np.int64) * 1000) * 1000
+        yield _batch(
+            schema,
+            {
+                "file": lambda n=len(piece): pa.repeat(files.name_of(file.path), n),
+                "entry_index": lambda s=start, n=len(piece): np.arange(s, s + n, dtype=np.int32),
+                "key_hash": lambda p=piece: p["key_hash"].astype(np.int32),
+                "log_offset": lambda p=piece: p["log_offset"].astype(np.int64),
+                "store_timestamp": lambda t=times: pa.array(t).cast(TIMESTAMP),
+                "previous_entry": lambda p=piece: p["previous"].astype(np.int32),
+            },
+        )
+
+
+def _batch(schema: pa.Schema, columns: dict[str, Callable[[], Any]]) -> pa.RecordBatch:
+    def column(field: pa.Field) -> pa.Array:
+        made = columns[field.name]()
+        return (made if isinstance(made, pa.Array) else pa.array(made)).cast(field.type)
+
+    return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
+
+
+# anomalies
+
+
+def _plan_anomalies(files: StoreFiles, request: Request, _: Sequence[Condition]) -> list[Any]:
+    from store.pipeline.audit import plan_tasks
+
+    return plan_tasks(files, request)
+
+
+def _read_anomalies(
+    files: StoreFiles, request: Request, _: Sequence[Condition], share: Any, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    from store.pipeline.audit import run_task
+
+    return run_task(files, share, schema)
+
+
+_PLANS: dict[str, Callable[..., list[Any]]] = {
+    "messages": _plan_messages,
+    "segments": lambda files, *_: files.segments(),
+    "consumequeue": lambda files, *_: files.queues(),
+    "index": lambda files, *_: files.index_files(),
+    "anomalies": _plan_anomalies,
+}
+_READERS: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
+    "messages": _read_messages,
+    "segments": _read_segment,
+    "consumequeue": _read_queue,
+    "index": _read_index,
+    "anomalies": _read_anomalies,
+}
