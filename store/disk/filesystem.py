@@ -93,13 +93,13 @@ class Filesystem:
 
     def stat(self, path: Path) -> os.stat_result:
         with naming(path, "look at the file"):
-            return os.stat(path)
+            return path.stat()
 
     def exists(self, path: Path) -> bool:
         """Whether the name is there; no permission to look is an error, not an absence."""
         with naming(path, "look at the file"):
             try:
-                os.stat(path)
+                path.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return False
             return True
@@ -113,7 +113,9 @@ class Filesystem:
             os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def used_ratio(self, folder: Path) -> float:
-        """Used share of the partition, 0..1, or -1 for a missing folder (UtilAll.getDiskPartitionSpaceUsedPercent, 4.9.8)."""
+        """Used share of the partition, 0..1, or -1 for a missing folder.
+
+        Source: UtilAll.getDiskPartitionSpaceUsedPercent, 4.9.8."""
         if not self.exists(folder):
             return -1.0
         with naming(folder, "measure the partition"):
@@ -148,7 +150,7 @@ class Filesystem:
             return Descriptor(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), path)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
-        """Creates a file without a name in the folder of `path`, to be published there; None where that is not offered."""
+        """Creates a file without a name, to be published as `path`; None where that is not offered."""
         if not _O_TMPFILE:
             return None
         with naming(path, "create the file"):
@@ -171,7 +173,7 @@ class Filesystem:
             self.preallocate(descriptor, size)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                path.unlink()
             raise
         return descriptor
 
@@ -188,7 +190,7 @@ class Filesystem:
             os.posix_fallocate(descriptor.number, 0, size)
 
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> mmap.mmap:
-        """Maps the first `size` bytes, shared. Never close the map: drop it, and the last reader's view takes it along."""
+        """Maps the first `size` bytes, shared. Never close the map: drop it, the last view takes it along."""
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         with naming(descriptor.path, "map the file"):
             try:
@@ -279,23 +281,23 @@ class Filesystem:
     def make_folder(self, folder: Path) -> None:
         """Creates a folder and its parents; an existing one is fine."""
         with naming(folder, "create the folder"):
-            os.makedirs(folder, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
 
     def rename(self, source: Path, target: Path) -> None:
         """Moves a file over whatever has the target's name, in one step."""
         with naming(source, f"rename to {target}"):
-            os.rename(source, target)
+            source.rename(target)
 
     def unlink(self, path: Path) -> None:
         """Removes a name; one that is gone already is fine."""
-        with naming(path, "delete the file"), contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        with naming(path, "delete the file"):
+            path.unlink(missing_ok=True)
 
     def remove_folder(self, folder: Path) -> bool:
         """Removes a folder if it is empty; False when something is still in it."""
         with naming(folder, "delete the folder"):
             try:
-                os.rmdir(folder)
+                folder.rmdir()
             except FileNotFoundError:
                 return True
             except OSError as error:

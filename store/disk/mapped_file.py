@@ -250,7 +250,9 @@ class MappedFile:
         return self._cleaned
 
     def shutdown(self, forcible_interval_ms: int) -> None:
-        """Refuses new readers. A call that comes `forcible_interval_ms` after the first stops waiting for the old ones."""
+        """Refuses new readers.
+
+        A call that comes `forcible_interval_ms` after the first no longer waits for the old ones."""
         now_ms = time.monotonic_ns() // 1_000_000
         with self._lock:
             first = self._available

@@ -3,8 +3,8 @@
 A message is first copied into a buffer that is never written out by the kernel on its own, and the commit service
 copies the buffer into the file in runs of pages. Appending then never waits for a page that is being written out.
 
-    borrow      MappedFile takes a buffer when it is created; an empty pool lends nothing, and the file does without
-    give_back   when all of the buffer was committed; it is zeroed, for the file behind a blank shows what is left in it
+    borrow      a new MappedFile takes a buffer; an empty pool lends none, and the file does without
+    give_back   when all of it was committed; it is zeroed, for the bytes behind a blank go into the file too
 
 Locking the buffers in memory (mlock) keeps them from being swapped out. Where the user may not lock that much
 (ulimit -l), the pool works without and says so in `note`.

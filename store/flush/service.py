@@ -14,11 +14,10 @@ Source: ServiceThread, 4.9.8.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Protocol
-
-MAIN_THREAD_CHECK_SECONDS = 1.0
 
 
 class ServiceThread:
@@ -48,11 +47,9 @@ class ServiceThread:
             self._thread.join()
 
     def wakeup(self) -> None:
-        try:
+        # The lock is free already when the loop was woken before and has not come round yet.
+        with contextlib.suppress(RuntimeError):
             self._alarm.release()
-        except RuntimeError:
-            # It was released before and the loop has not come round yet.
-            pass
 
     def work(self) -> None:
         """One round."""
