@@ -184,6 +184,10 @@ class MappedFileQueue:
             self.files = [*self.files, file]
             return file
 
+    def for_writing(self, file: MappedFile) -> MappedFile:
+        """The file to write to in place of `file`: itself, where changes go straight to the disk."""
+        return file
+
     def _create(self, file_start: int) -> MappedFile:
         if not self.files:
             self._fs.make_folder(self.folder)
@@ -249,7 +253,7 @@ class MappedFileQueue:
             else:
                 behind.append(file)
         for file in reversed(behind):
-            file.destroy(DESTROY_INTERVAL_MS)
+            self._delete(file, DESTROY_INTERVAL_MS)
         self._forget(behind)
         return [file.path for file in behind]
 
@@ -273,7 +277,7 @@ class MappedFileQueue:
                 break
             if expired and interval_ms > 0:
                 sleep(interval_ms / 1000)
-            if not file.destroy(forcible_ms):
+            if not self._delete(file, forcible_ms):
                 break
             expired.append(file)
             if len(expired) >= batch_max:
@@ -291,7 +295,7 @@ class MappedFileQueue:
                 if last_unit is None or int.from_bytes(last_unit[:LONG_SIZE], "big", signed=True) >= offset:
                     break
                 del last_unit
-            if not file.destroy(EXPIRED_QUEUE_FILE_INTERVAL_MS):
+            if not self._delete(file, EXPIRED_QUEUE_FILE_INTERVAL_MS):
                 break
             expired.append(file)
         self._forget(expired)
@@ -309,8 +313,12 @@ class MappedFileQueue:
         """Deletes the last file."""
         last = self.last
         if last is not None:
-            last.destroy(DESTROY_INTERVAL_MS)
+            self._delete(last, DESTROY_INTERVAL_MS)
             self._forget([last])
+
+    def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
+        """Takes one file off the disk; False while a reader holds it."""
+        return file.destroy(forcible_ms)
 
     def _forget(self, gone: Iterable[MappedFile]) -> None:
         names = set(gone)
@@ -333,7 +341,7 @@ class MappedFileQueue:
     def destroy(self) -> None:
         """Deletes every file, and the folder if nothing else is in it."""
         for file in reversed(self.files):
-            file.destroy(DESTROY_INTERVAL_MS)
+            self._delete(file, DESTROY_INTERVAL_MS)
         self.files = []
         self.flushed_where = self.committed_where = 0
         self._fs.remove_folder(self.folder)

@@ -1,0 +1,103 @@
+"""OverlayFileQueue: a MappedFileQueue whose changes land in another folder.
+
+    real folder      [file 0][file 1][file 2]            opened read-only, never touched
+    staged folder                    [file 2'][file 3]   copies of what is written to, and new files
+
+A file is copied the first time somebody wants to write to it. What a truncation or expiry deletes is only noted. So
+the same engine can answer questions about a store that it must not change (the staged folder is thrown away), and
+prepare a change (the staged files are published by rename).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.mapped_file import MappedFile
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.layout import segment_name
+
+
+class Overlay(NamedTuple):
+    """Where changes go. `sparse` reserves no blocks: for scratch folders, which may lie in memory."""
+
+    folder: Path
+    sparse: bool
+
+
+class StagedFile(NamedTuple):
+    """A finished file and the place it belongs to."""
+
+    path: Path
+    staged: Path
+
+
+def stage_new_file(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """A file of `size` zeros in the staged folder."""
+    fs.make_folder(staged.parent)
+    if not overlay.sparse:
+        return fs.create_file(staged, size)
+    descriptor = fs.open_new(staged)
+    fs.truncate(descriptor, size)
+    return descriptor
+
+
+def stage_copy(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """A copy of `path` in the staged folder, `size` bytes long."""
+    descriptor = stage_new_file(overlay, path, staged, size, fs)
+    fs.copy_range(fs.open_read(path), descriptor, 0, min(size, fs.stat(path).st_size))
+    return descriptor
+
+
+class OverlayFileQueue(MappedFileQueue):
+    """The files of `folder` with changes kept under `staged_folder`."""
+
+    def __init__(self, folder: Path, file_size: int, fs: Filesystem, overlay: Overlay, staged_folder: Path) -> None:
+        super().__init__(folder, file_size, fs, writable=False)
+        self._overlay = overlay
+        self._staged_folder = staged_folder
+        self._staged: dict[Path, Path] = {}
+        self._removed: list[Path] = []
+
+    def staged_files(self) -> list[StagedFile]:
+        """What was written, oldest first."""
+        return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
+
+    def removed_paths(self) -> list[Path]:
+        """Real files that the store would no longer have."""
+        return sorted(self._removed)
+
+    def for_writing(self, file: MappedFile) -> MappedFile:
+        if file.writable:
+            return file
+        staged = self._staged_folder / file.path.name
+        descriptor = stage_copy(self._overlay, file.path, staged, file.size, self._fs)
+        copy = MappedFile(staged, file.file_start, file.size, self._fs, writable=True, descriptor=descriptor)
+        copy.wrote, copy.committed, copy.flushed = file.wrote, file.committed, file.flushed
+        copy.first_created_in_queue = file.first_created_in_queue
+        self._staged[file.path] = staged
+        self.files = [copy if one is file else one for one in self.files]
+        return copy
+
+    def _create(self, file_start: int) -> MappedFile:
+        path = self.folder / segment_name(file_start)
+        staged = self._staged_folder / path.name
+        descriptor = stage_new_file(self._overlay, path, staged, self.file_size, self._fs)
+        self._staged[path] = staged
+        return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
+
+    def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
+        path = self.folder / file.path.name
+        staged = self._staged.pop(path, None)
+        if staged is not None:
+            self._fs.unlink(staged)
+        if self._fs.exists(path) and path not in self._removed:
+            self._removed.append(path)
+        return True
+
+    def destroy(self) -> None:
+        for file in reversed(self.files):
+            self._delete(file, 0)
+        self.files = []
+        self.flushed_where = self.committed_where = 0
