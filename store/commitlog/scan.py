@@ -20,40 +20,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
 from store.kernels import Kernels, for_work
-
-Int64Array = npt.NDArray[np.int64]
+from store.kernels.run import Int64Array, Run
 
 # Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
 RUN_CAPACITY = 8192 + 64
-
-
-class Columns(NamedTuple):
-    """One int64 array per column, all of one length; see store.formats.columns for the meanings."""
-
-    position: Int64Array
-    size: Int64Array
-    body_position: Int64Array
-    body_size: Int64Array
-    topic_position: Int64Array
-    topic_size: Int64Array
-    properties_position: Int64Array
-    properties_size: Int64Array
-    queue_id: Int64Array
-    queue_offset: Int64Array
-    log_offset: Int64Array
-    sys_flag: Int64Array
-    store_timestamp_ms: Int64Array
-    body_crc: Int64Array
-
-
-assert Columns._fields == COLUMN_NAMES
 
 
 class Segment(Protocol):
@@ -66,36 +42,6 @@ class Segment(Protocol):
 
     @property
     def readable_position(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive records of one segment. The arrays belong to the walk: they hold until its next step."""
-
-    file_start: int
-    path: Path
-    buffer: memoryview
-    array: Int64Array
-    count: int
-    kernels: Kernels
-
-    @property
-    def columns(self) -> Columns:
-        return Columns(*self.array[:, : self.count])
-
-    @property
-    def start(self) -> int:
-        """Log offset of the first record."""
-        return self.file_start + int(self.array[0, 0])
-
-    @property
-    def end(self) -> int:
-        """Log offset behind the last record."""
-        return self.file_start + int(self.array[0, self.count - 1] + self.array[1, self.count - 1])
-
-    def first(self, count: int) -> Run:
-        """The run of the first `count` records."""
-        return Run(self.file_start, self.path, self.buffer, self.array, count, self.kernels)
 
 
 @dataclass(frozen=True, slots=True)

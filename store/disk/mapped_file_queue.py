@@ -316,6 +316,11 @@ class MappedFileQueue:
             self._delete(last, DESTROY_INTERVAL_MS)
             self._forget([last])
 
+    def delete_files(self, files: Iterable[MappedFile]) -> None:
+        """Deletes these files of the queue."""
+        gone = [file for file in files if self._delete(file, DESTROY_INTERVAL_MS)]
+        self._forget(gone)
+
     def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
         """Takes one file off the disk; False while a reader holds it."""
         return file.destroy(forcible_ms)

@@ -1,0 +1,331 @@
+"""ConsumeQueue: the units of one (topic, queue id), in a MappedFileQueue of their own.
+
+    queue_offset x 20 = byte address in the queue = file_start + position
+
+`max_physic_offset` is the log offset behind the last record that has a unit; a record that ends at or before it is
+taken for a repeat. After a restart it is found by `recover`, and cut back by `truncate_dirty_logic_files` where the log
+ends earlier. Both only move positions: stale units behind them stay on disk, as the broker leaves them.
+
+A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
+
+One difference from 4.9.8: in a last file whose first unit was never written, truncation takes that zero unit for a
+live one there, and the queue's next message lands one place too far.
+
+Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from store.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.disk.mapped_file import MappedFile
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.formats.queue_unit import (
+    PRE_BLANK,
+    UNIT_SIZE,
+    QueueUnit,
+    decode_ext_address,
+    decode_unit,
+    is_ext_address,
+)
+
+UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+assert UNIT_DTYPE.itemsize == UNIT_SIZE
+
+UnitArray = npt.NDArray[np.void]
+# How many of the newest files recovery looks at, and how many units of them at a time.
+RECOVER_FILES = 3
+_CHUNK_UNITS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """A message whose queue offset is not the place its unit got ("logic queue order maybe wrong" in a broker's log)."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    place: int
+
+
+class ConsumeQueue:
+    """One queue. Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none."""
+
+    def __init__(
+        self, topic: str, queue_id: int, files: MappedFileQueue, ext: ConsumeQueueExt | None = None
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = files
+        self.ext = ext
+        self.max_physic_offset = -1
+        self._min_address = 0
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+    @property
+    def min_offset(self) -> int:
+        """Queue offset of the first message that is still there."""
+        return self._min_address // UNIT_SIZE
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset that the next message gets."""
+        return self.files.max_offset // UNIT_SIZE
+
+    # After a restart.
+
+    def recover(self) -> int:
+        """Finds the end by reading on over written units, from the third last file; gives max_physic_offset."""
+        files = self.files.files
+        if not files:
+            return self.max_physic_offset
+        last_ext_address = 1
+        end = 0
+        for file in files[max(0, len(files) - RECOVER_FILES) :]:
+            units = unit_array(file)
+            count = _written_count(units)
+            if count:
+                self._note_end(units, count - 1)
+                last_ext_address = _last_ext_address(units[:count], last_ext_address, self.ext)
+            end = file.file_start + count * UNIT_SIZE
+            if count < len(units):
+                break
+        self.files.flushed_where = self.files.committed_where = end
+        self.files.truncate_dirty_files(end)
+        if self.ext is not None:
+            self.ext.recover()
+            self.ext.truncate_by_max_address(last_ext_address)
+        return self.max_physic_offset
+
+    def truncate_dirty_logic_files(self, log_offset: int) -> None:
+        """Cuts off the units of records at or behind `log_offset`, from the newest file backwards."""
+        self.max_physic_offset = log_offset
+        while (file := self.files.last) is not None:
+            units = unit_array(file)
+            count = _count_before(units, log_offset)
+            if count or not _is_written(units[0]):
+                file.set_positions(count * UNIT_SIZE)
+                if count:
+                    self._note_end(units, count - 1)
+                return
+            self.files.delete_last_file()
+        if self.ext is not None:
+            self.ext.truncate_by_max_address(1)
+
+    def correct_min_offset(self, min_log_offset: int) -> None:
+        """Moves the queue's beginning to the first unit of its first file that points at or behind `min_log_offset`."""
+        first = self.files.first
+        if first is None:
+            return
+        units = unit_array(first)[: first.readable_position // UNIT_SIZE]
+        live = units["log_offset"] >= min_log_offset
+        index = int(np.argmax(live)) if len(live) else 0
+        if not len(live) or not live[index]:
+            return
+        self._min_address = first.file_start + index * UNIT_SIZE
+        tags_code = int(units["tags_code"][index])
+        if self.ext is not None and is_ext_address(tags_code):
+            self.ext.truncate_by_min_address(tags_code)
+
+    # Building.
+
+    def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:
+        """Appends the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
+        if log_offset + size <= self.max_physic_offset:
+            return None
+        expected = queue_offset * UNIT_SIZE
+        file = self.files.for_writing(self.files.last_file(expected))
+        finding = None
+        if file.first_created_in_queue and queue_offset and not file.wrote:
+            self._start_at(file, expected)
+        elif queue_offset:
+            current = file.file_start + file.wrote
+            if expected < current:
+                return None
+            if expected != current:
+                finding = OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE)
+        self.max_physic_offset = log_offset + size
+        file.append(QueueUnit(log_offset, size, tags_code).encode())
+        return finding
+
+    def append_dense(self, units: npt.NDArray[np.uint8], end_log_offset: int) -> None:
+        """Appends encoded units whose queue offsets follow on from the queue's end; `end_log_offset` is behind the last."""
+        position = 0
+        while position < len(units):
+            file = self.files.for_writing(self.files.last_file())
+            count = min(len(units) - position, file.size - file.wrote)
+            file.append(memoryview(units[position : position + count]))
+            position += count
+        self.max_physic_offset = end_log_offset
+
+    def _start_at(self, file: MappedFile, address: int) -> None:
+        """Fills a queue's very first file with pre-blank units up to `address`."""
+        self._min_address = address
+        self.files.flushed_where = self.files.committed_where = address
+        count = (address - file.file_start) // UNIT_SIZE
+        file.append(PRE_BLANK.encode() * count)
+        file.committed = file.flushed = file.wrote
+
+    # Asking.
+
+    def read_range(self, queue_offset: int) -> memoryview | None:
+        """The written units from `queue_offset` to the end of its file, 20 bytes each; None when there are none."""
+        address = queue_offset * UNIT_SIZE
+        if address < self._min_address:
+            return None
+        file = self.files.find_by_offset(address)
+        if file is None:
+            return None
+        position = address - file.file_start
+        units = file.read(position, file.readable_position - position)
+        return units if units is not None and len(units) else None
+
+    def unit(self, queue_offset: int) -> QueueUnit | None:
+        units = self.read_range(queue_offset)
+        return decode_unit(units) if units is not None else None
+
+    def roll_next_file(self, queue_offset: int) -> int:
+        """Queue offset at which the next file begins."""
+        per_file = self.files.file_size // UNIT_SIZE
+        return queue_offset + per_file - queue_offset % per_file
+
+    def real_tags_code(self, tags_code: int) -> int:
+        """The tags code itself where the unit only holds an address in the extension file."""
+        if self.ext is None or not is_ext_address(tags_code):
+            return tags_code
+        unit = self.ext.read(decode_ext_address(tags_code))
+        return unit.tags_code if unit is not None else tags_code
+
+    @property
+    def last_offset(self) -> int:
+        """Log offset behind the record of the last unit, -1 for an empty queue (ConsumeQueue.getLastOffset)."""
+        unit = self.unit(self.max_offset - 1) if self.max_offset else None
+        return unit.log_offset + unit.size if unit is not None else -1
+
+    def offset_by_time(
+        self, time_ms: int, store_time: Callable[[int, int], int], min_log_offset: int, compat: str = "4.9"
+    ) -> int:
+        """Queue offset of the message stored at `time_ms`, or near it.
+
+        store_time  store time of the record at (log offset, size), negative when it is gone
+        compat      4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
+        """
+        if compat.startswith("4"):
+            return self._nearest_by_time(time_ms, store_time, min_log_offset)
+        return self._lower_bound_by_time(time_ms, store_time)
+
+    def _nearest_by_time(self, time_ms: int, store_time: Callable[[int, int], int], min_log_offset: int) -> int:
+        file = self.files.find_by_time(time_ms)
+        units = file.read(0, file.readable_position) if file is not None else None
+        if file is None or not units:
+            return 0
+        low = max(0, self._min_address - file.file_start) // UNIT_SIZE
+        high = len(units) // UNIT_SIZE - 1
+        before = after = 0
+        before_ms = after_ms = -1
+        while low <= high:
+            middle = (low + high) // 2
+            unit = decode_unit(units, middle * UNIT_SIZE)
+            if unit.log_offset < min_log_offset:
+                low, before = middle + 1, middle
+                continue
+            stored_ms = store_time(unit.log_offset, unit.size)
+            if stored_ms < 0:
+                return 0
+            if stored_ms == time_ms:
+                return file.file_start // UNIT_SIZE + middle
+            if stored_ms > time_ms:
+                high, after, after_ms = middle - 1, middle, stored_ms
+            else:
+                low, before, before_ms = middle + 1, middle, stored_ms
+        if before_ms == -1 or (after_ms != -1 and abs(time_ms - before_ms) > abs(time_ms - after_ms)):
+            return file.file_start // UNIT_SIZE + after
+        return file.file_start // UNIT_SIZE + before
+
+    def _lower_bound_by_time(self, time_ms: int, store_time: Callable[[int, int], int]) -> int:
+        low, high = self.min_offset, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is None or store_time(unit.log_offset, unit.size) < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    # Keeping.
+
+    def flush(self, least_pages: int) -> bool:
+        """Makes units durable; True when nothing moved."""
+        unmoved = self.files.flush(least_pages)
+        if self.ext is not None:
+            unmoved = self.ext.files.flush(least_pages) and unmoved
+        return unmoved
+
+    def delete_expired(self, min_log_offset: int) -> int:
+        """Deletes files of which every unit points before `min_log_offset`, never the last; gives their number."""
+        gone = self.files.delete_expired_by_offset(min_log_offset, UNIT_SIZE)
+        self.correct_min_offset(min_log_offset)
+        return len(gone)
+
+    def destroy(self) -> None:
+        """Deletes every file of the queue."""
+        self.files.destroy()
+        self.max_physic_offset = -1
+        self._min_address = 0
+        if self.ext is not None:
+            self.ext.files.destroy()
+
+    def close(self) -> None:
+        self.files.close()
+        if self.ext is not None:
+            self.ext.files.close()
+
+    def _note_end(self, units: UnitArray, index: int) -> None:
+        self.max_physic_offset = int(units["log_offset"][index]) + int(units["size"][index])
+
+
+def unit_array(file: MappedFile) -> UnitArray:
+    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy."""
+    whole = file.size - file.size % UNIT_SIZE
+    return np.frombuffer(file.buffer[:whole], UNIT_DTYPE)
+
+
+def _is_written(unit: np.void) -> bool:
+    return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
+
+
+def _written_count(units: UnitArray) -> int:
+    """How many units are written before the first that is not."""
+    for start in range(0, len(units), _CHUNK_UNITS):
+        chunk = units[start : start + _CHUNK_UNITS]
+        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
+        index = int(np.argmax(bad))
+        if bad[index]:
+            return start + index
+    return len(units)
+
+
+def _count_before(units: UnitArray, log_offset: int) -> int:
+    """How many written units stand before the first that points at or behind `log_offset`."""
+    for start in range(0, len(units), _CHUNK_UNITS):
+        chunk = units[start : start + _CHUNK_UNITS]
+        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)
+        index = int(np.argmax(bad))
+        if bad[index]:
+            return start + index
+    return len(units)
+
+
+def _last_ext_address(units: UnitArray, before: int, ext: ConsumeQueueExt | None) -> int:
+    if ext is None:
+        return before
+    addresses = [int(code) for code in units["tags_code"] if is_ext_address(int(code))]
+    return addresses[-1] if addresses else before

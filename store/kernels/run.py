@@ -1,0 +1,70 @@
+"""A Run: what one call of the scan kernel found, columns over the bytes they describe.
+
+It stands here, below commit log, consume queues and index, because it is what they hand to one another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store.formats.columns import COLUMN_NAMES
+from store.kernels import Kernels
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class Columns(NamedTuple):
+    """One int64 array per column, all of one length; see store.formats.columns for the meanings."""
+
+    position: Int64Array
+    size: Int64Array
+    body_position: Int64Array
+    body_size: Int64Array
+    topic_position: Int64Array
+    topic_size: Int64Array
+    properties_position: Int64Array
+    properties_size: Int64Array
+    queue_id: Int64Array
+    queue_offset: Int64Array
+    log_offset: Int64Array
+    sys_flag: Int64Array
+    store_timestamp_ms: Int64Array
+    body_crc: Int64Array
+
+
+assert Columns._fields == COLUMN_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive records of one segment. The arrays belong to the walk: they hold until its next step."""
+
+    file_start: int
+    path: Path
+    buffer: memoryview
+    array: Int64Array
+    count: int
+    kernels: Kernels
+
+    @property
+    def columns(self) -> Columns:
+        return Columns(*self.array[:, : self.count])
+
+    @property
+    def start(self) -> int:
+        """Log offset of the first record."""
+        return self.file_start + int(self.array[0, 0])
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last record."""
+        return self.file_start + int(self.array[0, self.count - 1] + self.array[1, self.count - 1])
+
+    def part(self, first: int, last: int) -> Run:
+        """The records first … last - 1 of this run."""
+        return Run(self.file_start, self.path, self.buffer, self.array[:, first:last], last - first, self.kernels)
