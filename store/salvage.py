@@ -33,7 +33,6 @@ def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Ker
     limit = segment.readable_position
     view = kernels.view(segment.buffer)
     row = np.empty((len(COLUMN_NAMES), 1), np.int64)
-    state = np.zeros(8, np.int64)
     while position < limit:
         # A record that merely stands here, but names another place, is a leftover of an earlier life of the file.
         for step in scan_segment(segment, position, limit, rules=rules, kernels=kernels):
@@ -43,7 +42,7 @@ def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Ker
             position = step.position + 8
         elif isinstance(step, End | Damage):
             position = step.position + 1
-        found = kernels.find_record_start(view, position, limit, segment.file_start, rules.accept_v2, row, state)
+        found = kernels.find_record_start(view, position, limit, segment.file_start, rules.accept_v2, row)
         if found < 0:
             return
         position = int(found)

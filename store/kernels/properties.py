@@ -1,0 +1,119 @@
+"""Finding a property in the raw property bytes of a record, without making strings.
+
+Cutting the bytes at 0x02, 0x01 and space gives the same parts as cutting the decoded text, for Java's UTF-8 decoder
+never swallows an ASCII byte. The reader's rule is that of formats/properties.py: a part counts if a name and a value
+stand on both sides of its first 0x01, and of equal names the last one wins.
+
+Source: MessageDecoder.string2messageProperties, Integer.parseInt (Java 8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from store.formats import properties as names
+from store.kernels.memory import read_byte, read_int, read_long
+
+NAME_END = ord(names.NAME_VALUE_SEPARATOR)
+PART_END = ord(names.PROPERTY_SEPARATOR)
+SPACE = ord(names.KEY_SEPARATOR)
+
+# Codes of the names that dispatch asks for.
+OTHER, TAGS, KEYS, DELAY, UNIQ_KEY = range(5)
+
+_TAGS = int.from_bytes(names.TAGS.encode(), "big")
+_KEYS = int.from_bytes(names.KEYS.encode(), "big")
+_DELAY_HEAD = int.from_bytes(names.DELAY.encode()[:4], "big")
+_DELAY_TAIL = names.DELAY.encode()[4]
+_UNIQ_KEY = int.from_bytes(names.UNIQ_KEY.encode(), "big")
+assert [len(name) for name in (names.TAGS, names.KEYS, names.DELAY, names.UNIQ_KEY)] == [4, 4, 5, 8]
+
+_PLUS, _MINUS, _ZERO = ord("+"), ord("-"), ord("0")
+_INT_LIMIT = 1 << 31
+
+
+def part_end(buffer: Any, start: int, stop: int) -> int:
+    """Where the part that begins at `start` ends: at a 0x02 or at `stop`."""
+    at = start
+    while at < stop and read_byte(buffer, at) != PART_END:
+        at += 1
+    return at
+
+
+def name_code(buffer: Any, start: int, size: int) -> int:
+    """Which of the names dispatch asks for stands here."""
+    if size == 4:
+        name = read_int(buffer, start)
+        if name == _TAGS:
+            return TAGS
+        if name == _KEYS:
+            return KEYS
+    elif size == 5:
+        if read_int(buffer, start) == _DELAY_HEAD and read_byte(buffer, start + 4) == _DELAY_TAIL:
+            return DELAY
+    elif size == 8:
+        if read_long(buffer, start) == _UNIQ_KEY:
+            return UNIQ_KEY
+    return OTHER
+
+
+def find_values(buffer: Any, start: int, stop: int, first: int, second: int) -> tuple[int, int, int, int]:
+    """Start and end of the values of two names by code; the last part of a name counts, -1 and -1 when none does.
+
+    Both are looked for in one pass, which reads each byte once.
+    """
+    first_start = first_stop = second_start = second_stop = -1
+    at = start
+    while at < stop:
+        name = name_end_or_part_end(buffer, at, stop)
+        if name < stop and read_byte(buffer, name) == PART_END:
+            at = name + 1
+            continue
+        end = part_end(buffer, name, stop)
+        if name > at and end > name + 1:
+            code = name_code(buffer, at, name - at)
+            if code == first:
+                first_start, first_stop = name + 1, end
+            elif code == second:
+                second_start, second_stop = name + 1, end
+        at = end + 1
+    return first_start, first_stop, second_start, second_stop
+
+
+def name_end_or_part_end(buffer: Any, start: int, stop: int) -> int:
+    """The first 0x01 or 0x02, or `stop`."""
+    at = start
+    while at < stop:
+        byte = read_byte(buffer, at)
+        if byte == NAME_END or byte == PART_END:
+            return at
+        at += 1
+    return at
+
+
+def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
+    """Integer.parseInt of ASCII text: (False, 0) where Java throws."""
+    at = start
+    negative = False
+    if at < stop:
+        sign = read_byte(buffer, at)
+        negative = sign == _MINUS
+        if sign == _MINUS or sign == _PLUS:
+            at += 1
+    if at >= stop:
+        return False, 0
+    value = 0
+    while at < stop:
+        digit = read_byte(buffer, at) - _ZERO
+        if digit < 0 or digit > 9:
+            return False, 0
+        value = value * 10 + digit
+        if value > _INT_LIMIT:
+            return False, 0
+        at += 1
+    if value == _INT_LIMIT and not negative:
+        return False, 0
+    return True, -value if negative else value
+
+
+HELPERS = (part_end, name_code, name_end_or_part_end, find_values, parse_int)

@@ -1,0 +1,309 @@
+"""The walk over records: boundaries and columns, with the broker's own verdict on every record.
+
+    0          4       8     12        16     20            28          36        40
+    | size     | magic | crc | queue   | flag | queue offset| log offset| sys flag| born time …
+    48 born host (8 or 20)  56 store time  64 store host (8 or 20)  72 reconsume  76 prepared offset
+    84 body size, body; topic size (V1: byte, V2: short), topic; properties size (short), properties
+
+The steps for one record, in the broker's order:
+
+1. Fewer than 8 bytes left, or 8 zero bytes: nothing was written here (END; LIMIT when no byte is left).
+2. The blank's magic ends the segment, whatever its size says. An unknown magic is damage.
+3. The fixed fields, then each length against the bytes left and against the size.
+4. A DELAY level in the schedule topic must be a number.
+5. The sum of the parts must be the size.
+6. On request the body's CRC.
+
+The size reported with damage is the broker's: the record's own size where only the sum is wrong (dispatch skips that
+many bytes), else -1. Nothing is read that the steps before have not found to lie below `limit`.
+
+Source: CommitLog.checkMessageAndReturnSize (4.9.8; 5.3.3 adds V2 and a check of the size against the bytes left).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from store.formats.columns import DamageReason, ScanOutcome
+from store.kernels.memory import body_crc, find_head, prefetch, read_byte, read_int, read_long, read_short
+from store.kernels.properties import DELAY, OTHER, find_values, parse_int
+
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
+
+FULL = int(ScanOutcome.FULL)
+LIMIT = int(ScanOutcome.LIMIT)
+BLANK = int(ScanOutcome.BLANK)
+END = int(ScanOutcome.END)
+DAMAGE = int(ScanOutcome.DAMAGE)
+
+SOUND = int(DamageReason.NONE)
+BAD_MAGIC = int(DamageReason.BAD_MAGIC)
+BAD_SIZE = int(DamageReason.BAD_SIZE)
+SIZE_BEYOND_SEGMENT = int(DamageReason.SIZE_BEYOND_SEGMENT)
+BODY_BEYOND = int(DamageReason.BODY_BEYOND)
+NEGATIVE_TOPIC = int(DamageReason.NEGATIVE_TOPIC)
+TOPIC_BEYOND = int(DamageReason.TOPIC_BEYOND)
+PROPERTIES_BEYOND = int(DamageReason.PROPERTIES_BEYOND)
+LENGTH_MISMATCH = int(DamageReason.LENGTH_MISMATCH)
+BAD_DELAY_LEVEL = int(DamageReason.BAD_DELAY_LEVEL)
+BAD_CRC = int(DamageReason.BAD_CRC)
+
+MAGIC_V1 = -626843481
+MAGIC_V2 = -626843477
+MAGIC_BLANK = -875286124
+assert MAGIC_V1 >> 8 == MAGIC_V2 >> 8
+
+HEAD_SIZE = 8
+FIXED_SIZE = 91
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+V6_EXTRA = 12
+
+SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"
+SCHEDULE_TOPIC_SIZE = len(SCHEDULE_TOPIC)
+_SCHEDULE_1 = int.from_bytes(SCHEDULE_TOPIC[0:8], "big")
+_SCHEDULE_2 = int.from_bytes(SCHEDULE_TOPIC[8:16], "big")
+_SCHEDULE_3 = int.from_bytes(SCHEDULE_TOPIC[11:19], "big")
+assert SCHEDULE_TOPIC_SIZE == 19
+
+# What a scan leaves in `state`.
+NEXT_POSITION, OUTCOME, REASON, SIZE = range(4)
+STATE_SIZE = 8
+
+_PREFETCH_RECORDS = 4
+
+
+def scan_records(
+    buffer: Any,
+    position: int,
+    limit: int,
+    accept_v2: bool,
+    check_crc: bool,
+    columns: NDArray[int64],
+    state: NDArray[int64],
+) -> int:
+    """Fill `columns` with the records from `position` on; returns how many there are.
+
+    buffer     the segment; position, limit  places in it, limit is where readable bytes end
+    accept_v2  follow 5.3.3 instead of 4.9.8
+    columns    int64 [len(COLUMN_NAMES), capacity], rows in the order of COLUMN_NAMES
+    state      int64 [8]: next position, ScanOutcome, DamageReason, and the size that the damaged record or the blank
+               declares, as the broker would report it
+    """
+    capacity = columns.shape[1]
+    limit = min(limit, len(buffer))
+    position = max(position, 0)
+    count = 0
+    outcome, reason, size = FULL, SOUND, 0
+    while count < capacity:
+        outcome, reason, size = read_head(buffer, position, limit, accept_v2)
+        if outcome != FULL:
+            break
+        reason, size = read_record(buffer, position, limit, accept_v2, columns, count)
+        if reason == SOUND and check_crc:
+            reason, size = check_body(buffer, columns, count, size)
+        if reason != SOUND:
+            outcome = DAMAGE
+            break
+        prefetch(buffer, position + _PREFETCH_RECORDS * size)
+        position += size
+        count += 1
+    state[NEXT_POSITION] = position
+    state[OUTCOME] = outcome
+    state[REASON] = reason
+    state[SIZE] = size
+    return count
+
+
+def read_head(buffer: Any, position: int, limit: int, accept_v2: bool) -> tuple[int, int, int]:
+    """Outcome, reason and size by the first 8 bytes; FULL means that a record may stand here."""
+    left = limit - position
+    if left < HEAD_SIZE:
+        return (LIMIT if left <= 0 else END), SOUND, 0
+    size = read_int(buffer, position)
+    magic = read_int(buffer, position + 4)
+    if magic == MAGIC_V1 or (accept_v2 and magic == MAGIC_V2):
+        return FULL, SOUND, size
+    if magic == MAGIC_BLANK:
+        return BLANK, SOUND, size
+    if magic == 0 and size == 0:
+        return END, SOUND, 0
+    return DAMAGE, BAD_MAGIC, -1
+
+
+def read_record(
+    buffer: Any, position: int, limit: int, accept_v2: bool, columns: NDArray[int64], row: int
+) -> tuple[int, int]:
+    """Check the lengths of the record at `position` and write its columns; gives reason and the broker's size."""
+    left = limit - position
+    size = read_int(buffer, position)
+    if size < 0:
+        return BAD_SIZE, -1
+    if left < FIXED_SIZE or (accept_v2 and size > left):
+        return SIZE_BEYOND_SEGMENT, -1
+    flag = read_int(buffer, position + 36)
+    born_extra = V6_EXTRA if flag & BORN_HOST_V6 else 0
+    hosts_extra = born_extra + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
+    reason, body_at, body, topic_at, topic, properties_at, properties = read_lengths(
+        buffer, position + 84 + hosts_extra, limit, size, read_int(buffer, position + 4) == MAGIC_V2
+    )
+    if reason != SOUND:
+        return (SIZE_BEYOND_SEGMENT if size > left else reason), -1
+    if properties > 0 and topic == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at):
+        if not is_delay_level_valid(buffer, properties_at, properties_at + properties):
+            return BAD_DELAY_LEVEL, -1
+    if properties_at + properties - position != size:
+        return sum_reason(size, left, body, hosts_extra), size
+    columns[0, row] = position
+    columns[1, row] = size
+    columns[2, row] = body_at
+    columns[3, row] = body
+    columns[4, row] = topic_at
+    columns[5, row] = topic
+    columns[6, row] = properties_at
+    columns[7, row] = properties
+    columns[8, row] = read_int(buffer, position + 12)
+    columns[9, row] = read_long(buffer, position + 20)
+    columns[10, row] = read_long(buffer, position + 28)
+    columns[11, row] = flag
+    columns[12, row] = read_long(buffer, position + 48 + 8 + born_extra)
+    columns[13, row] = read_int(buffer, position + 8)
+    return SOUND, size
+
+
+def read_lengths(
+    buffer: Any, at: int, limit: int, size: int, is_v2: bool
+) -> tuple[int, int, int, int, int, int, int]:
+    """Reason, then place and size of body, topic and properties, from the body size at `at` on.
+
+    Each length is compared with the bytes left, topic and properties with the record's size too (the broker reads
+    them into an array of that size). Negative sizes of body and properties count as none.
+    """
+    if limit - at < 4:
+        return BODY_BEYOND, 0, 0, 0, 0, 0, 0
+    body_at = at + 4
+    body = max(read_int(buffer, at), 0)
+    if body > limit - body_at:
+        return BODY_BEYOND, 0, 0, 0, 0, 0, 0
+    at = body_at + body
+    length_size = 2 if is_v2 else 1
+    if limit - at < length_size:
+        return TOPIC_BEYOND, 0, 0, 0, 0, 0, 0
+    topic = read_topic_size(buffer, at, is_v2)
+    topic_at = at + length_size
+    if topic < 0:
+        return NEGATIVE_TOPIC, 0, 0, 0, 0, 0, 0
+    if topic > limit - topic_at or topic > size:
+        return TOPIC_BEYOND, 0, 0, 0, 0, 0, 0
+    at = topic_at + topic
+    if limit - at < 2:
+        return PROPERTIES_BEYOND, 0, 0, 0, 0, 0, 0
+    properties_at = at + 2
+    properties = max(read_short(buffer, at), 0)
+    if properties > limit - properties_at or properties > size:
+        return PROPERTIES_BEYOND, 0, 0, 0, 0, 0, 0
+    return SOUND, body_at, body, topic_at, topic, properties_at, properties
+
+
+def read_topic_size(buffer: Any, at: int, is_v2: bool) -> int:
+    """A signed byte in V1, a signed short in V2."""
+    if is_v2:
+        return read_short(buffer, at)
+    size = read_byte(buffer, at)
+    return size - 256 if size > 127 else size
+
+
+def sum_reason(size: int, left: int, body: int, hosts_extra: int) -> int:
+    """Which word says best why the parts do not add up to the size."""
+    if size > left:
+        return SIZE_BEYOND_SEGMENT
+    if size < FIXED_SIZE + hosts_extra:
+        return BAD_SIZE
+    return BODY_BEYOND if body > size else LENGTH_MISMATCH
+
+
+def is_schedule_topic(buffer: Any, at: int) -> bool:
+    """Whether the 19 bytes at `at` name the topic of delayed messages."""
+    return (
+        read_long(buffer, at) == _SCHEDULE_1
+        and read_long(buffer, at + 8) == _SCHEDULE_2
+        and read_long(buffer, at + 11) == _SCHEDULE_3
+    )
+
+
+def is_delay_level_valid(buffer: Any, start: int, stop: int) -> bool:
+    """Whether the properties have no DELAY, or one that Integer.parseInt takes."""
+    level_at, level_stop, _, _ = find_values(buffer, start, stop, DELAY, OTHER)
+    if level_at < 0:
+        return True
+    valid, _ = parse_int(buffer, level_at, level_stop)
+    return valid
+
+
+def check_body(buffer: Any, columns: NDArray[int64], row: int, size: int) -> tuple[int, int]:
+    """Reason and size after the body's CRC; an empty body is not checked."""
+    body = int(columns[3, row])
+    if body > 0 and body_crc(buffer, int(columns[2, row]), body) != int(columns[13, row]):
+        return BAD_CRC, -1
+    return SOUND, size
+
+
+def find_record_start(
+    buffer: Any,
+    position: int,
+    limit: int,
+    file_start: int,
+    accept_v2: bool,
+    columns: NDArray[int64],
+) -> int:
+    """First place from `position` on where a sound record stands that names this very place as its own, or -1.
+
+    Used to go on behind damage and to cut a segment into parts for several threads. `columns` needs room for one
+    record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not taken for one:
+    a copy names another place.
+    """
+    limit = min(limit, len(buffer))
+    at = max(position, 0)
+    while limit - at >= FIXED_SIZE:
+        magic_at = find_magic(buffer, at + 4, limit, accept_v2)
+        if magic_at < 0:
+            return -1
+        at = magic_at - 4
+        if limit - at < FIXED_SIZE:
+            return -1
+        if read_long(buffer, at + 28) == file_start + at:
+            reason, _ = read_record(buffer, at, limit, accept_v2, columns, 0)
+            if reason == SOUND:
+                return at
+        at += 1
+    return -1
+
+
+def find_magic(buffer: Any, start: int, stop: int, accept_v2: bool) -> int:
+    """First place of a magic that the rules accept, or -1."""
+    at = find_head(buffer, MAGIC_V1, start, stop)
+    while at >= 0:
+        magic = read_int(buffer, at)
+        if magic == MAGIC_V1 or (accept_v2 and magic == MAGIC_V2):
+            return at
+        at = find_head(buffer, MAGIC_V1, at + 1, stop)
+    return -1
+
+
+HELPERS = (
+    is_schedule_topic,
+    is_delay_level_valid,
+    sum_reason,
+    read_topic_size,
+    read_lengths,
+    read_head,
+    read_record,
+    check_body,
+    find_magic,
+)
+KERNELS = {
+    "scan_records": (scan_records, "long(bytes, long, long, flag, flag, matrix, longs)"),
+    "find_record_start": (find_record_start, "long(bytes, long, long, long, flag, matrix)"),
+}
