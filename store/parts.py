@@ -20,25 +20,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from store.commitlog.scan import Blank, Damage, End, Run, ScanRules, scan_segment
-from store.formats.columns import DamageReason
-from store.formats.message import (
-    LOG_OFFSET_AT,
-    MAGIC_AT,
-    MESSAGE_MAGIC_V1_SIGNED,
-    MESSAGE_MAGIC_V2_SIGNED,
-    RECORD_MIN_SIZE,
-    SYS_FLAG_AT,
-)
+from store.commitlog.scan import Blank, Damage, End, ScanRules, scan_segment
 from store.files import StoredFile, StoreFiles
+from store.formats.columns import COLUMN_NAMES, DamageReason
+from store.formats.message import RECORD_MIN_SIZE
+from store.kernels import for_work
+from store.kernels.run import Run
 
 DEFAULT_PART_BYTES = 256 << 20
 WINDOW_BYTES = 64 << 20
-SEARCH_BYTES = 1 << 20
+# More than the largest record a broker takes by default (4 MiB and 64 KiB).
+RECORD_MARGIN_BYTES = 8 << 20
 BATCH_ROWS = 1 << 16
 
 
@@ -121,8 +116,8 @@ def _walk_windows(
             if isinstance(step, Run):
                 inside = int(np.searchsorted(step.columns.position, stop))
                 if inside:
-                    yield step.first(inside)
-                    moved = step.first(inside).end - part.file_start
+                    yield step.part(0, inside)
+                    moved = step.part(0, inside).end - part.file_start
                 if inside < step.count:
                     return
             elif is_last or not _may_be_cut(step):
@@ -146,32 +141,16 @@ def _window(files: StoreFiles, part: Part, position: int, size: int) -> Window:
 
 def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
     """The first record that starts at or behind `position` and before the part's stop; None when there is none."""
+    columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     while position < part.stop:
-        data = files.read(part.path, position, SEARCH_BYTES + RECORD_MIN_SIZE)
-        for found in find_record_starts(data, part.file_start + position):
-            if position + found >= part.stop:
-                return None
-            if _is_record(files, part, position + found):
-                return position + found
-        position += SEARCH_BYTES
+        # A window beyond the stop, for the record that begins before it and ends behind it.
+        size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
+        window = _window(files, part, position, size)
+        kernels = for_work(window.size)
+        found = kernels.find_record_start(
+            kernels.view(window.buffer), 0, window.size, window.file_start, True, columns
+        )
+        if found >= 0:
+            return position + int(found) if position + found < part.stop else None
+        position += max(window.size - RECORD_MARGIN_BYTES, RECORD_MIN_SIZE)
     return None
-
-
-def _is_record(files: StoreFiles, part: Part, position: int) -> bool:
-    size = int.from_bytes(files.read(part.path, position, 4).to_pybytes(), "big", signed=True)
-    if size < RECORD_MIN_SIZE or position + size > part.file_size:
-        return False
-    window = _window(files, part, position, size)
-    step = next(iter(scan_segment(window, 0, rules=ScanRules(check_crc=False), capacity=1)), None)
-    return isinstance(step, Run)
-
-
-def find_record_starts(data: Any, log_start: int) -> list[int]:
-    """Places in `data` (whose first byte lies at `log_start`) where a magic and the right log offset stand."""
-    places = len(memoryview(data)) - SYS_FLAG_AT
-    if places <= 0:
-        return []
-    magics = np.ndarray((places,), ">i4", data, offset=MAGIC_AT, strides=(1,))
-    found = np.flatnonzero((magics == MESSAGE_MAGIC_V1_SIGNED) | (magics == MESSAGE_MAGIC_V2_SIGNED))
-    offsets = np.ndarray((places,), ">i8", data, offset=LOG_OFFSET_AT, strides=(1,))[found]
-    return [int(place) for place in found[offsets == found + log_start]]

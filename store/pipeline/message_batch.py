@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.commitlog.scan import Columns
+from store.kernels.run import Columns
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, Host
 from store.formats.message import (
     BORN_HOST_AT,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from store.commitlog.scan import Blank, Damage, Run, ScanRules
+from store.commitlog.scan import Blank, Damage, ScanRules
+from store.kernels.run import Run
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
 from store.formats.message import BORN_HOST_AT, BORN_HOST_IPV6, MAGIC_AT, SYS_FLAG_AT
 from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2

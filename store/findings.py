@@ -1,0 +1,95 @@
+"""What a check can find: the kinds, and one Finding. `check` and `audit` speak the same words.
+
+A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost queue, a lost index)
+are gathered into one Finding per file, topic and queue, with a count and the first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+BAD_CRC = "bad-crc"
+BAD_LENGTH = "bad-length"
+BAD_SELF_OFFSET = "bad-self-offset"
+TIME_BACKWARDS = "time-backwards"
+MISSING_SEGMENT = "missing-segment"
+STALE_TAIL = "stale-tail"
+QUEUE_GAP = "queue-gap"
+QUEUE_DUPLICATE = "queue-duplicate"
+QUEUE_SHIFT = "queue-shift"
+MISSING_UNIT = "missing-unit"
+UNIT_DIFFERS = "unit-differs"
+UNIT_NOWHERE = "unit-nowhere"
+UNIT_WRONG_RECORD = "unit-wrong-record"
+MISSING_INDEX_ENTRY = "missing-index-entry"
+INDEX_ENTRY_NOWHERE = "index-entry-nowhere"
+BROKEN_CHAIN = "broken-chain"
+INDEX_HEADER = "index-header"
+CHECKPOINT_AHEAD = "checkpoint-ahead"
+WRONG_SIZE = "wrong-size"
+
+KINDS = {
+    BAD_CRC: "a body does not match its CRC",
+    BAD_LENGTH: "bytes that are no record where one should be",
+    BAD_SELF_OFFSET: "a record says that it lies somewhere else",
+    TIME_BACKWARDS: "a record is older than the one before it",
+    MISSING_SEGMENT: "a commit-log file is missing between two others",
+    STALE_TAIL: "records lie behind the log's end and may come back",
+    QUEUE_GAP: "queue offsets leave some out",
+    QUEUE_DUPLICATE: "a queue offset or a record comes twice",
+    QUEUE_SHIFT: "a unit lies at another place than its record's queue offset",
+    MISSING_UNIT: "a record has no unit in its queue",
+    UNIT_DIFFERS: "a unit gives another size or tags code than its record",
+    UNIT_NOWHERE: "a unit points where no record begins",
+    UNIT_WRONG_RECORD: "a unit points into another queue's record",
+    MISSING_INDEX_ENTRY: "a key has no entry in the index",
+    INDEX_ENTRY_NOWHERE: "an index entry points where no record with its key begins",
+    BROKEN_CHAIN: "a chain of the index does not lead through its entries",
+    INDEX_HEADER: "an index header disagrees with its entries",
+    CHECKPOINT_AHEAD: "the checkpoint promises more than the files hold",
+    WRONG_SIZE: "a file whose length is not that of its neighbours",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    offset  where: a log offset in the commit log, a queue offset in a queue, an entry number in an index file
+    count   how many of the kind this finding stands for; offset and detail describe the first
+    """
+
+    kind: str
+    file: str
+    offset: int
+    topic: str | None = None
+    queue_id: int | None = None
+    count: int = 1
+    detail: str = ""
+
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """What findings are gathered and sorted by."""
+        return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
+
+
+# Each of these is a place to look at; the others come in masses.
+SINGLE_KINDS = {BAD_CRC, BAD_LENGTH, BAD_SELF_OFFSET, TIME_BACKWARDS, MISSING_SEGMENT, CHECKPOINT_AHEAD, WRONG_SIZE}
+
+
+def gather(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding per place for the kinds that come in masses, in the order of file and offset."""
+    kept: list[Finding] = []
+    masses: dict[tuple[str, str, str, int], Finding] = {}
+    for finding in findings:
+        if finding.kind in SINGLE_KINDS:
+            kept.append(finding)
+            continue
+        known = masses.get(finding.place)
+        if known is None:
+            masses[finding.place] = finding
+        else:
+            first = min(known, finding, key=lambda f: (f.offset, f.detail))
+            masses[finding.place] = replace(first, count=known.count + finding.count)
+    return sorted([*kept, *masses.values()], key=lambda f: (f.file, f.offset, *f.place, f.detail))

@@ -1,0 +1,212 @@
+"""What check must know of the derived files before it walks the log: a few numbers per file, and what is wrong inside.
+
+A queue file or an index file is looked at alone; whether it agrees with the log is for store.check. The numbers let the
+walk of one segment find the units and entries that point into it, without reading every file again:
+
+    QueueFile   first and last log offset of its units, and whether they rise (then a search can halve its way)
+    IndexFile   the same of its entries, and the number of hash slots, told from the content
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from store.files import StoredFile, StoreFiles
+from store.findings import BROKEN_CHAIN, INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header
+from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
+
+UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
+assert UNIT_DTYPE.itemsize == UNIT_SIZE and ENTRY_DTYPE.itemsize == ENTRY_SIZE
+
+# Slots are looked at in this many groups, so that an index of 20 M entries needs tens of megabytes, not hundreds.
+SLOT_GROUPS = 8
+USUAL_SLOT_COUNTS = (5_000_000, 500, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """One file of a queue. `first_unit` … `last_unit` (places in the file) are written and no filler; -1 when none is."""
+
+    topic: str
+    queue_id: int
+    path: str
+    start: int
+    size: int
+    first_unit: int
+    last_unit: int
+    low: int
+    high: int
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One index file: entries 1 … count-1."""
+
+    path: str
+    size: int
+    slot_count: int
+    count: int
+    low: int
+    high: int
+    rises: bool
+    end_timestamp_ms: int
+
+
+def units_of(data: Any) -> np.ndarray:
+    """A queue file's units as a structured array over its bytes; nothing is copied."""
+    return np.frombuffer(data, UNIT_DTYPE, memoryview(data).nbytes // UNIT_SIZE)
+
+
+def entries_of(data: Any, slot_count: int, count: int) -> np.ndarray:
+    """Entries 0 … count-1 as a structured array over an index file's bytes (entry 0 is never used)."""
+    at = HEADER_SIZE + SLOT_SIZE * slot_count
+    room = (memoryview(data).nbytes - at) // ENTRY_SIZE
+    return np.frombuffer(data, ENTRY_DTYPE, max(0, min(count, room)), at)
+
+
+def is_filler(units: np.ndarray) -> np.ndarray:
+    """Pre-blank units."""
+    return (units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0)
+
+
+def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[QueueFile | Finding]:
+    """The queue's files in order, each with what is wrong in it alone."""
+    stored = files.queue_files(topic, queue_id)
+    usual = stored[0].size if stored else 0
+    for file, following in zip(stored, [*stored[1:], None], strict=False):
+        if file.size != usual or file.size % UNIT_SIZE:
+            yield Finding(
+                WRONG_SIZE, files.name_of(file.path), file.number // UNIT_SIZE, topic, queue_id, 1,
+                f"{file.size} bytes, the others have {usual}",
+            )
+        if following is not None and following.number != file.number + file.size:
+            yield Finding(
+                QUEUE_GAP, files.name_of(following.path), following.number // UNIT_SIZE, topic, queue_id, 1,
+                f"files between {file.number} and {following.number} are missing",
+            )
+        yield from _survey_queue_file(files, topic, queue_id, file)
+
+
+def _survey_queue_file(
+    files: StoreFiles, topic: str, queue_id: int, file: StoredFile
+) -> Iterator[QueueFile | Finding]:
+    units = units_of(files.read(file.path))
+    written = (units["log_offset"] >= 0) & (units["size"] > 0)
+    live = np.flatnonzero(written & ~is_filler(units))
+    last = int(np.flatnonzero(written)[-1]) if written.any() else -1
+    holes = np.flatnonzero(~written[: last + 1])
+    if len(holes):
+        first = file.number // UNIT_SIZE + int(holes[0])
+        detail = "a unit was never written, though later ones are"
+        yield Finding(QUEUE_GAP, files.name_of(file.path), first, topic, queue_id, len(holes), detail)
+    if not len(live):
+        yield QueueFile(topic, queue_id, file.path, file.number, file.size, -1, -1, 0, -1, True)
+        return
+    offsets = units["log_offset"][live].astype(np.int64)
+    rises = bool((np.diff(offsets) > 0).all()) and len(live) == live[-1] - live[0] + 1
+    yield QueueFile(
+        topic, queue_id, file.path, file.number, file.size, int(live[0]), int(live[-1]),
+        int(offsets.min()), int(offsets.max()), rises,
+    )
+
+
+# Index files.
+
+
+def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Finding]:
+    """The file's numbers, after what is wrong with its header and its chains."""
+    data = files.read(file.path)
+    name = files.name_of(file.path)
+    if memoryview(data).nbytes < HEADER_SIZE:
+        yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
+        return
+    header = decode_header(memoryview(data)[:HEADER_SIZE])
+    slots = slot_count_of(data, header)
+    if not slots:
+        yield Finding(INDEX_HEADER, name, 0, detail="no number of slots and entries fits size and content")
+        return
+    entries = entries_of(data, slots, header.index_count)
+    yield from _header_findings(name, header, entries, slots)
+    yield from _chain_findings(name, data, entries, slots)
+    offsets = entries["log_offset"][1:].astype(np.int64)
+    low, high = (int(offsets.min()), int(offsets.max())) if len(offsets) else (0, -1)
+    rises = bool((np.diff(offsets) >= 0).all())
+    yield IndexFile(file.path, file.size, slots, header.index_count, low, high, rises, header.end_timestamp_ms)
+
+
+def slot_count_of(data: Any, header: IndexHeader) -> int:
+    """The number of hash slots, told from size and content; 0 when nothing fits.
+
+    The size leaves few numbers open (size = 40 + 4 x slots + 20 x entries); the right one is where every entry lies on the
+    chain of its hash, which is tried on a few of them.
+    """
+    size = memoryview(data).nbytes
+    rest = size - HEADER_SIZE
+    usual = [slots for slots in USUAL_SLOT_COUNTS if _fits(data, header, slots, rest)]
+    if usual:
+        return usual[0]
+    first = (rest // SLOT_SIZE) % (ENTRY_SIZE // SLOT_SIZE) or ENTRY_SIZE // SLOT_SIZE
+    return next((s for s in range(first, rest // SLOT_SIZE + 1, 5) if _fits(data, header, s, rest)), 0)
+
+
+def _fits(data: Any, header: IndexHeader, slots: int, rest: int) -> bool:
+    left = rest - SLOT_SIZE * slots
+    if left < 0 or left % ENTRY_SIZE or header.index_count > max(left // ENTRY_SIZE, 1):
+        return False
+    entries = entries_of(data, slots, header.index_count)
+    if len(entries) < 2:
+        return True
+    sample = np.unique(np.linspace(1, len(entries) - 1, 64).astype(np.int64))
+    hashes = entries["key_hash"][sample]
+    if (hashes < 0).any():
+        return False
+    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[hashes % slots]
+    # A few damaged entries must not make the whole file unreadable.
+    return bool(np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9)
+
+
+def _header_findings(name: str, header: IndexHeader, entries: np.ndarray, slots: int) -> Iterator[Finding]:
+    if len(entries) < 2:
+        return
+    used = len(np.unique(entries["key_hash"][1:] % slots))
+    said = (header.begin_log_offset, header.end_log_offset, header.hash_slot_count)
+    found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), used)
+    words = ("begin log offset", "end log offset", "number of used slots")
+    for word, told, seen in zip(words, said, found, strict=True):
+        if told != seen:
+            yield Finding(INDEX_HEADER, name, 0, detail=f"{word} is {told}, the entries make it {seen}")
+
+
+def _chain_findings(name: str, data: Any, entries: np.ndarray, slots: int) -> Iterator[Finding]:
+    """Every entry must name the next older one of its slot, and every slot its newest entry."""
+    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)
+    slot_of = (entries["key_hash"].astype(np.int64) % slots)[1:]
+    wrong: list[np.ndarray] = []
+    dead_slots = 0
+    edges = np.linspace(0, slots, SLOT_GROUPS + 1).astype(np.int64)
+    for low, high in zip(edges, edges[1:], strict=False):
+        numbers = np.flatnonzero((slot_of >= low) & (slot_of < high)) + 1
+        order = numbers[np.argsort(slot_of[numbers - 1], kind="stable")]
+        chain = slot_of[order - 1]
+        same = np.concatenate(([False], chain[1:] == chain[:-1])) if len(order) else np.empty(0, bool)
+        previous = np.where(same, np.concatenate(([0], order[:-1])), 0) if len(order) else order
+        wrong.append(order[entries["previous"][order] != previous])
+        newest = np.zeros(high - low, np.int64)
+        newest[chain - low] = order
+        told = heads[low:high].astype(np.int64)
+        told = np.where((told < 0) | (told > len(entries)), 0, told)
+        dead_slots += int(np.count_nonzero(told != newest))
+    bad = np.sort(np.concatenate(wrong))
+    if len(bad):
+        detail = "an entry does not name the next older one of its slot"
+        yield Finding(BROKEN_CHAIN, name, int(bad[0]), count=len(bad), detail=detail)
+    if dead_slots:
+        detail = "a slot does not name its newest entry"
+        yield Finding(BROKEN_CHAIN, name, 0, count=dead_slots, detail=detail)
