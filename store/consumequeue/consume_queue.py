@@ -45,7 +45,7 @@ _CHUNK_UNITS = 8192
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """A message whose queue offset is not the place its unit got ("logic queue order maybe wrong" in a broker's log)."""
+    """A message whose queue offset is not the place its unit got (a broker logs "logic queue order maybe wrong")."""
 
     topic: str
     queue_id: int
@@ -156,7 +156,7 @@ class ConsumeQueue:
         return finding
 
     def append_dense(self, units: npt.NDArray[np.uint8], end_log_offset: int) -> None:
-        """Appends encoded units whose queue offsets follow on from the queue's end; `end_log_offset` is behind the last."""
+        """Appends encoded units that follow on from the queue's end; `end_log_offset` lies behind the last record."""
         position = 0
         while position < len(units):
             file = self.files.for_writing(self.files.last_file())

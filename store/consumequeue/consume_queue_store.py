@@ -20,8 +20,9 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile
-from store.formats.java import decode_utf8
-from store.formats.message import is_queued
+from store.formats.java import decode_utf8, tags_code
+from store.formats.message import SCHEDULE_TOPIC, is_queued
+from store.formats.properties import DELAY, TAGS, decode_properties
 from store.kernels.run import Run
 from store.layout import StoreLayout, parse_queue_id
 
@@ -115,7 +116,6 @@ class ConsumeQueueStore:
     def dispatch(self, run: Run) -> None:
         """Appends the units of a run's records to their queues."""
         columns, buffer = run.columns, run.buffer
-        tags_codes = run.kernels.tags_codes_of(run, self._config.delay_levels_ms)
         for row in range(run.count):
             sys_flag = int(columns.sys_flag[row])
             if not is_queued(sys_flag):
@@ -123,7 +123,10 @@ class ConsumeQueueStore:
             at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
             topic = decode_utf8(buffer[at : at + size])
             queue = self.find_or_create(topic, int(columns.queue_id[row]))
-            self._put(queue, run, row, int(tags_codes[row]))
+            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+            properties = decode_properties(buffer[at : at + size])
+            time_ms = int(columns.store_timestamp_ms[row])
+            self._put(queue, run, row, unit_tags_code(topic, properties, time_ms, self._config.delay_levels_ms))
 
     def _put(self, queue: ConsumeQueue, run: Run, row: int, tags_code: int) -> None:
         columns = run.columns
@@ -171,3 +174,12 @@ class ConsumeQueueStore:
             return MappedFileQueue(folder, file_size, self._fs, writable=self._writable)
         staged = self._overlay.folder / folder.relative_to(self._layout.root)
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
+
+
+def unit_tags_code(topic: str, properties: dict[str, str], store_timestamp_ms: int, delay_levels_ms: tuple[int, ...]) -> int:
+    """The tags code of a record's unit: the deliver time of a delayed message, else the hash of its tags."""
+    if topic == SCHEDULE_TOPIC and DELAY in properties:
+        level = min(int(properties[DELAY]), len(delay_levels_ms))
+        if level > 0:
+            return store_timestamp_ms + delay_levels_ms[level - 1]
+    return tags_code(properties.get(TAGS, ""))

@@ -1,0 +1,1 @@
+"""Dispatch: the log's records, handed to everything that is built from them."""

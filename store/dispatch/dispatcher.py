@@ -1,0 +1,119 @@
+"""Dispatch follows the log and hands every run of records to the handlers (queues first, then the index).
+
+    log ----scan----> Run ----> ConsumeQueueStore.dispatch
+                          \\---> IndexService.dispatch
+
+Dispatcher is the walk itself: `catch_up` goes on from where it stopped to the readable end of the log.
+ReputMessageService is the thread that calls it in a live store, every millisecond while there is something to do.
+
+At damage the walk does what the broker of a master does: a record whose sum alone is wrong is skipped, anything worse
+skips the rest of the segment (the log was verified when the store was opened, so this is the rare case).
+
+Source: DefaultMessageStore.ReputMessageService (4.9.8).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from store.commitlog.commit_log import CommitLog
+from store.commitlog.scan import Blank, Damage, ScanRules, Segment, scan_segment
+from store.kernels.run import Run
+
+POLL_INTERVAL_S = 0.001
+# A pause after work lets a burst of puts gather, so that handing over costs them little.
+GATHER_INTERVAL_S = 0.002
+
+
+class Handler(Protocol):
+    """What is built from the log."""
+
+    def dispatch(self, run: Run) -> None: ...
+
+
+class Dispatcher:
+    """Hands the records from `log_offset` on to the handlers, in log order."""
+
+    def __init__(self, log: CommitLog, handlers: Sequence[Handler], log_offset: int, rules: ScanRules) -> None:
+        self.log_offset = log_offset
+        """The log offset up to which everything was handed over."""
+        self.damages: list[Damage] = []
+        """What was skipped, the newest 100."""
+        self._log = log
+        self._handlers = handlers
+        self._rules = rules
+
+    @property
+    def behind_bytes(self) -> int:
+        """How much of the log has not been handed over yet."""
+        return self._log.max_offset - self.log_offset
+
+    def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Hands over everything up to the readable end; gives the number of records."""
+        self.log_offset = max(self.log_offset, self._log.min_offset, 0)
+        count = 0
+        while self.behind_bytes > 0:
+            segment = self._log.files.find_by_offset(self.log_offset)
+            if segment is None or not segment.hold():
+                break
+            try:
+                before = self.log_offset
+                count += self._one_segment(segment, on_progress)
+            finally:
+                segment.release()
+            if self.log_offset == before:
+                break
+        return count
+
+    def _one_segment(self, segment: Segment, on_progress: Callable[[int], None] | None) -> int:
+        count = 0
+        position = self.log_offset - segment.file_start
+        for step in scan_segment(segment, position, rules=self._rules):
+            if isinstance(step, Run):
+                for handler in self._handlers:
+                    handler.dispatch(step)
+                count += step.count
+                self.log_offset = step.end
+                if on_progress is not None:
+                    on_progress(self.log_offset)
+            elif isinstance(step, Blank):
+                self.log_offset = segment.file_start + segment.size
+            elif isinstance(step, Damage):
+                self._skip(segment, step)
+        return count
+
+    def _skip(self, segment: Segment, damage: Damage) -> None:
+        self.damages = [*self.damages[-99:], damage]
+        end = damage.position + damage.size if damage.size > 0 else segment.readable_position
+        self.log_offset = segment.file_start + min(end, segment.readable_position)
+
+
+class ReputMessageService:
+    """The thread that keeps queues and index up with the log of a live store."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+        self.failure: BaseException | None = None
+        """What stopped the thread early."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ReputMessageService")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Hands over what is left, then ends the thread."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                busy = self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up()
+                self._stopping.wait(GATHER_INTERVAL_S if busy else POLL_INTERVAL_S)
+            self.dispatcher.catch_up()
+        except BaseException as error:
+            self.failure = error

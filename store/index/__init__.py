@@ -1,0 +1,1 @@
+"""Index files: from a key to the log offsets of its messages, by hash."""

@@ -1,0 +1,98 @@
+"""How many slots and entries an index file has, when nobody says.
+
+The size alone does not tell (4 x slots + 20 x entries = size - 40), but the contents do: the newest entry's number
+stands in the slot that its hash falls into, and so does every entry's that nothing was chained in front of.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from store.disk.filesystem import Filesystem
+from store.errors import StoreIOError
+from store.formats.index_page import (
+    ENTRY_SIZE,
+    HEADER_SIZE,
+    SLOT_SIZE,
+    decode_entry,
+    decode_header,
+    decode_slot,
+    index_file_size,
+)
+
+_ENTRIES_TO_CHECK = 64
+_MAX_CANDIDATES = 2_000_000
+
+
+class Geometry(NamedTuple):
+    slot_count: int
+    entry_count: int
+
+
+DEFAULT_GEOMETRY = Geometry(5_000_000, 20_000_000)
+
+
+def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
+    """The geometry of the file at `path`, None where its contents do not tell (it is empty, or no index)."""
+    size = fs.stat(path).st_size
+    if size < index_file_size(1, 2):
+        return None
+    try:
+        buffer = memoryview(fs.map(fs.open_read(path), size, writable=False))
+    except StoreIOError:
+        return None
+    return geometry_of(buffer)
+
+
+def geometry_of(buffer: memoryview) -> Geometry | None:
+    """The same for a file's bytes. The broker's defaults are tried first."""
+    size = len(buffer)
+    if size == index_file_size(*DEFAULT_GEOMETRY):
+        return DEFAULT_GEOMETRY
+    newest = decode_header(buffer).index_count - 1
+    if newest < 1:
+        return None
+    for slot_count in _slot_counts_by_newest(buffer, newest):
+        entry_count = (size - HEADER_SIZE - SLOT_SIZE * slot_count) // ENTRY_SIZE
+        if newest < entry_count and _agrees(buffer, slot_count, newest):
+            return Geometry(slot_count, entry_count)
+    return None
+
+
+def _slot_counts_by_newest(buffer: memoryview, newest: int) -> list[int]:
+    """Slot counts for which the sizes add up and the newest entry's number is in the slot of its hash."""
+    rest = (len(buffer) - HEADER_SIZE) // SLOT_SIZE
+    per_entry = ENTRY_SIZE // SLOT_SIZE
+    last = rest - per_entry * (newest + 1)
+    candidates = np.arange(rest % per_entry or per_entry, last + 1, per_entry, dtype=np.int64)[:_MAX_CANDIDATES]
+    if not len(candidates):
+        return []
+    words = np.frombuffer(buffer[HEADER_SIZE:][: rest * SLOT_SIZE], ">i4")
+    hashes = words[candidates + per_entry * newest].astype(np.int64)
+    good = (hashes >= 0) & (words[np.where(hashes >= 0, hashes, 0) % candidates] == newest)
+    return [int(count) for count in candidates[good]]
+
+
+def _agrees(buffer: memoryview, slot_count: int, newest: int) -> bool:
+    """Whether the newest entries hang in chains as this slot count puts them."""
+    for number in range(newest, max(0, newest - _ENTRIES_TO_CHECK), -1):
+        entry = decode_entry(buffer, slot_count, number)
+        if entry.key_hash < 0 or not 0 <= entry.previous < number:
+            return False
+        if not _hangs_in_chain(buffer, slot_count, entry.key_hash % slot_count, number):
+            return False
+    return True
+
+
+def _hangs_in_chain(buffer: memoryview, slot_count: int, slot: int, number: int) -> bool:
+    at = decode_slot(buffer, slot)
+    for _ in range(_ENTRIES_TO_CHECK):
+        if at == number:
+            return True
+        if not number < at < (len(buffer) - HEADER_SIZE) // ENTRY_SIZE:
+            return False
+        at = decode_entry(buffer, slot_count, at).previous
+    return True

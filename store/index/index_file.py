@@ -1,0 +1,137 @@
+"""IndexFile: one hash file of the index, from a key's hash to log offsets, newest first.
+
+    put_key   entry number `count` takes the slot's chain as its successor and becomes the slot's newest
+    select    follow the slot's chain; an entry counts if its hash and its time agree
+
+The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The
+key is not stored: whoever asks must look into the record. Chains are followed for at most as many steps as there are
+entries, so that a damaged one cannot hold a query for ever.
+
+Source: IndexFile (4.9.8).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.disk.filesystem import Descriptor, Filesystem
+from store.formats.index_page import (
+    HEADER,
+    IndexEntry,
+    IndexHeader,
+    decode_entry,
+    decode_header,
+    decode_slot,
+    entry_position,
+    index_file_size,
+    slot_position,
+    time_diff_seconds,
+)
+from store.formats.java import key_hash
+
+
+class IndexFile:
+    """One file. `path` is its place in the store, also while its bytes are still staged elsewhere."""
+
+    def __init__(
+        self, path: Path, slot_count: int, entry_count: int, descriptor: Descriptor, fs: Filesystem, *, writable: bool
+    ) -> None:
+        self.path = path
+        self.slot_count = slot_count
+        self.entry_count = entry_count
+        self.writable = writable
+        self._fs = fs
+        self._descriptor = descriptor
+        self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
+
+    @property
+    def header(self) -> IndexHeader:
+        return decode_header(self.buffer)
+
+    @property
+    def is_full(self) -> bool:
+        return self.header.index_count >= self.entry_count
+
+    def start_after(self, previous: IndexHeader) -> None:
+        """Takes over the end of a full predecessor, as a broker constructs its next file."""
+        offset, time_ms = max(0, previous.end_log_offset), max(0, previous.end_timestamp_ms)
+        self.write_header(IndexHeader(time_ms, time_ms, offset, offset))
+
+    def put_key(self, key: str, log_offset: int, store_timestamp_ms: int) -> bool:
+        """Adds one entry; False when the file is full."""
+        header = self.header
+        number = header.index_count
+        if number >= self.entry_count:
+            return False
+        hash_code = key_hash(key)
+        slot = hash_code % self.slot_count
+        previous = decode_slot(self.buffer, slot)
+        is_new_slot = previous <= 0 or previous > number
+        previous = 0 if is_new_slot else previous
+        seconds = time_diff_seconds(store_timestamp_ms, header.begin_timestamp_ms)
+        entry = IndexEntry(hash_code, log_offset, seconds, previous).encode()
+        at = entry_position(self.slot_count, number)
+        self.buffer[at : at + len(entry)] = entry
+        at = slot_position(slot)
+        self.buffer[at : at + 4] = number.to_bytes(4, "big")
+        if number <= 1:
+            header = header._replace(begin_timestamp_ms=store_timestamp_ms, begin_log_offset=log_offset)
+        self.write_header(
+            header._replace(
+                end_timestamp_ms=store_timestamp_ms,
+                end_log_offset=log_offset,
+                hash_slot_count=header.hash_slot_count + is_new_slot,
+                index_count=number + 1,
+            )
+        )
+        return True
+
+    def matches_time(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
+        header = self.header
+        first, last = header.begin_timestamp_ms, header.end_timestamp_ms
+        return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
+
+    def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
+        """Appends log offsets of entries with the key's hash to `found`, newest first, until it has `max_count`."""
+        header = self.header
+        if header.index_count <= 1:
+            return
+        hash_code = key_hash(key)
+        number = decode_slot(self.buffer, hash_code % self.slot_count)
+        if number <= 0 or number > header.index_count:
+            return
+        for _ in range(header.index_count):
+            if len(found) >= max_count:
+                return
+            entry = decode_entry(self.buffer, self.slot_count, number)
+            if entry.time_diff_seconds < 0:
+                return
+            time_ms = header.begin_timestamp_ms + entry.time_diff_seconds * 1000
+            if entry.key_hash == hash_code and begin_ms <= time_ms <= end_ms:
+                found.append(entry.log_offset)
+            if not 0 < entry.previous <= header.index_count or entry.previous == number or time_ms < begin_ms:
+                return
+            number = entry.previous
+
+    def flush(self) -> None:
+        """Makes the file durable."""
+        self._fs.fdatasync(self._descriptor)
+
+    def write_header(self, header: IndexHeader) -> None:
+        """Overwrites the header."""
+        HEADER.pack_into(self.buffer, 0, *header)
+
+
+def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -> memoryview:
+    """The file's bytes. A short file reads as if zeros followed; a broker would lengthen it."""
+    actual = fs.stat(descriptor.path).st_size
+    if actual >= size:
+        return memoryview(fs.map(descriptor, size, writable=writable))
+    if writable:
+        fs.truncate(descriptor, size)
+        return memoryview(fs.map(descriptor, size, writable=True))
+    padded = bytearray(size)
+    padded[:actual] = fs.read(descriptor, 0, actual)
+    return memoryview(padded).toreadonly()
+

@@ -1,0 +1,221 @@
+"""IndexService: all index files of a store, what builds them from the log, and the look-up by key.
+
+    index/<yyyyMMddHHmmssSSS>     the newest one is written to until it is full
+
+For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message that lies
+before the end of the newest file is passed over (it is in there already); the last one of that file is taken once more,
+as the broker does.
+
+After an abnormal exit the broker deletes every file that was not full and flushed by then: `unsafe_files` says which.
+
+Source: IndexService (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from store.config import StoreConfig
+from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.overlay import Overlay, StagedFile, stage_new_file
+from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
+from store.formats.java import decode_utf8
+from store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from store.formats.properties import KEYS, UNIQ_KEY, decode_properties, split_keys
+from store.index.index_file import IndexFile
+from store.kernels.run import Run
+from store.layout import StoreLayout, index_file_name, parse_index_file_name
+
+MAX_QUERY_COUNT = 64
+
+
+class QueryOffsets(NamedTuple):
+    """Log offsets by key, newest first, and how far the index reaches."""
+
+    log_offsets: list[int]
+    last_update_timestamp_ms: int
+    last_update_log_offset: int
+    files: list[Path]
+
+
+class IndexService:
+    """The index. With an `overlay` nothing under the store's folder is written.
+
+    clock    milliseconds, for the names of new files
+    on_full  called with the end time of a file that is full and flushed
+    """
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        clock: Callable[[], int],
+        overlay: Overlay | None = None,
+        on_full: Callable[[int], None] = lambda end_timestamp_ms: None,
+    ) -> None:
+        self.files: list[IndexFile] = []
+        self._folder = layout.index
+        self._root = layout.root
+        self._slot_count = config.max_hash_slot_num
+        self._entry_count = config.max_index_num
+        self._fs = fs
+        self._writable = writable
+        self._clock = clock
+        self._overlay = overlay
+        self._on_full = on_full
+        self._staged: dict[Path, Path] = {}
+        self._removed: list[Path] = []
+
+    def load(self) -> None:
+        """Opens every file, oldest first; foreign names are passed over, as the broker does."""
+        for entry in self._fs.list_folder(self._folder):
+            if not entry.is_folder and parse_index_file_name(entry.path.name) is not None and entry.size >= HEADER_SIZE:
+                self.files.append(self._open(entry.path))
+
+    def unsafe_files(self, index_timestamp_ms: int) -> list[IndexFile]:
+        """The files that a broker deletes after an abnormal exit: with messages newer than the checkpoint's time."""
+        return [file for file in self.files if file.header.end_timestamp_ms > index_timestamp_ms]
+
+    def expired_files(self, min_log_offset: int) -> list[IndexFile]:
+        """The files that end before the log begins, oldest first, never the newest."""
+        expired = []
+        for file in self.files[:-1]:
+            if file.header.end_log_offset >= min_log_offset:
+                break
+            expired.append(file)
+        return expired
+
+    def remove(self, files: list[IndexFile]) -> None:
+        """Deletes these files (in an overlay: notes them)."""
+        for file in files:
+            if self._overlay is None:
+                self._fs.unlink(file.path)
+            else:
+                staged = self._staged.pop(file.path, None)
+                if staged is not None:
+                    self._fs.unlink(staged)
+                if self._fs.exists(file.path):
+                    self._removed.append(file.path)
+        self.files = [file for file in self.files if file not in files]
+
+    # Building.
+
+    def dispatch(self, run: Run) -> None:
+        """Adds the keys of a run's messages."""
+        columns, buffer = run.columns, run.buffer
+        for row in range(run.count):
+            file = self._file_to_write()
+            log_offset = int(columns.log_offset[row])
+            is_rolled_back = int(columns.sys_flag[row]) & TRANSACTION_MASK == TRANSACTION_ROLLBACK
+            if log_offset < file.header.end_log_offset or is_rolled_back:
+                continue
+            at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
+            topic = decode_utf8(buffer[at : at + size])
+            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+            for key in _keys_of(decode_properties(buffer[at : at + size])):
+                self._put(index_key(topic, key), log_offset, int(columns.store_timestamp_ms[row]))
+
+    def _put(self, key: str, log_offset: int, store_timestamp_ms: int) -> None:
+        while not self._file_to_write().put_key(key, log_offset, store_timestamp_ms):
+            pass
+
+    def _file_to_write(self) -> IndexFile:
+        """The newest file that is not full; a full one is flushed when its successor is created."""
+        last = self.files[-1] if self.files else None
+        if last is not None and not last.is_full:
+            return last if last.writable else self._replace(last)
+        file = self._create()
+        if last is not None:
+            file.start_after(last.header)
+            if last.writable:
+                last.flush()
+            self._on_full(last.header.end_timestamp_ms)
+        return file
+
+    def _create(self) -> IndexFile:
+        # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
+        newest = max((int(file.path.name) for file in self.files), default=0)
+        name = max(int(index_file_name(self._clock())), newest + 1)
+        while self._fs.exists(self._folder / f"{name:017d}"):
+            name += 1
+        path = self._folder / f"{name:017d}"
+        size = index_file_size(self._slot_count, self._entry_count)
+        if self._overlay is None:
+            self._fs.make_folder(self._folder)
+            descriptor = self._fs.create_file(path, size)
+        else:
+            descriptor = stage_new_file(self._overlay, path, self._stage(path), size, self._fs)
+        file = IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
+        file.write_header(file.header)
+        self.files.append(file)
+        return file
+
+    def _replace(self, file: IndexFile) -> IndexFile:
+        """A writable copy of a file in the overlay: of its header, its slots, and the entries it has."""
+        assert self._overlay is not None
+        size = index_file_size(self._slot_count, self._entry_count)
+        descriptor = stage_new_file(self._overlay, file.path, self._stage(file.path), size, self._fs)
+        used = entry_position(self._slot_count, min(file.header.index_count, self._entry_count))
+        self._fs.write(descriptor, 0, file.buffer[:used])
+        copy = IndexFile(file.path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
+        self.files = [copy if one is file else one for one in self.files]
+        return copy
+
+    def _stage(self, path: Path) -> Path:
+        assert self._overlay is not None
+        staged = self._overlay.folder / path.relative_to(self._root)
+        self._staged[path] = staged
+        return staged
+
+    # Asking.
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
+        """Log offsets for a key, newest first. Other keys with the same hash are among them."""
+        found: list[int] = []
+        visited: list[Path] = []
+        max_count = min(max_count, MAX_QUERY_COUNT)
+        for file in reversed(self.files):
+            if file.matches_time(begin_ms, end_ms):
+                visited.append(file.path)
+                file.select(index_key(topic, key), max_count, begin_ms, end_ms, found)
+            if file.header.begin_timestamp_ms < begin_ms or len(found) >= max_count:
+                break
+        last = self.files[-1].header if self.files else None
+        return QueryOffsets(
+            found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited
+        )
+
+    # Keeping.
+
+    def flush(self) -> None:
+        for file in self.files:
+            if file.writable:
+                file.flush()
+
+    def close(self) -> None:
+        self.files = []
+
+    # What an overlay holds.
+
+    def staged_files(self) -> list[StagedFile]:
+        return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
+
+    def removed_paths(self) -> list[Path]:
+        return sorted(self._removed)
+
+    def _open(self, path: Path) -> IndexFile:
+        writable = self._writable and self._overlay is None
+        descriptor: Descriptor = self._fs.open_write(path) if writable else self._fs.open_read(path)
+        return IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=writable)
+
+
+def _keys_of(properties: dict[str, str]) -> list[str]:
+    """The unique key, then the keys, as the broker indexes them."""
+    unique = properties.get(UNIQ_KEY)
+    return [*([unique] if unique else []), *split_keys(properties.get(KEYS, ""))]
+
