@@ -259,8 +259,10 @@ class Filesystem:
 
     def fdatasync(self, descriptor: Descriptor) -> None:
         """Pages dirtied through a map are covered, and the interpreter is free meanwhile."""
-        with naming(descriptor.path, "flush the file"):
+        try:
             os.fdatasync(descriptor.number)
+        except OSError as error:
+            raise StoreIOError.from_os(error, descriptor.path, "flush the file") from error
 
     def fsync(self, descriptor: Descriptor) -> None:
         """As fdatasync, and the file's times with it."""

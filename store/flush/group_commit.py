@@ -23,6 +23,7 @@ import threading
 import time
 from enum import StrEnum
 
+from store.errors import StoreClosed
 from store.flush.service import Checkpoint, LogQueue, ServiceThread, note_flushed
 
 FLUSHES_PER_REQUEST = 2
@@ -72,13 +73,16 @@ class GroupCommitService(ServiceThread):
         super().__init__(GROUP_INTERVAL_MS)
         self._queue = queue
         self._checkpoint = checkpoint
-        # list.append and the swap are single steps for the interpreter, so neither needs a lock.
+        self._list_lock = threading.Lock()
         self._write_list: list[GroupCommitRequest] = []
         self._closed = False
 
     def put_request(self, request: GroupCommitRequest) -> None:
-        """Gives the request to the next group."""
-        self._write_list.append(request)
+        """Gives the request to the next group; StoreClosed once there will be none."""
+        with self._list_lock:
+            if self._closed:
+                raise StoreClosed("the store is closed")
+            self._write_list.append(request)
         self.wakeup()
 
     def flush_to(self, next_offset: int, timeout_ms: int) -> FlushStatus:
@@ -105,10 +109,13 @@ class GroupCommitService(ServiceThread):
     def last_work(self) -> None:
         """Requests that were under way when the store began to close still get their answer."""
         time.sleep(LAST_GATHERING_SECONDS)
+        with self._list_lock:
+            self._closed = True
         self.work()
 
     def _swap(self) -> list[GroupCommitRequest]:
-        read_list, self._write_list = self._write_list, []
+        with self._list_lock:
+            read_list, self._write_list = self._write_list, []
         return read_list
 
     def _flush_for(self, request: GroupCommitRequest) -> FlushStatus:

@@ -27,7 +27,7 @@ class ServiceThread:
         self.failure: BaseException | None = None
         self._interval_seconds = interval_ms / 1000
         self._stopping = False
-        # An Event costs several Python-level locks per round; a lock that is released to wake costs one.
+        # A lock that is released to wake: an Event costs several of them per round.
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._thread = threading.Thread(target=self._run, name=type(self).__name__)
@@ -47,9 +47,10 @@ class ServiceThread:
             self._thread.join()
 
     def wakeup(self) -> None:
-        # The lock is free already when the loop was woken before and has not come round yet.
-        with contextlib.suppress(RuntimeError):
-            self._alarm.release()
+        # Free means that the loop was woken before and has not come round yet. So it may be a moment later too.
+        if self._alarm.locked():
+            with contextlib.suppress(RuntimeError):
+                self._alarm.release()
 
     def work(self) -> None:
         """One round."""

@@ -1,0 +1,243 @@
+"""One mapped file: positions, lent buffers, readers, and its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.disk.filesystem import Filesystem
+from store.disk.mapped_file import PAGE_SIZE, MappedFile
+from store.disk.transient_pool import TransientStorePool
+from store.errors import BadRequest, StoreClosed, StoreIOError
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
+
+SIZE = 4 * PAGE_SIZE
+
+
+def new_file(folder: Path, fs: Filesystem | None = None, pool: TransientStorePool | None = None) -> MappedFile:
+    return MappedFile.create(folder / f"{0:020d}", 0, SIZE, fs or Filesystem(), transient_pool=pool)
+
+
+def read_only(file: MappedFile, fs: Filesystem | None = None) -> MappedFile:
+    again = MappedFile(file.path, 0, SIZE, fs or Filesystem(), writable=False)
+    again.set_positions(SIZE)
+    return again
+
+
+def test_what_is_appended_can_be_read_up_to_the_wrote_position(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    assert [file.append(b"hello"), file.append(b"you")] == [0, 5]
+    assert bytes(file.read(5, 3) or b"") == b"you"
+    assert file.read(5, 4) is None
+    assert file.read(-1, 2) is None
+
+
+def test_writing_into_the_buffer_and_raising_wrote_is_an_append(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.write_buffer[:4] = b"fast"
+    file.wrote = 4
+    file.flush(0)
+    assert file.path.read_bytes()[:4] == b"fast"
+
+
+def test_more_than_the_rest_of_the_file_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(bytes(SIZE - 2))
+    with pytest.raises(BadRequest, match="3 bytes do not fit"):
+        file.append(b"abc")
+    assert file.wrote == SIZE - 2
+
+
+def test_a_file_is_opened_at_its_first_use_only(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = read_only(new_file(tmp_path), fs)
+    assert fs.operations == []
+    assert file.buffer is file.buffer
+    assert [name for name, _ in fs.operations] == ["open_read", "map"]
+
+
+def test_a_read_only_file_can_not_be_written_through_its_view(tmp_path: Path) -> None:
+    file = read_only(new_file(tmp_path))
+    with pytest.raises(TypeError):
+        file.buffer[0] = 1
+
+
+def test_a_flush_waits_for_least_pages_or_a_full_file(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(bytes(2 * PAGE_SIZE - 1))
+    assert file.flush(2) == 0
+    file.append(b"x")
+    assert file.flush(2) == 2 * PAGE_SIZE
+    file.append(b"x")
+    assert file.flush(1) == 2 * PAGE_SIZE
+    assert file.flush(0) == 2 * PAGE_SIZE + 1
+    file.append(bytes(file.size - file.wrote))
+    assert file.is_full
+    assert file.flush(4) == SIZE
+
+
+def test_the_first_flush_makes_the_name_durable_and_later_ones_need_not(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs)
+    for _ in range(3):
+        file.append(b"x")
+        file.flush(0)
+    assert fs.count("fdatasync") == 3
+    assert fs.count("fsync_folder") == 1
+
+
+def test_a_flush_that_fails_anywhere_does_not_move_the_flushed_position(tmp_path: Path) -> None:
+    files: list[MappedFile] = []
+
+    def append_and_flush(fs: FaultyFilesystem) -> None:
+        (folder := tmp_path / str(len(files))).mkdir()
+        file = new_file(folder, Filesystem())
+        file._fs = fs
+        files.append(file)
+        file.append(b"data")
+        file.flush(0)
+
+    for fs in failing_each_time(append_and_flush):
+        assert files[-1].flushed == 0, fs.failed
+    assert files[-1].flushed == 4
+
+
+def test_a_lent_buffer_shows_readers_only_what_was_committed(tmp_path: Path) -> None:
+    file = new_file(tmp_path, pool=TransientStorePool(1, SIZE))
+    file.append(b"secret")
+    assert file.read(0, 6) is None
+    assert file.flush(0) == 0
+    assert file.commit(0) == 6
+    assert bytes(file.read(0, 6) or b"") == b"secret"
+    assert file.flush(0) == 6
+
+
+def test_a_commit_waits_for_least_pages(tmp_path: Path) -> None:
+    file = new_file(tmp_path, pool=TransientStorePool(1, SIZE))
+    file.append(bytes(PAGE_SIZE))
+    assert file.commit(2) == 0
+    assert file.commit(1) == PAGE_SIZE
+
+
+def test_a_buffer_committed_to_its_end_goes_back_zeroed(tmp_path: Path) -> None:
+    pool = TransientStorePool(1, SIZE)
+    file = new_file(tmp_path, pool=pool)
+    file.append(b"x" * SIZE)
+    assert pool.available_count == 0
+    file.commit(0)
+    assert pool.available_count == 1
+    assert bytes(pool.borrow() or b"x") == bytes(SIZE)
+    assert not file.has_lent_buffer
+    assert file.path.read_bytes() == b"x" * SIZE
+    assert bytes(file.read(0, SIZE) or b"") == b"x" * SIZE
+
+
+def test_an_empty_pool_lends_nothing_and_the_file_does_without(tmp_path: Path) -> None:
+    file = new_file(tmp_path, pool=TransientStorePool(0, SIZE))
+    file.append(b"direct")
+    assert file.readable_position == 6
+    assert file.commit(0) == 6
+
+
+def test_a_failed_commit_leaves_the_committed_position(tmp_path: Path) -> None:
+    fs = FaultyFilesystem(when=lambda name, _: name == "write")
+    file = new_file(tmp_path, fs, TransientStorePool(1, SIZE))
+    file.append(b"data")
+    with pytest.raises(StoreIOError):
+        file.commit(0)
+    assert file.committed == 0
+    fs.when = None
+    assert file.commit(0) == 4
+
+
+def test_a_reader_that_holds_the_file_delays_its_deletion(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    assert file.hold()
+    assert not file.destroy(60_000)
+    assert file.path.exists()
+    assert not file.hold()
+    file.release()
+    assert file.destroy(60_000)
+    assert not file.path.exists()
+
+
+def test_a_reader_that_hangs_is_not_waited_for_beyond_the_forcible_interval(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(b"still")
+    file.hold()
+    view = file.read(0, 5)
+    assert not file.destroy(0) or not file.path.exists()
+    assert file.destroy(0)
+    assert not file.path.exists()
+    assert bytes(view or b"") == b"still"
+    file.release()
+
+
+def test_a_destroyed_file_is_neither_mapped_again_nor_flushed(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(b"x")
+    file.destroy(0)
+    with pytest.raises(StoreClosed):
+        _ = file.buffer
+    with pytest.raises(StoreClosed):
+        file.append(b"x")
+    assert file.flush(0) == 0
+
+
+def test_views_of_any_kind_never_stop_a_file_from_being_destroyed(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    file = new_file(tmp_path)
+    file.append(b"abc")
+    array = numpy.frombuffer(file.buffer, dtype=numpy.uint8)
+    part = file.buffer[1:3]
+    assert file.destroy(0)
+    assert bytes(array[:3]) == b"abc"
+    assert bytes(part) == b"bc"
+
+
+def test_an_unmapped_file_maps_itself_again(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(b"abc")
+    file.unmap()
+    file.append(b"def")
+    assert bytes(file.read(0, 6) or b"") == b"abcdef"
+    assert file.flush(0) == 6
+
+
+def test_descriptors_are_given_back_with_the_file(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    file = new_file(tmp_path)
+    file.append(b"x")
+    file.flush(0)
+    file.destroy(0)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_warming_writes_the_zeros_out_and_is_only_for_new_files(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs)
+    file.warm()
+    assert fs.count("fdatasync") == 1
+    assert file.path.read_bytes() == bytes(SIZE)
+    file.append(b"x")
+    with pytest.raises(BadRequest):
+        file.warm()
+
+
+def test_memory_that_can_not_be_locked_is_a_note_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    from store.disk import transient_pool
+
+    class Refusing:
+        @staticmethod
+        def mlock(_address: object, _size: object) -> int:
+            import ctypes
+            import errno
+
+            ctypes.set_errno(errno.ENOMEM)
+            return -1
+
+    monkeypatch.setattr(transient_pool, "_libc", Refusing)
+    pool = TransientStorePool(2, SIZE)
+    assert pool.note == "write buffers are not locked in memory: cannot allocate memory"
+    assert pool.available_count == 2
