@@ -1,98 +1,103 @@
-"""OverlayFileQueue: a MappedFileQueue whose files lie in a folder that must not change, and whose changes lie elsewhere.
+"""OverlayFileQueue: a MappedFileQueue whose changes land in another folder.
 
-    folder    what a broker wrote: opened read-only, never touched
-    scratch   what was made since: a file is copied here before its first change, new files are created here
+    real folder      [file 0][file 1][file 2]            opened read-only, never touched
+    staged folder                    [file 2'][file 3]   copies of what is written to, and new files
 
-    load        both folders, a name in scratch hides the same name in folder
-    last_file   gives a writable file, copied if it has to be
-    removing    forgets a file of folder, deletes one of scratch
-
-So a reading command builds what is missing beside the store, and a recovery stages what its plan will publish.
-The scratch folder is made when it is needed first; a queue that is only read makes none.
+A file is copied the first time somebody wants to write to it. What a truncation or expiry deletes is only noted. So
+the same engine can answer questions about a store that it must not change (the staged folder is thrown away), and
+prepare a change (the staged files are published by rename).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from store.disk.filesystem import Filesystem
+from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file import MappedFile
-from store.disk.mapped_file_queue import DESTROY_INTERVAL_MS, MappedFileQueue
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.layout import segment_name
+
+
+class Overlay(NamedTuple):
+    """Where changes go. `sparse` reserves no blocks: for scratch folders, which may lie in memory."""
+
+    folder: Path
+    sparse: bool
+
+
+class StagedFile(NamedTuple):
+    """A finished file and the place it belongs to."""
+
+    path: Path
+    staged: Path
+
+
+def stage_new_file(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """A file of `size` zeros in the staged folder."""
+    fs.make_folder(staged.parent)
+    if not overlay.sparse:
+        return fs.create_file(staged, size)
+    descriptor = fs.open_new(staged)
+    fs.truncate(descriptor, size)
+    return descriptor
+
+
+def stage_copy(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """A copy of `path` in the staged folder, `size` bytes long."""
+    descriptor = stage_new_file(overlay, path, staged, size, fs)
+    fs.copy_range(fs.open_read(path), descriptor, 0, min(size, fs.stat(path).st_size))
+    return descriptor
 
 
 class OverlayFileQueue(MappedFileQueue):
-    """The files of `folder` seen through `scratch`. Offsets and sizes as in MappedFileQueue."""
+    """The files of `folder` with changes kept under `staged_folder`."""
 
-    def __init__(self, folder: Path, scratch: Path, file_size: int, fs: Filesystem) -> None:
+    def __init__(self, folder: Path, file_size: int, fs: Filesystem, overlay: Overlay, staged_folder: Path) -> None:
         super().__init__(folder, file_size, fs, writable=False)
-        self.scratch = scratch
-        self.removed: list[Path] = []
-        """Files of `folder` that were cut away here and are still there."""
-        self._scratch_is_made = False
+        self._overlay = overlay
+        self._staged_folder = staged_folder
+        self._staged: dict[Path, Path] = {}
+        self._removed: list[Path] = []
 
-    def load(self, compat: str = "4.9") -> None:
-        super().load(compat)
-        changed = MappedFileQueue(self.scratch, self.file_size, self._fs, writable=True)
-        changed.load()
-        if changed.files:
-            names = {file.file_start for file in changed.files}
-            kept = [file for file in self.files if file.file_start not in names]
-            self.files = sorted([*kept, *changed.files], key=lambda file: file.file_start)
+    def staged_files(self) -> list[StagedFile]:
+        """What was written, oldest first."""
+        return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
-    def staged_files(self) -> list[tuple[Path, Path]]:
-        """(its place in the store, where it lies now) of every file that was made or changed."""
-        return [(self.folder / file.path.name, file.path) for file in self.files if file.writable]
+    def removed_paths(self) -> list[Path]:
+        """Real files that the store would no longer have."""
+        return sorted(self._removed)
 
-    def last_file(self, start_offset: int = 0) -> MappedFile:
-        file = super().last_file(start_offset)
-        return file if file.writable else self._copied(file)
-
-    def truncate_dirty_files(self, offset: int) -> list[Path]:
-        behind = [file for file in self.files if file.file_start > offset]
-        for file in self.files:
-            if file.file_start <= offset < file.file_start + self.file_size:
-                file.set_positions(offset - file.file_start)
-        return self._remove(behind)
-
-    def delete_expired_by_offset(self, offset: int, unit_size: int) -> list[Path]:
-        return self._remove(self.expired_by_offset(offset, unit_size))
-
-    def delete_last_file(self) -> None:
-        if self.last is not None:
-            self._remove([self.last])
-
-    def delete_files(self, files: Iterable[MappedFile]) -> list[Path]:
-        return self._remove(list(files))
-
-    def destroy(self) -> None:
-        self._remove(self.files)
-        self.flushed_where = self.committed_where = 0
-
-    def _remove(self, files: list[MappedFile]) -> list[Path]:
-        for file in files:
-            if file.writable:
-                file.destroy(DESTROY_INTERVAL_MS)
-            place = self.folder / file.path.name
-            if self._fs.exists(place):
-                self.removed.append(place)
-        self._forget(files)
-        return [self.folder / file.path.name for file in files]
-
-    def _create(self, file_start: int) -> MappedFile:
-        return MappedFile.create(self._scratch_path(f"{file_start:020d}"), file_start, self.file_size, self._fs)
-
-    def _copied(self, file: MappedFile) -> MappedFile:
-        """A writable copy in scratch takes the file's place, with its positions."""
-        copy = MappedFile.create(self._scratch_path(file.path.name), file.file_start, self.file_size, self._fs)
-        self._fs.copy_range(self._fs.open_read(file.path), self._fs.open_write(copy.path), 0, self.file_size)
-        copy.set_positions(file.wrote)
-        with self._change_lock:
-            self.files = [copy if other is file else other for other in self.files]
+    def for_writing(self, file: MappedFile) -> MappedFile:
+        if file.writable:
+            return file
+        staged = self._staged_folder / file.path.name
+        descriptor = stage_copy(self._overlay, file.path, staged, file.size, self._fs)
+        copy = MappedFile(staged, file.file_start, file.size, self._fs, writable=True, descriptor=descriptor)
+        copy.wrote, copy.committed, copy.flushed = file.wrote, file.committed, file.flushed
+        copy.first_created_in_queue = file.first_created_in_queue
+        self._staged[file.path] = staged
+        self.files = [copy if one is file else one for one in self.files]
         return copy
 
-    def _scratch_path(self, name: str) -> Path:
-        if not self._scratch_is_made:
-            self._fs.make_folder(self.scratch)
-            self._scratch_is_made = True
-        return self.scratch / name
+    def _create(self, file_start: int) -> MappedFile:
+        path = self.folder / segment_name(file_start)
+        staged = self._staged_folder / path.name
+        descriptor = stage_new_file(self._overlay, path, staged, self.file_size, self._fs)
+        self._staged[path] = staged
+        return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
+
+    def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
+        path = self.folder / file.path.name
+        staged = self._staged.pop(path, None)
+        if staged is not None:
+            self._fs.unlink(staged)
+        if self._fs.exists(path) and path not in self._removed:
+            self._removed.append(path)
+        return True
+
+    def destroy(self) -> None:
+        for file in reversed(self.files):
+            self._delete(file, 0)
+        self.files = []
+        self.flushed_where = self.committed_where = 0
