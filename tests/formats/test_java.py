@@ -1,0 +1,47 @@
+"""Java's arithmetic, against values that a JVM printed."""
+
+from __future__ import annotations
+
+import crcmod
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.formats.java import crc32, key_hash, string_hash, tags_code, utf16_length
+
+java_crc = crcmod.mkCrcFun(0x104C11DB7, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("TagA", 2598919),
+        ("polygenelubricants", -2147483648),
+        ("😀", 1772899),
+    ],
+)
+def test_string_hash_is_javas_over_utf16_units(text: str, expected: int) -> None:
+    assert string_hash(text) == expected
+
+
+def test_the_absolute_value_that_java_cannot_form_becomes_zero() -> None:
+    assert key_hash("polygenelubricants") == 0
+
+
+def test_no_tags_have_code_zero_and_others_keep_their_sign() -> None:
+    assert tags_code("") == 0
+    assert tags_code("polygenelubricants") == -(1 << 31)
+
+
+@given(st.text(), st.text())
+def test_string_hash_of_a_concatenation_follows_from_its_parts(left: str, right: str) -> None:
+    joined = string_hash(left) * pow(31, utf16_length(right), 1 << 32) + string_hash(right)
+    assert string_hash(left + right) & 0xFFFFFFFF == joined & 0xFFFFFFFF
+
+
+@given(st.binary(max_size=4096))
+def test_crc_is_the_ieee_polynomial_without_its_top_bit(data: bytes) -> None:
+    assert crc32(data) == java_crc(data) & 0x7FFFFFFF

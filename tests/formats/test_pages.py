@@ -1,0 +1,162 @@
+"""Queue units, index pages, the checkpoint page and hosts against golden bytes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import BadRequest
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.formats.host import Host
+from store.formats.index_page import (
+    IndexHeader,
+    decode_entry,
+    decode_header,
+    decode_slot,
+    index_file_size,
+    index_key,
+    time_diff_seconds,
+)
+from store.formats.java import key_hash, tags_code
+from store.formats.message import decode_record
+from store.formats.properties import TAGS, decode_properties
+from store.formats.queue_unit import (
+    PRE_BLANK,
+    ExtUnit,
+    QueueUnit,
+    decode_ext_unit,
+    decode_unit,
+    encode_ext_address,
+    is_ext_address,
+)
+from tests.support.golden import WITH_ANSWERS, Golden, golden, stored_properties
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_ANSWERS if name != "no-derived"])
+def test_units_say_where_the_message_is_and_what_its_tags_hash_to(name: str) -> None:
+    archive = golden(name)
+    for file in (archive.store / "consumequeue" / "TopicA").rglob("000*"):
+        data = file.read_bytes()
+        for position in range(0, len(data), 20):
+            unit = decode_unit(data, position)
+            if unit.is_written:
+                raw = archive.record(unit.log_offset)
+                tags = decode_properties(stored_properties(raw)).get(TAGS, "")
+                assert (unit.size, unit.tags_code) == (len(raw), tags_code(tags))
+                assert unit.encode() == data[position : position + 20]
+
+
+def test_pre_blank_units_fill_the_front_of_a_queue_that_lost_its_beginning() -> None:
+    files = (golden("preblank").store / "consumequeue").rglob("000*")
+    first = [decode_unit(file.read_bytes()) for file in files]
+    assert PRE_BLANK in first
+    assert all(unit.is_pre_blank == (unit == PRE_BLANK) for unit in first)
+
+
+@given(st.integers(0, 1 << 62))
+def test_no_hash_and_no_time_is_taken_for_an_extension_address(position: int) -> None:
+    address = encode_ext_address(position)
+    assert is_ext_address(address)
+    assert QueueUnit(0, 1, address).ext_address == position
+    assert not is_ext_address(-(1 << 31))
+    assert QueueUnit(0, 1, -(1 << 31)).ext_address is None
+
+
+@given(
+    st.integers(-(1 << 63), (1 << 63) - 1),
+    st.integers(0, 1 << 62),
+    st.binary(max_size=200),
+    st.binary(max_size=40),
+)
+def test_extension_units_are_read_back_among_other_bytes(
+    code: int, time_ms: int, bits: bytes, other: bytes
+) -> None:
+    unit = ExtUnit(code, time_ms, bits)
+    assert decode_ext_unit(other + unit.encode() + other, len(other)) == unit
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xff" + bytes(30), bytes(40), b"\x7f\xff" + bytes(40)])
+def test_no_extension_unit_is_found_at_an_end_mark_or_in_zeros(data: bytes) -> None:
+    assert decode_ext_unit(data, 0) is None
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_ANSWERS if name != "torn"])
+def test_index_entries_hold_the_hash_of_topic_and_key(name: str) -> None:
+    archive = golden(name)
+    for file in (archive.store / "index").glob("*"):
+        data = file.read_bytes()
+        header = decode_header(data)
+        assert len(data) == index_file_size(500, 1000)
+        assert header.encode() == data[:40]
+        for number in range(1, header.index_count):
+            entry = decode_entry(data, 500, number)
+            message = decode_record(archive.record(entry.log_offset))
+            hashes = {
+                key_hash(index_key(message.topic, key)) for key in [*message.keys, message.uniq_key or ""]
+            }
+            assert entry.key_hash in hashes
+            assert entry.time_diff_seconds == time_diff_seconds(
+                message.store_timestamp_ms, header.begin_timestamp_ms
+            )
+
+
+def test_a_slot_leads_to_the_newest_entry_of_its_chain() -> None:
+    file = min((golden("normal").store / "index").iterdir())
+    data = file.read_bytes()
+    for number in range(1, decode_header(data).index_count):
+        slot = decode_entry(data, 500, number).key_hash % 500
+        newest = decode_slot(data, slot)
+        while newest > number:
+            newest = decode_entry(data, 500, newest).previous
+        assert newest == number
+
+
+def test_an_index_count_of_zero_reads_as_one() -> None:
+    assert decode_header(bytes(40)) == IndexHeader()
+
+
+@pytest.mark.parametrize(
+    ("stored", "begin", "seconds"),
+    [(5999, 1000, 4), (500, 1000, 0), (5000, 0, 0), (1 << 60, 1, (1 << 31) - 1)],
+)
+def test_seconds_since_the_begin_time_are_cut_to_an_int(stored: int, begin: int, seconds: int) -> None:
+    assert time_diff_seconds(stored, begin) == seconds
+
+
+@pytest.mark.parametrize("name", WITH_ANSWERS)
+def test_the_checkpoint_page_says_what_the_broker_read_from_it(name: str) -> None:
+    archive: Golden = golden(name)
+    data = (archive.store / "checkpoint").read_bytes()
+    page = decode_checkpoint(data)
+    before = archive.loaded()["checkpointFileBefore"]
+    assert page.physic_ms == before["physicMsgTimestamp"]
+    assert page.logics_ms == before["logicsMsgTimestamp"]
+    assert page.index_ms == before["indexMsgTimestamp"]
+    assert page.confirm_log_offset == before["confirmPhyOffset"]
+    assert page.encode() == data
+
+
+def test_a_short_checkpoint_reads_as_if_zeros_followed_and_foreign_bytes_are_kept() -> None:
+    assert decode_checkpoint(b"") == CheckpointPage()
+    data = bytes(range(256)) * (CHECKPOINT_SIZE // 256)
+    assert decode_checkpoint(data).encode() == data
+
+
+def test_what_may_be_trusted_is_three_seconds_older_than_the_older_time() -> None:
+    page = CheckpointPage(physic_ms=10_000, logics_ms=9_000, index_ms=5_000)
+    assert (page.min_timestamp_ms, page.min_timestamp_index_ms) == (6_000, 5_000)
+    assert CheckpointPage(physic_ms=0, logics_ms=9_000).min_timestamp_ms == 0
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:10911", "[::1]:10911", "[fe80::1:2]:10911"])
+def test_hosts_are_written_as_they_were_read(text: str) -> None:
+    host = Host.parse(text)
+    assert str(host) == text
+    assert Host.decode(host.encode()) == host
+
+
+@pytest.mark.parametrize("text", ["", "nowhere", "1.2.3:1", "1.2.3.4:port"])
+def test_text_that_is_no_host_is_a_bad_request(text: str) -> None:
+    with pytest.raises(BadRequest):
+        Host.parse(text)

@@ -1,0 +1,1 @@
+"""What the tests share: stores that brokers wrote, stores made on the spot, and pictures of a folder to compare."""

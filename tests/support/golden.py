@@ -1,0 +1,208 @@
+"""Stores that real brokers wrote (fixtures/), unpacked once per test process, and the brokers' own answers.
+
+    golden("normal").store                the store as its writer left it; copy it before anything may write
+    golden("normal").asked("get")         (request, answer) pairs of one kind
+    golden("normal").puts()               (input line, answer, stored records) of every put
+
+An archive is unpacked with its modification times to the nanosecond: retention and 4.9.8's search by time look at them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import hashlib
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from store.config import StoreConfig
+from store.formats.host import Host
+from store.formats.message import Message
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+MANIFEST: dict[str, dict[str, Any]] = tomllib.loads((FIXTURES / "MANIFEST.toml").read_text(encoding="utf-8"))
+
+ALL = tuple(MANIFEST)
+WITH_ANSWERS = tuple(name for name, entry in MANIFEST.items() if entry["kind"] == "golden")
+CRASHED = tuple(name for name in WITH_ANSWERS if MANIFEST[name]["crashed"])
+CLEAN = tuple(name for name in WITH_ANSWERS if not MANIFEST[name]["crashed"])
+BARE = tuple(name for name in ALL if name not in WITH_ANSWERS)
+
+
+@dataclass(frozen=True)
+class Put:
+    """One line of input.jsonl: what was handed over, what the broker answered, the records it stored."""
+
+    line: dict[str, Any]
+    answer: dict[str, Any]
+    records: tuple[bytes, ...]
+
+    @property
+    def is_batch(self) -> bool:
+        return "messages" in self.line
+
+
+class Golden:
+    """One unpacked archive. Nothing in it may be changed; see `copy_store`."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.entry = MANIFEST[name]
+        self.folder = folder
+
+    @property
+    def compat(self) -> str:
+        return str(self.entry["rocketmq"])[:3]
+
+    @property
+    def settings(self) -> dict[str, int]:
+        return dict(self.entry["settings"])
+
+    @property
+    def config(self) -> StoreConfig:
+        return StoreConfig().with_settings(self.settings)
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store" if self.entry["kind"] == "golden" else self.folder
+
+    @property
+    def store_after_load(self) -> Path:
+        return self.folder / "store-after-load"
+
+    @cached_property
+    def queue_mtimes_ms(self) -> dict[str, int]:
+        return dict(self._json("time-mtimefixed-mtimes.json"))
+
+    @cached_property
+    def log(self) -> dict[int, bytes]:
+        """The commit log's files by their start."""
+        return {int(path.name): path.read_bytes() for path in sorted((self.store / "commitlog").iterdir())}
+
+    def asked(self, kind: str | None = None) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Requests and answers; of one kind (minmax, get, time, query, lookup, queues), or all."""
+        pairs = self._pairs("ops-expected.jsonl")
+        return [pair for pair in pairs if kind is None or pair[0]["op"] == kind]
+
+    def asked_with_fixed_mtimes(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return self._pairs("time-mtimefixed-expected.jsonl")
+
+    def files(self, stage: str) -> dict[str, tuple[int, str]]:
+        """Path → (size, SHA-256) at a stage: pristine, after-load-only, after-load-abort, after-load-normal."""
+        return {path: (size, digest) for path, (size, digest) in self._json(f"files-{stage}.json").items()}
+
+    def loaded(self, stage: str = "load-only") -> dict[str, Any]:
+        """What the broker said of itself then."""
+        return dict(self._json(f"{stage}.json"))
+
+    def puts(self) -> Iterator[Put]:
+        for line, answer in zip(self._lines("input.jsonl"), self._lines("write.jsonl"), strict=True):
+            yield Put(line, answer, self._records(answer["wroteOffset"], answer["msgNum"]))
+
+    def record(self, log_offset: int) -> bytes:
+        """The record at a log offset, cut out by its total size."""
+        start, position = divmod(log_offset, self.settings["mappedFileSizeCommitLog"])
+        data = self.log[start * self.settings["mappedFileSizeCommitLog"]]
+        return data[position : position + int.from_bytes(data[position : position + 4], "big")]
+
+    def _records(self, log_offset: int, count: int) -> tuple[bytes, ...]:
+        records: list[bytes] = []
+        for _ in range(count):
+            records.append(self.record(log_offset))
+            log_offset += len(records[-1])
+        return tuple(records)
+
+    def _pairs(self, name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        return [(line["req"], line["res"]) for line in self._lines(name)]
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        text = (self.folder / name).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+    def _json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
+
+@cache
+def golden(name: str) -> Golden:
+    """The archive, unpacked for as long as the test process lives."""
+    entry = MANIFEST[name]
+    unpack(FIXTURES / entry["archive"], _scratch() / name)
+    return Golden(name, _scratch() / name / entry["folder"])
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Extracts with times to the nanosecond: tarfile itself reads them as floats, which hold only microseconds."""
+    with tarfile.open(archive) as tar:
+        members = tar.getmembers()
+        tar.extractall(folder, filter="data")
+    # Folders come last and innermost first, because putting a file into one changes its time.
+    for member in sorted(members, key=lambda member: (not member.isdir(), member.name), reverse=True):
+        nanoseconds = int(Decimal(member.pax_headers.get("mtime", str(int(member.mtime)))).scaleb(9))
+        os.utime(folder / member.name, ns=(nanoseconds, nanoseconds))
+
+
+def copy_store(source: Path, target: Path) -> Path:
+    """A copy to write to, with its modification times."""
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    return target
+
+
+def archive_digest(name: str) -> str:
+    return hashlib.sha256((FIXTURES / MANIFEST[name]["archive"]).read_bytes()).hexdigest()
+
+
+def messages_of(put: Put) -> list[Message]:
+    """What the broker was given, with the property string that it stored: its order is a Java HashMap's.
+
+    A delayed message is handed over for its real topic; the store moves it to the schedule topic.
+    """
+    line = put.line
+    parts = line.get("messages", [line])
+    return [
+        Message(
+            topic=line["topic"],
+            body=_body(part),
+            queue_id=line["queueId"],
+            properties=stored_properties(record),
+            flag=part.get("flag", 0),
+            sys_flag=line.get("sysFlag", 0),
+            born_timestamp_ms=line["bornTimestamp"],
+            born_host=Host.parse(line["bornHost"]),
+            store_host=Host.parse(line["storeHost"]),
+            reconsume_times=line.get("reconsumeTimes", 0),
+            prepared_transaction_offset=line.get("preparedTransactionOffset", 0),
+        )
+        for part, record in zip(parts, put.records, strict=True)
+    ]
+
+
+def stored_properties(record: bytes) -> bytes:
+    """The property string of a record, found without the decoder under test."""
+    sys_flag = int.from_bytes(record[36:40], "big")
+    at = 84 + 12 * bool(sys_flag & 0x10) + 12 * bool(sys_flag & 0x20)
+    at += 4 + int.from_bytes(record[at : at + 4], "big")
+    topic_field = 2 if record[7] == 0xAB else 1
+    at += topic_field + int.from_bytes(record[at : at + topic_field], "big")
+    return record[at + 2 :]
+
+
+def _body(part: dict[str, Any]) -> bytes:
+    return part["bodyText"].encode() if "bodyText" in part else base64.b64decode(part["body"])
+
+
+@cache
+def _scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="golden-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,57 @@
+"""A picture of a folder, to show that something changed nothing or brought everything back."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+OWN_FOLDER = ".rmqctl"
+
+
+class FileState(NamedTuple):
+    size: int
+    sha256: str
+    mtime_ns: int
+    mode: int
+
+
+def snapshot(root: Path) -> dict[str, FileState | None]:
+    """Every path below `root` with size, SHA-256, mtime and mode; None for a folder. rmqctl's own folder is left out."""
+    picture: dict[str, FileState | None] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.split("/")[0] != OWN_FOLDER:
+            picture[name] = None if path.is_dir() else _state(path)
+    return picture
+
+
+def contents(root: Path) -> dict[str, tuple[int, str]]:
+    """Path → (size, SHA-256) of every file, as the golden archives list them."""
+    return {name: (state.size, state.sha256) for name, state in snapshot(root).items() if state is not None}
+
+
+def without_index_names(files: dict[str, tuple[int, str]]) -> dict[str, object]:
+    """The same with the index files as a list: their names are times of the day of writing."""
+    plain: dict[str, object] = {path: value for path, value in files.items() if not path.startswith("index/")}
+    plain["index/"] = [files[path] for path in sorted(files) if path.startswith("index/")]
+    return plain
+
+
+def differences(expected: dict[str, object], found: dict[str, object]) -> list[str]:
+    """One line per path that differs; empty when the two are equal."""
+    return [
+        f"{path}: expected {expected.get(path, 'no such file')}, found {found.get(path, 'no such file')}"
+        for path in sorted(expected.keys() | found.keys())
+        if expected.get(path) != found.get(path)
+    ]
+
+
+def _state(path: Path) -> FileState:
+    status = path.stat()
+    return FileState(
+        status.st_size,
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+        status.st_mtime_ns,
+        status.st_mode & 0o7777,
+    )
