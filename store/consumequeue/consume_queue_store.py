@@ -39,7 +39,7 @@ class ConsumeQueueStore:
         fs: Filesystem,
         *,
         writable: bool,
-        overlay: Overlay | None = None,
+        overlay: Overlay | Path | None = None,
     ) -> None:
         self.findings: list[OutOfOrder] = []
         """Queues found shifted while building; the newest 100."""
@@ -49,7 +49,7 @@ class ConsumeQueueStore:
         self._config = config
         self._fs = fs
         self._writable = writable
-        self._overlay = overlay
+        self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
         self._queues: dict[QueueKey, ConsumeQueue] = {}
 
     def load(self, compat: str = "4.9") -> None:
@@ -176,7 +176,9 @@ class ConsumeQueueStore:
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
 
 
-def unit_tags_code(topic: str, properties: dict[str, str], store_timestamp_ms: int, delay_levels_ms: tuple[int, ...]) -> int:
+def unit_tags_code(
+    topic: str, properties: dict[str, str], store_timestamp_ms: int, delay_levels_ms: tuple[int, ...]
+) -> int:
     """The tags code of a record's unit: the deliver time of a delayed message, else the hash of its tags."""
     if topic == SCHEDULE_TOPIC and DELAY in properties:
         level = min(int(properties[DELAY]), len(delay_levels_ms))

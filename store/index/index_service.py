@@ -55,7 +55,7 @@ class IndexService:
         *,
         writable: bool,
         clock: Callable[[], int],
-        overlay: Overlay | None = None,
+        overlay: Overlay | Path | None = None,
         on_full: Callable[[int], None] = lambda end_timestamp_ms: None,
     ) -> None:
         self.files: list[IndexFile] = []
@@ -66,7 +66,7 @@ class IndexService:
         self._fs = fs
         self._writable = writable
         self._clock = clock
-        self._overlay = overlay
+        self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
         self._on_full = on_full
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
