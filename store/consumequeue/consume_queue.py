@@ -141,7 +141,7 @@ class ConsumeQueue:
         if log_offset + size <= self.max_physic_offset:
             return None
         expected = queue_offset * UNIT_SIZE
-        file = self.files.for_writing(self.files.last_file(expected))
+        file = self.files.last_file(expected)
         finding = None
         if file.first_created_in_queue and queue_offset and not file.wrote:
             self._start_at(file, expected)
@@ -159,7 +159,7 @@ class ConsumeQueue:
         """Appends encoded units that follow on from the queue's end; `end_log_offset` lies behind the last record."""
         position = 0
         while position < len(units):
-            file = self.files.for_writing(self.files.last_file())
+            file = self.files.last_file()
             count = min(len(units) - position, file.size - file.wrote)
             file.append(memoryview(units[position : position + count]))
             position += count

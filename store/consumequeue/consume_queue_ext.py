@@ -35,7 +35,7 @@ class ConsumeQueueExt:
         if unit.size > 0x7FFF:
             return None
         while True:
-            file = self.files.for_writing(self.files.last_file())
+            file = self.files.last_file()
             if unit.size + EXT_END_SIZE <= file.size - file.wrote:
                 return encode_ext_address(file.file_start + file.append(unit.encode()))
             if file.size - file.wrote >= EXT_END.size:

@@ -184,10 +184,6 @@ class MappedFileQueue:
             self.files = [*self.files, file]
             return file
 
-    def for_writing(self, file: MappedFile) -> MappedFile:
-        """The file to write to in place of `file`: itself, where changes go straight to the disk."""
-        return file
-
     def _create(self, file_start: int) -> MappedFile:
         if not self.files:
             self._fs.make_folder(self.folder)
