@@ -16,14 +16,14 @@ is the same as plain().
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
-import functools
 from typing import Any
 
-from store.kernels import properties, scan
+from store.kernels import dispatch, encode, hashing, index, properties, scan, verify
 
-_MODULES: tuple[Any, ...] = (properties, scan)
+_MODULES: tuple[Any, ...] = (properties, hashing, scan, verify, dispatch, index, encode)
 KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     name: kernel for module in _MODULES for name, kernel in getattr(module, "KERNELS", {}).items()
 }

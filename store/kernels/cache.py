@@ -30,8 +30,8 @@ def cache_folder(numba_version: str, processor: str) -> Path:
 
 def user_cache_home() -> Path:
     """XDG_CACHE_HOME if it is an absolute path, as the specification asks; else ~/.cache."""
-    configured = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(configured) if os.path.isabs(configured) else Path("~/.cache").expanduser()
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return configured if configured.is_absolute() else Path("~/.cache").expanduser()
 
 
 def digest(numba_version: str, processor: str) -> str:

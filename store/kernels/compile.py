@@ -9,6 +9,7 @@
 Kernels run without the GIL. They do not look at bounds: they check lengths themselves.
 """
 
+# mypy: disable-error-code="no-untyped-call, attr-defined, call-arg"
 from __future__ import annotations
 
 import ctypes
@@ -28,7 +29,7 @@ from numba.extending import intrinsic, overload, register_jitable
 from store.kernels import cache, memory
 
 _SYMBOL = "rmqctl_crc32"
-_CRC = types.ExternalFunction(_SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
+_CRC: Any = types.ExternalFunction(_SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _WRITABLE = types.Array(types.uint8, 1, "C")
 _LONGS = types.Array(types.int64, 1, "A")
@@ -71,12 +72,21 @@ def _prepare() -> None:
         return
     llvm.add_symbol(_SYMBOL, _crc_address())
     for function, twin in _TWINS.items():
-        overload(function, inline="never")(twin)
+        _replace(function, twin)
     from store.kernels import HELPERS
 
     for helper in HELPERS:
         register_jitable(helper)
     _folder = str(cache.cache_folder(numba.__version__, llvm.get_host_cpu_name()))
+
+
+def _replace(function: Any, twin: Any) -> None:
+    """Let compiled code call `twin` where the source says `function`."""
+
+    def choose(*_arguments: Any) -> Any:
+        return twin
+
+    overload(function, strict=False)(choose)
 
 
 # The address of the CRC.
@@ -96,7 +106,8 @@ def _isal_address() -> int:
     except (ImportError, OSError, AttributeError):
         return 0
     function.restype, function.argtypes = ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64]
-    return ctypes.cast(function, ctypes.c_void_p).value or 0 if _is_crc32(function) else 0
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    return address if address is not None and _is_crc32(function) else 0
 
 
 def _is_crc32(function: Any) -> bool:
@@ -113,7 +124,7 @@ def _table_address() -> int:
     """Slicing by eight, for processors and builds without isal."""
     tables = crc_tables()
 
-    @numba.cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64), nogil=True)  # type: ignore[untyped-decorator]
+    @numba.cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64), nogil=True)
     def table_crc(crc: int, data: Any, size: int) -> Any:
         view = numba.carray(data, size)
         value = np.uint32(crc ^ 0xFFFFFFFF)
@@ -142,7 +153,12 @@ def _table_address() -> int:
         return np.uint32(value ^ np.uint32(0xFFFFFFFF))
 
     _keep_alive.append(table_crc)
-    return int(table_crc.address)
+    return _number(table_crc.address)
+
+
+def _number(address: Any) -> int:
+    """ctypes and numba give addresses that the type checker knows nothing of."""
+    return int(address)
 
 
 def crc_tables() -> Any:
@@ -177,7 +193,7 @@ def _swap(builder: Any, value: Any) -> Any:
 
 
 def _loader(bits: int, signed: bool) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typing_context: Any, buffer: Any, position: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -193,7 +209,7 @@ def _loader(bits: int, signed: bool) -> Any:
 
 
 def _storer(bits: int) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typing_context: Any, buffer: Any, position: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -207,7 +223,7 @@ def _storer(bits: int) -> Any:
     return store
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _pointer(typing_context: Any, buffer: Any, position: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _address(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -215,7 +231,7 @@ def _pointer(typing_context: Any, buffer: Any, position: Any) -> Any:
     return types.voidptr(buffer, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _copy(typing_context: Any, target: Any, position: Any, source: Any, start: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         to = _address(context, builder, signature.args[0], arguments[0], arguments[1])
@@ -226,14 +242,14 @@ def _copy(typing_context: Any, target: Any, position: Any, source: Any, start: A
     return types.void(target, types.int64, source, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _prefetch(typing_context: Any, buffer: Any, position: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
         int32 = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address.type, int32, int32, int32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        # For reading, moderate locality, data cache.
+        # The ints say: for reading, moderate locality, data cache.
         builder.call(function, [address, int32(0), int32(2), int32(1)])
         return context.get_dummy_value()
 
@@ -249,7 +265,46 @@ _load_byte, _load_short, _load_int, _load_long = (
 _store_byte, _store_short, _store_int, _store_long = _storer(8), _storer(16), _storer(32), _storer(64)
 
 
-def _equal(buffer, position, other, start, size):  # type: ignore[no-untyped-def]  # numba compares the names
+# The twins, in the order of memory.PRIMITIVES.
+
+
+def _read_byte(buffer: Any, position: int) -> Any:
+    return _load_byte(buffer, position)
+
+
+def _read_short(buffer: Any, position: int) -> Any:
+    return _load_short(buffer, position)
+
+
+def _read_int(buffer: Any, position: int) -> Any:
+    return _load_int(buffer, position)
+
+
+def _read_long(buffer: Any, position: int) -> Any:
+    return _load_long(buffer, position)
+
+
+def _write_byte(buffer: Any, position: int, value: int) -> Any:
+    return _store_byte(buffer, position, value)
+
+
+def _write_short(buffer: Any, position: int, value: int) -> Any:
+    return _store_short(buffer, position, value)
+
+
+def _write_int(buffer: Any, position: int, value: int) -> Any:
+    return _store_int(buffer, position, value)
+
+
+def _write_long(buffer: Any, position: int, value: int) -> Any:
+    return _store_long(buffer, position, value)
+
+
+def _copy_bytes(target: Any, position: int, source: Any, start: int, size: int) -> Any:
+    return _copy(target, position, source, start, size)
+
+
+def _bytes_equal(buffer: Any, position: int, other: Any, start: int, size: int) -> bool:
     at = 0
     while at + 8 <= size:
         if _load_long(buffer, position + at) != _load_long(other, start + at):
@@ -262,7 +317,11 @@ def _equal(buffer, position, other, start, size):  # type: ignore[no-untyped-def
     return True
 
 
-def _find_head(buffer, head, start, stop):  # type: ignore[no-untyped-def]  # numba compares the names
+def _body_crc(buffer: Any, position: int, size: int) -> Any:
+    return np.int64(_CRC(0, _pointer(buffer, position), size)) & memory.CRC_MASK
+
+
+def _find_head(buffer: Any, head: int, start: int, stop: int) -> int:
     wanted = head & 0xFFFFFF00
     for at in range(start, stop - 3):
         if _load_int(buffer, at) & 0xFFFFFF00 == wanted:
@@ -270,23 +329,28 @@ def _find_head(buffer, head, start, stop):  # type: ignore[no-untyped-def]  # nu
     return -1
 
 
-_TWINS: dict[Any, Callable[..., Any]] = {
-    memory.read_byte: lambda buffer, position: lambda buffer, position: _load_byte(buffer, position),
-    memory.read_short: lambda buffer, position: lambda buffer, position: _load_short(buffer, position),
-    memory.read_int: lambda buffer, position: lambda buffer, position: _load_int(buffer, position),
-    memory.read_long: lambda buffer, position: lambda buffer, position: _load_long(buffer, position),
-    memory.write_byte: lambda b, position, value: lambda b, position, value: _store_byte(b, position, value),
-    memory.write_short: lambda b, position, value: lambda b, position, value: _store_short(b, position, value),
-    memory.write_int: lambda b, position, value: lambda b, position, value: _store_int(b, position, value),
-    memory.write_long: lambda b, position, value: lambda b, position, value: _store_long(b, position, value),
-    memory.copy_bytes: lambda target, position, source, start, size: (
-        lambda target, position, source, start, size: _copy(target, position, source, start, size)
-    ),
-    memory.bytes_equal: lambda buffer, position, other, start, size: _equal,
-    memory.body_crc: lambda buffer, position, size: (
-        lambda buffer, position, size: types.int64(_CRC(0, _pointer(buffer, position), size)) & 0x7FFFFFFF
-    ),
-    memory.find_head: lambda buffer, head, start, stop: _find_head,
-    memory.prefetch: lambda buffer, position: lambda buffer, position: _prefetch(buffer, position),
-}
-assert set(_TWINS) == set(memory.PRIMITIVES)
+def _ask_for(buffer: Any, position: int) -> Any:
+    return _prefetch(buffer, position)
+
+
+_TWINS = dict(
+    zip(
+        memory.PRIMITIVES,
+        (
+            _read_byte,
+            _read_short,
+            _read_int,
+            _read_long,
+            _write_byte,
+            _write_short,
+            _write_int,
+            _write_long,
+            _copy_bytes,
+            _bytes_equal,
+            _body_crc,
+            _find_head,
+            _ask_for,
+        ),
+        strict=True,
+    )
+)

@@ -51,9 +51,8 @@ def name_code(buffer: Any, start: int, size: int) -> int:
     elif size == 5:
         if read_int(buffer, start) == _DELAY_HEAD and read_byte(buffer, start + 4) == _DELAY_TAIL:
             return DELAY
-    elif size == 8:
-        if read_long(buffer, start) == _UNIQ_KEY:
-            return UNIQ_KEY
+    elif size == 8 and read_long(buffer, start) == _UNIQ_KEY:
+        return UNIQ_KEY
     return OTHER
 
 
@@ -85,7 +84,7 @@ def name_end_or_part_end(buffer: Any, start: int, stop: int) -> int:
     at = start
     while at < stop:
         byte = read_byte(buffer, at)
-        if byte == NAME_END or byte == PART_END:
+        if byte in (NAME_END, PART_END):
             return at
         at += 1
     return at
@@ -98,7 +97,7 @@ def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
     if at < stop:
         sign = read_byte(buffer, at)
         negative = sign == _MINUS
-        if sign == _MINUS or sign == _PLUS:
+        if sign in (_MINUS, _PLUS):
             at += 1
     if at >= stop:
         return False, 0

@@ -151,9 +151,9 @@ def read_record(
     )
     if reason != SOUND:
         return (SIZE_BEYOND_SEGMENT if size > left else reason), -1
-    if properties > 0 and topic == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at):
-        if not is_delay_level_valid(buffer, properties_at, properties_at + properties):
-            return BAD_DELAY_LEVEL, -1
+    is_delayed = properties > 0 and topic == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
+    if is_delayed and not is_delay_level_valid(buffer, properties_at, properties_at + properties):
+        return BAD_DELAY_LEVEL, -1
     if properties_at + properties - position != size:
         return sum_reason(size, left, body, hosts_extra), size
     columns[0, row] = position

@@ -1,0 +1,216 @@
+"""From records to queue units: which queue, which tags code, and the units written in their order.
+
+1. assign_queues gives each record its queue's number, from a hash table over (topic bytes, queue id).
+2. tags_codes computes what a consumer's filter is compared with, or the deliver time of a delayed message.
+3. order_by_queue sorts the records by queue, keeping the log's order inside each.
+4. write_units writes one queue's units.
+
+Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSize, ConsumeQueue (4.9.8).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from store.kernels.hashing import hash_text, to_int
+from store.kernels.memory import bytes_equal, read_byte, write_int, write_long
+from store.kernels.properties import DELAY, TAGS, find_values, parse_int
+from store.kernels.scan import SCHEDULE_TOPIC_SIZE, is_schedule_topic
+
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
+
+UNIT_SIZE = 20
+TRANSACTION_MASK = 0xC
+TRANSACTION_COMMIT = 0x8
+NO_QUEUE = -1
+EMPTY = -1
+
+# What is known of a queue, a row each of the `queues` matrix.
+QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID, QUEUE_HASH = range(4)
+QUEUE_ROWS = 4
+
+_HASH_START = 0x811C9DC5
+_HASH_PRIME = 0x01000193
+_HASH_MASK = 0xFFFFFFFF
+# What an unknown delay level waits (ScheduleMessageService.computeDeliverTimestamp).
+UNKNOWN_LEVEL_DELAY_MS = 1000
+
+
+def assign_queues(
+    buffer: Any,
+    columns: NDArray[int64],
+    start: int,
+    count: int,
+    queued_only: bool,
+    names: Any,
+    queues: NDArray[int64],
+    table: NDArray[int64],
+    slots: NDArray[int64],
+) -> int:
+    """Fill slots[start … count - 1] with queue numbers; returns where it stopped: `count`, or an unknown queue.
+
+    queued_only  give NO_QUEUE to prepared and rolled-back messages, which no consumer may see
+    names        the known topics' bytes, one after another
+    queues       int64 [QUEUE_ROWS, known queues or more]
+    table        int64 [a power of two]: queue numbers by hash, EMPTY where none is
+    """
+    last = NO_QUEUE
+    for row in range(start, count):
+        transaction = int(columns[11, row]) & TRANSACTION_MASK
+        if queued_only and transaction not in (0, TRANSACTION_COMMIT):
+            slots[row] = NO_QUEUE
+            continue
+        at, size, queue_id = int(columns[4, row]), int(columns[5, row]), int(columns[8, row])
+        if last == NO_QUEUE or not is_queue(buffer, at, size, queue_id, names, queues, last):
+            last = find_queue(buffer, at, size, queue_id, names, queues, table)
+        if last == NO_QUEUE:
+            return row
+        slots[row] = last
+    return count
+
+
+def find_queue(
+    buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], table: NDArray[int64]
+) -> int:
+    """Number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
+    mask = len(table) - 1
+    place = queue_hash(buffer, at, size, queue_id) & mask
+    while int(table[place]) != EMPTY:
+        number = int(table[place])
+        if is_queue(buffer, at, size, queue_id, names, queues, number):
+            return number
+        place = (place + 1) & mask
+    return NO_QUEUE
+
+
+def is_queue(
+    buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], number: int
+) -> bool:
+    if int(queues[QUEUE_ID, number]) != queue_id or int(queues[QUEUE_TOPIC_SIZE, number]) != size:
+        return False
+    return bytes_equal(buffer, at, names, int(queues[QUEUE_TOPIC_AT, number]), size)
+
+
+def queue_hash(buffer: Any, at: int, size: int, queue_id: int) -> int:
+    """FNV-1a of the topic's bytes and the queue id, in 32 bits."""
+    value = _HASH_START
+    for place in range(at, at + size):
+        value = ((value ^ read_byte(buffer, place)) * _HASH_PRIME) & _HASH_MASK
+    value = ((value ^ (queue_id & _HASH_MASK)) * _HASH_PRIME) & _HASH_MASK
+    return value ^ (value >> 15)
+
+
+def tags_codes(
+    buffer: Any, columns: NDArray[int64], count: int, delay_levels_ms: NDArray[int64], codes: NDArray[int64]
+) -> None:
+    """Fill codes[0 … count - 1].
+
+    delay_levels_ms  delay of each level, level 1 first; -1 for a level that is not configured
+    """
+    for row in range(count):
+        start = int(columns[6, row])
+        stop = start + int(columns[7, row])
+        tags_at, tags_stop, delay_at, delay_stop = find_values(buffer, start, stop, TAGS, DELAY)
+        code = 0
+        if tags_at >= 0:
+            code = to_int(hash_text(buffer, tags_at, tags_stop, 0))
+        topic_at, topic_size = int(columns[4, row]), int(columns[5, row])
+        is_delayed = delay_at >= 0 and topic_size == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
+        if is_delayed:
+            level = delay_level(buffer, delay_at, delay_stop, len(delay_levels_ms))
+            if level > 0:
+                code = int(columns[12, row]) + delay_of_level(level, delay_levels_ms)
+        codes[row] = code
+
+
+def delay_level(buffer: Any, start: int, stop: int, max_level: int) -> int:
+    """The level, cut to the highest there is; 0 or less asks for no delay."""
+    valid, level = parse_int(buffer, start, stop)
+    return min(level, max_level) if valid else 0
+
+
+def delay_of_level(level: int, delay_levels_ms: NDArray[int64]) -> int:
+    delay = int(delay_levels_ms[level - 1])
+    return delay if delay >= 0 else UNKNOWN_LEVEL_DELAY_MS
+
+
+def order_by_queue(
+    slots: NDArray[int64], count: int, queue_count: int, order: NDArray[int64], starts: NDArray[int64]
+) -> None:
+    """Sort record numbers by queue: queue q's are order[starts[q] … starts[q + 1] - 1], in the log's order.
+
+    starts has queue_count + 1 places. Records of NO_QUEUE are left out.
+    """
+    for queue in range(queue_count + 1):
+        starts[queue] = 0
+    for row in range(count):
+        if slots[row] >= 0:
+            starts[slots[row] + 1] += 1
+    for queue in range(queue_count):
+        starts[queue + 1] += starts[queue]
+    for row in range(count):
+        if slots[row] >= 0:
+            order[starts[slots[row]]] = row
+            starts[slots[row]] += 1
+    for queue in range(queue_count, 0, -1):
+        starts[queue] = starts[queue - 1]
+    starts[0] = 0
+
+
+def write_units(
+    units: Any,
+    position: int,
+    order: NDArray[int64],
+    start: int,
+    stop: int,
+    columns: NDArray[int64],
+    codes: NDArray[int64],
+) -> int:
+    """Write the units of the records order[start … stop - 1] at `position` on; returns the position behind them.
+
+    Stops early where a unit would not fit.
+    """
+    at = max(position, 0)
+    for place in range(start, stop):
+        if at + UNIT_SIZE > len(units):
+            break
+        row = int(order[place])
+        write_long(units, at, int(columns[10, row]))
+        write_int(units, at + 8, int(columns[1, row]))
+        write_long(units, at + 12, int(codes[row]))
+        at += UNIT_SIZE
+    return at
+
+
+def find_break(
+    order: NDArray[int64], start: int, stop: int, columns: NDArray[int64], queue_offset: int, max_log_offset: int
+) -> int:
+    """First place in order[start … stop - 1] that may not simply be appended to the queue, or `stop`.
+
+    A record may be if its queue offset is the queue's next, beginning with `queue_offset`, and it ends behind
+    `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one.
+    """
+    expected, end = queue_offset, max_log_offset
+    for place in range(start, stop):
+        row = int(order[place])
+        record_end = int(columns[10, row]) + int(columns[1, row])
+        if int(columns[9, row]) != expected or record_end <= end or int(columns[10, row]) < 0:
+            return place
+        expected += 1
+        end = record_end
+    return stop
+
+
+HELPERS = (is_queue, queue_hash, find_queue, delay_level, delay_of_level)
+KERNELS = {
+    "assign_queues": (
+        assign_queues,
+        "long(bytes, matrix, long, long, flag, bytes, matrix, longs, longs)",
+    ),
+    "tags_codes": (tags_codes, "none(bytes, matrix, long, longs, longs)"),
+    "order_by_queue": (order_by_queue, "none(longs, long, long, longs, longs)"),
+    "write_units": (write_units, "long(writable, long, longs, long, long, matrix, longs)"),
+    "find_break": (find_break, "long(longs, long, long, matrix, long, long)"),
+}

@@ -1,0 +1,116 @@
+"""String.hashCode over the UTF-16 of raw UTF-8 bytes, without making the string.
+
+Java: h = 31 * h + unit over the code units of `new String(bytes, UTF_8)`, wrapping at 32 bits. A hash is carried from
+one stretch of bytes to the next, so that "topic#key" is never put together. Values in between are kept as
+0 … 2^32 - 1; products may pass 2^63 in compiled code, where only their low 32 bits count.
+
+Malformed bytes become U+FFFD as Java's decoder has it: one for each longest prefix of a well-formed sequence, one for
+an encoded surrogate (Python makes three of that).
+
+Source: java.lang.String, sun.nio.cs.UTF_8 (Java 8 to 21), IndexFile.indexKeyHashMethod (RocketMQ 4.9.8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from store.kernels.memory import read_byte, read_long
+
+WORD_MASK = 0xFFFFFFFF
+SIGN_BIT = 0x80000000
+REPLACEMENT = 0xFFFD
+# The top bit of each of eight bytes, as a signed long.
+_HIGH_BITS = 0x8080808080808080 - (1 << 64)
+_P2, _P3, _P4, _P5, _P6, _P7, _P8 = (pow(31, power, 1 << 32) for power in range(2, 9))
+
+
+def hash_text(buffer: Any, start: int, stop: int, before: int) -> int:
+    """The hash `before` carried on over the text in start … stop."""
+    value = before
+    at = start
+    while stop - at >= 8:
+        if read_long(buffer, at) & _HIGH_BITS != 0:
+            return hash_beyond_ascii(buffer, at, stop, value)
+        value = hash_eight(buffer, at, value)
+        at += 8
+    while at < stop:
+        byte = read_byte(buffer, at)
+        if byte > 127:
+            return hash_beyond_ascii(buffer, at, stop, value)
+        value = (value * 31 + byte) & WORD_MASK
+        at += 1
+    return value
+
+
+def hash_eight(buffer: Any, at: int, value: int) -> int:
+    """Eight ASCII characters at once, so that the multiplications do not wait for one another."""
+    return (
+        value * _P8
+        + read_byte(buffer, at) * _P7
+        + read_byte(buffer, at + 1) * _P6
+        + read_byte(buffer, at + 2) * _P5
+        + read_byte(buffer, at + 3) * _P4
+        + read_byte(buffer, at + 4) * _P3
+        + read_byte(buffer, at + 5) * _P2
+        + read_byte(buffer, at + 6) * 31
+        + read_byte(buffer, at + 7)
+    ) & WORD_MASK
+
+
+def hash_beyond_ascii(buffer: Any, start: int, stop: int, before: int) -> int:
+    """hash_text for any UTF-8."""
+    value = before
+    at = start
+    while at < stop:
+        code, size = decode_one(buffer, at, stop)
+        if code > 0xFFFF:
+            value = (value * 31 + 0xD800 + ((code - 0x10000) >> 10)) & WORD_MASK
+            code = 0xDC00 + ((code - 0x10000) & 0x3FF)
+        value = (value * 31 + code) & WORD_MASK
+        at += size
+    return value
+
+
+def decode_one(buffer: Any, at: int, stop: int) -> tuple[int, int]:
+    """The code point at `at` and the number of bytes it takes; U+FFFD for what is malformed."""
+    first = read_byte(buffer, at)
+    if first < 0x80:
+        return first, 1
+    if first < 0xC2 or first > 0xF4:
+        return REPLACEMENT, 1
+    size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    code = first & (0x7F >> size)
+    for number in range(1, size):
+        if at + number >= stop:
+            return REPLACEMENT, number
+        byte = read_byte(buffer, at + number)
+        if byte & 0xC0 != 0x80 or (number == 1 and not is_second_byte(first, byte)):
+            return REPLACEMENT, number
+        code = code << 6 | (byte & 0x3F)
+    if 0xD800 <= code <= 0xDFFF:
+        return REPLACEMENT, 3
+    return code, size
+
+
+def is_second_byte(first: int, second: int) -> bool:
+    """Whether a continuation byte may follow `first`: no overlong form, nothing above U+10FFFF."""
+    if first == 0xE0:
+        return second >= 0xA0
+    if first == 0xF0:
+        return second >= 0x90
+    return first != 0xF4 or second < 0x90
+
+
+def to_int(value: int) -> int:
+    """0 … 2^32 - 1 as a signed Java int."""
+    return (value ^ SIGN_BIT) - SIGN_BIT
+
+
+def to_key_hash(value: int) -> int:
+    """The hash as the index stores it: Math.abs, and 0 for the value that has no positive twin."""
+    if value == SIGN_BIT:
+        return 0
+    return abs(to_int(value))
+
+
+HELPERS = (to_int, to_key_hash, is_second_byte, decode_one, hash_eight, hash_beyond_ascii, hash_text)

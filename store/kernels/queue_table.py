@@ -1,0 +1,92 @@
+"""The queues seen so far, numbered in the order in which they were met.
+
+The arrays are the hash table that assign_queues reads; this class adds to them what that kernel does not know, and
+doubles them when they are half full.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.kernels import Kernels
+from store.kernels.dispatch import (
+    EMPTY,
+    QUEUE_HASH,
+    QUEUE_ID,
+    QUEUE_ROWS,
+    QUEUE_TOPIC_AT,
+    QUEUE_TOPIC_SIZE,
+    queue_hash,
+)
+
+Int64Array = npt.NDArray[np.int64]
+_FIRST_CAPACITY = 64
+
+
+class QueueTable:
+    """(topic bytes, queue id) <-> 0, 1, 2 …
+
+    queues  the pairs by number
+    """
+
+    def __init__(self) -> None:
+        self.queues: list[tuple[bytes, int]] = []
+        self._names = bytearray()
+        self._rows: Int64Array = np.zeros((QUEUE_ROWS, _FIRST_CAPACITY), np.int64)
+        self._table: Int64Array = np.full(2 * _FIRST_CAPACITY, EMPTY, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.queues)
+
+    def assign(
+        self,
+        kernels: Kernels,
+        view: Any,
+        columns: Int64Array,
+        count: int,
+        *,
+        queued_only: bool = True,
+        slots: Int64Array | None = None,
+    ) -> Int64Array:
+        """The queue number of each of the `count` records; -1 for those that no consumer may see."""
+        slots = np.empty(count, np.int64) if slots is None else slots
+        done = 0
+        while True:
+            names = kernels.view(bytes(self._names))
+            done = kernels.assign_queues(
+                view, columns, done, count, queued_only, names, self._rows, self._table, slots
+            )
+            if done >= count:
+                return slots
+            at, size = int(columns[4, done]), int(columns[5, done])
+            self.add(bytes(view[at : at + size]), int(columns[8, done]))
+
+    def add(self, topic: bytes, queue_id: int) -> int:
+        """Number a queue that is not in the table yet."""
+        number = len(self.queues)
+        if number == self._rows.shape[1]:
+            self._grow()
+        self._rows[QUEUE_TOPIC_AT, number] = len(self._names)
+        self._rows[QUEUE_TOPIC_SIZE, number] = len(topic)
+        self._rows[QUEUE_ID, number] = queue_id
+        self._rows[QUEUE_HASH, number] = queue_hash(topic, 0, len(topic), queue_id)
+        self._names += topic
+        self.queues.append((topic, queue_id))
+        self._enter(number)
+        return number
+
+    def _enter(self, number: int) -> None:
+        mask = len(self._table) - 1
+        place = int(self._rows[QUEUE_HASH, number]) & mask
+        while self._table[place] != EMPTY:
+            place = (place + 1) & mask
+        self._table[place] = number
+
+    def _grow(self) -> None:
+        self._rows = np.hstack([self._rows, np.zeros_like(self._rows)])
+        self._table = np.full(2 * len(self._table), EMPTY, np.int64)
+        for number in range(len(self.queues)):
+            self._enter(number)
