@@ -156,7 +156,9 @@ def _parser() -> Any:
 def _syntax_error(text: str, error: Any) -> BadRequest:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
-        return BadRequest(f"SQL filter: {text!r} ends too early", hint="an operand or a closing parenthesis is missing")
+        return BadRequest(
+            f"SQL filter: {text!r} ends too early", hint="an operand or a closing parenthesis is missing"
+        )
     position = error.pos_in_stream if error.pos_in_stream is not None else 0
     found = str(token) if token is not None else text[position : position + 1]
     hint = "strings stand in single quotes" if found in ('"', "'") else None
@@ -244,10 +246,14 @@ class _Builder:
         return _boolean(f"NOT {node.text}", _not(_as_boolean(node).evaluate))
 
     def both(self, left: _Node, right: _Node) -> _Node:
-        return _boolean(f"{left.text} AND {right.text}", _and(_as_boolean(left).evaluate, _as_boolean(right).evaluate))
+        return _boolean(
+            f"{left.text} AND {right.text}", _and(_as_boolean(left).evaluate, _as_boolean(right).evaluate)
+        )
 
     def either(self, left: _Node, right: _Node) -> _Node:
-        return _boolean(f"{left.text} OR {right.text}", _or(_as_boolean(left).evaluate, _as_boolean(right).evaluate))
+        return _boolean(
+            f"{left.text} OR {right.text}", _or(_as_boolean(left).evaluate, _as_boolean(right).evaluate)
+        )
 
     def equal(self, left: _Node, right: _Node) -> _Node:
         for side in (left, right):
@@ -281,7 +287,9 @@ class _Builder:
     def between(self, node: _Node, low: _Node, high: _Node) -> _Node:
         result = self.both(self.greater_equal(node, low), self.less_equal(node, high))
         if low.is_constant and high.is_constant and _compare(high.value, low.value) < 0:
-            raise _Meaningless(f"BETWEEN {low.text} AND {high.text} is empty: the first must not be the larger one")
+            raise _Meaningless(
+                f"BETWEEN {low.text} AND {high.text} is empty: the first must not be the larger one"
+            )
         return result
 
     def not_between(self, node: _Node, low: _Node, high: _Node) -> _Node:
@@ -291,7 +299,9 @@ class _Builder:
         if not node.is_property:
             raise _Meaningless(f"IN needs a property on its left, not {node.text}")
         members = frozenset(map(_unquote, tokens))
-        return _boolean(f"{node.text} IN (…)", lambda p: None if (v := node.evaluate(p)) is None else v in members)
+        return _boolean(
+            f"{node.text} IN (…)", lambda p: None if (v := node.evaluate(p)) is None else v in members
+        )
 
     def is_not_in(self, node: _Node, *tokens: Any) -> _Node:
         return _boolean(f"{node.text} NOT IN (…)", _not(self.is_in(node, *tokens).evaluate))

@@ -1,0 +1,214 @@
+"""Measuring puts: latency and throughput of one way of flushing, and the device's own limits in the same run.
+
+    limits   plain appends of records, each followed by fdatasync; a large write with one fdatasync; a memory copy
+    modes    async (page cache, flushed by time), sync (put returns when the device has it), transient (locked buffers)
+
+The ratio of sync is its throughput against fdatasyncs per second x messages per flush: 1 would mean that all time goes
+into the device. The ratio of the others is bytes per second against the memory copy.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SEGMENT_SIZE = 64 * 1024 * 1024
+COPY_SIZE = 64 * 1024 * 1024
+SYNC_LOOP_S = 1.0
+SETTINGS = {
+    "async": {"flushDiskType": "ASYNC_FLUSH"},
+    "sync": {"flushDiskType": "SYNC_FLUSH"},
+    "transient": {"flushDiskType": "ASYNC_FLUSH", "transientStorePoolEnable": "true"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What device and memory do without a message store."""
+
+    fdatasync_per_s: float
+    write_bytes_per_s: float
+    copy_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One mode. Latencies are sorted nanoseconds."""
+
+    mode: str
+    record_size: int
+    seconds: float
+    latencies_ns: array[int]
+    flush_count: int
+
+    @property
+    def per_s(self) -> float:
+        return len(self.latencies_ns) / self.seconds
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.per_s * self.record_size
+
+    @property
+    def messages_per_flush(self) -> float:
+        return len(self.latencies_ns) / self.flush_count if self.flush_count else math.nan
+
+    def percentile_us(self, percent: float) -> float:
+        place = min(len(self.latencies_ns) - 1, math.ceil(len(self.latencies_ns) * percent / 100) - 1)
+        return self.latencies_ns[max(0, place)] / 1000
+
+    def ratio(self, limits: Limits) -> float:
+        if self.mode == "sync":
+            return self.per_s / (limits.fdatasync_per_s * max(1.0, self.messages_per_flush))
+        return self.bytes_per_s / limits.copy_bytes_per_s
+
+    def row(self, limits: Limits) -> dict[str, Any]:
+        percentiles = {
+            f"p{percent:g}_us".replace(".", "_"): self.percentile_us(percent) for percent in _PERCENTS
+        }
+        return {
+            "mode": self.mode,
+            "messages_per_s": round(self.per_s),
+            "bytes_per_s": round(self.bytes_per_s),
+            **{name: round(value, 1) for name, value in percentiles.items()},
+            "max_us": round(self.latencies_ns[-1] / 1000, 1),
+            "flushes": self.flush_count,
+            "messages_per_flush": round(self.messages_per_flush, 1) if self.flush_count else None,
+            "ratio": round(self.ratio(limits), 3),
+        }
+
+
+_PERCENTS = (50, 90, 99, 99.9)
+
+
+def measure_limits(folder: Path, record_size: int) -> Limits:
+    """The device's and the memory's limits, measured in `folder`."""
+    return Limits(_fdatasync_rate(folder, record_size), _write_rate(folder), _copy_rate())
+
+
+def _fdatasync_rate(folder: Path, record_size: int) -> float:
+    """Appends to a preallocated file, as a commit log does, each made durable."""
+    record = os.urandom(record_size)
+    with (folder / "limit").open("wb", buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, SEGMENT_SIZE)
+        os.fsync(file.fileno())
+        count, position, began = 0, 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - began) < SYNC_LOOP_S:
+            os.pwrite(file.fileno(), record, position)
+            os.fdatasync(file.fileno())
+            count, position = count + 1, (position + record_size) % (SEGMENT_SIZE - record_size)
+    (folder / "limit").unlink()
+    return count / elapsed
+
+
+def _write_rate(folder: Path) -> float:
+    data = os.urandom(1024 * 1024)
+    with (folder / "limit").open("wb", buffering=0) as file:
+        began = time.perf_counter()
+        for _ in range(COPY_SIZE // len(data)):
+            file.write(data)
+        os.fdatasync(file.fileno())
+        elapsed = time.perf_counter() - began
+    (folder / "limit").unlink()
+    return COPY_SIZE / elapsed
+
+
+def _copy_rate() -> float:
+    source, target = memoryview(bytearray(COPY_SIZE)), memoryview(bytearray(COPY_SIZE))
+    best = math.inf
+    for _ in range(4):
+        began = time.perf_counter()
+        target[:] = source
+        best = min(best, time.perf_counter() - began)
+    return COPY_SIZE / best
+
+
+def measure_mode(
+    folder: Path, mode: str, count: int, body_size: int, threads: int, on_put: Callable[[int], None]
+) -> Measured:
+    """Puts `count` messages from `threads` threads into a new store in `folder`."""
+    from store import Message, open_store
+    from store.disk.filesystem import Descriptor, Filesystem
+
+    class CountingFilesystem(Filesystem):
+        """Counts what makes bytes durable."""
+
+        flush_count = 0
+
+        def fdatasync(self, descriptor: Descriptor) -> None:
+            type(self).flush_count += 1
+            super().fdatasync(descriptor)
+
+    fs = CountingFilesystem()
+    settings = {**SETTINGS[mode], "mappedFileSizeCommitLog": str(SEGMENT_SIZE)}
+    message = Message(topic="FlushBench", body=os.urandom(body_size), born_timestamp_ms=1)
+    with open_store(folder, settings=settings, read_only=False, fs=fs) as opened:
+        record_size = opened.put(message).size
+        before = fs.flush_count
+        parts = [_Part(opened.put, message, count // threads + (n < count % threads)) for n in range(threads)]
+        began = time.perf_counter()
+        for part in parts:
+            part.start()
+        _wait(parts, on_put)
+        seconds = time.perf_counter() - began
+        flushes = fs.flush_count - before
+    latencies = array("q", sorted(value for part in parts for value in part.latencies_ns))
+    return Measured(mode, record_size, seconds, latencies, flushes)
+
+
+def _wait(parts: list[_Part], on_put: Callable[[int], None]) -> None:
+    """Until all threads are done; an interrupt stops them first, so that the store can be closed."""
+    try:
+        while any(part.is_alive() for part in parts):
+            for part in parts:
+                part.join(0.1)
+            on_put(sum(len(part.latencies_ns) for part in parts))
+    except BaseException:
+        for part in parts:
+            part.stopped = True
+        for part in parts:
+            part.join()
+        raise
+    for part in parts:
+        if part.error is not None:
+            raise part.error
+
+
+class _Part(threading.Thread):
+    """One thread's puts and how long each took."""
+
+    def __init__(self, put: Callable[[Any], Any], message: Any, count: int) -> None:
+        super().__init__(daemon=True)
+        self._put, self._message, self._count = put, message, count
+        self.latencies_ns: array[int] = array("q")
+        self.stopped = False
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        put, message, clock, note = self._put, self._message, time.perf_counter_ns, self.latencies_ns.append
+        try:
+            for _ in range(self._count):
+                if self.stopped:
+                    return
+                began = clock()
+                put(message)
+                note(clock() - began)
+        except BaseException as error:
+            self.error = error
+
+
+def histogram(measured: list[Measured]) -> list[dict[str, Any]]:
+    """Messages per latency class; a class reaches up to a power of two of microseconds."""
+    counts: dict[int, dict[str, int]] = {}
+    for one in measured:
+        for value in one.latencies_ns:
+            upper = 1 << max(0, (value // 1000).bit_length())
+            counts.setdefault(upper, dict.fromkeys((m.mode for m in measured), 0))[one.mode] += 1
+    return [{"up_to_us": upper, **counts[upper]} for upper in sorted(counts)]

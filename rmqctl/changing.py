@@ -1,0 +1,112 @@
+"""What every changing command shares: show the plan, ask or require --yes, apply, say how to undo.
+
+    --dry-run          prints the plan and changes nothing
+    --yes              applies without asking
+    --quarantine DIR   where to put what is removed (default STORE/.rmqctl/quarantine)
+    --no-quarantine    deletes it instead
+
+On a terminal the plan is shown and asked for. Elsewhere a change without --yes is refused before any work is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS
+from rmqctl.output import Format, render
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.change import Change
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
+Quarantine = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where to keep what is removed.", show_default="STORE/.rmqctl/quarantine"
+    ),
+]
+NoQuarantine = Annotated[
+    bool, typer.Option("--no-quarantine", help="Delete what is removed; the change cannot be undone.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """How a change may be carried out."""
+
+    dry_run: bool = False
+    yes: bool = False
+    quarantine: Path | None = None
+    keep: bool = True
+
+    @classmethod
+    def given(
+        cls,
+        session: Session,
+        *,
+        dry_run: bool,
+        yes: bool,
+        quarantine: Path | None = None,
+        no_quarantine: bool = False,
+    ) -> Consent:
+        """The options as a Consent; a usage error where they contradict or nobody can be asked."""
+        if dry_run and yes:
+            raise typer.BadParameter(
+                "--dry-run changes nothing, --yes changes without asking; give one of them"
+            )
+        if quarantine is not None and no_quarantine:
+            raise typer.BadParameter(
+                "--quarantine keeps what is removed, --no-quarantine deletes it; give one of them"
+            )
+        if not (dry_run or yes or session.environment.can_ask):
+            raise typer.BadParameter("this changes the store: give --yes, or look first with --dry-run")
+        return cls(dry_run, yes, quarantine, not no_quarantine)
+
+
+def carry_out(
+    session: Session, command: str, change: Change, consent: Consent, facts: Mapping[str, Any] | None = None
+) -> Result:
+    """Shows `change`, asks where that was agreed, and applies it."""
+    found = {**change.facts, **(facts or {})}
+    plan = _plan_result(command, change, found)
+    if consent.dry_run or change.is_empty:
+        change.drop()
+        if change.is_empty:
+            session.note("nothing to change")
+        return plan
+    if not consent.yes:
+        render(plan, Format.TABLE, session.environment.stderr, width=session.environment.columns())
+        if not session.ask(f"Apply these {len(change.actions)} steps?"):
+            change.drop()
+            session.note("nothing was changed")
+            return dataclasses.replace(plan, exit_code=FINDINGS)
+    change_id = _apply(session, change, consent)
+    if change_id is not None:
+        session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}")
+    return dataclasses.replace(plan, facts={"applied": True, "undo_id": change_id, **found})
+
+
+def _plan_result(command: str, change: Change, facts: Mapping[str, Any]) -> Result:
+    """The plan as a value; rows are taken now, because sizes are gone once it is applied."""
+    tables = [Table("actions", change.rows(), ("action", "file", "bytes", "reason"))]
+    if change.lost:
+        lost = [{"topic": topic, "messages": count} for topic, count in sorted(change.lost.items())]
+        tables.append(Table("lost", lost, ("topic", "messages")))
+    return Result(command, {"applied": False, **facts}, tables)
+
+
+def _apply(session: Session, change: Change, consent: Consent) -> str | None:
+    """A signal waits until the change is complete: half a change is worse than a late exit."""
+    with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
+        return change.apply(
+            quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance()
+        )

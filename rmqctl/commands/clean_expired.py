@@ -1,0 +1,63 @@
+"""clean-expired: delete what the broker's retention rules let go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.context import Session
+from rmqctl.result import Result
+
+EXAMPLES = (
+    "rmqctl --store /data/store --broker-conf broker.conf clean-expired --dry-run",
+    "rmqctl --store /data/store clean-expired --reserved-hours 24 --force --yes",
+    "rmqctl --store /data/store clean-expired --disk-used-percent 88 --dry-run",
+)
+
+
+def run(
+    ctx: typer.Context,
+    now: Annotated[str | None, typer.Option(metavar="TIME", help="Plan as if it were this time.")] = None,
+    reserved_hours: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="H", help="Keep files this long.", show_default="fileReservedTime"),
+    ] = None,
+    disk_used_percent: Annotated[
+        float | None, typer.Option(min=0, max=100, metavar="P", help="Plan as if the disk were so full.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")
+    ] = False,
+    passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Delete expired files by the broker's rules.
+
+    A file goes when the hour is one of deleteWhen or the disk is fuller than it may be, and its modification time is
+    older than the retention, or the disk is so full that retention no longer counts; at most ten files in a pass, and
+    never the last. The plan says for every file which rule keeps it or lets it go, and which consumer groups have not
+    read it yet.
+    """
+    session: Session = ctx.obj
+    consent = Consent.given(
+        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
+    )
+
+    from store.cleaning import plan_clean
+
+    now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
+    with session.planning(consent) as opened:
+        change = plan_clean(
+            opened,
+            now_ms=now_ms,
+            reserved_hours=reserved_hours,
+            disk_used_percent=disk_used_percent,
+            force=force,
+            passes=passes,
+        )
+        return carry_out(session, "clean-expired", change, consent)

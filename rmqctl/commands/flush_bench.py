@@ -1,0 +1,90 @@
+"""flush-bench: how fast this device takes messages, under each way of flushing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.result import Result, Table
+
+EXAMPLES = (
+    "rmqctl --store /data/store flush-bench",
+    "rmqctl --store /data/store flush-bench --mode sync --threads 16 --messages 20000",
+)
+SCRATCH_PREFIX = ".rmqctl-flush-bench-"
+SHOWN = (
+    "mode", "messages_per_s", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "flushes",
+    "messages_per_flush", "ratio",
+)  # fmt: skip
+
+
+class Mode(StrEnum):
+    """Values of --mode."""
+
+    ASYNC = "async"
+    SYNC = "sync"
+    TRANSIENT = "transient"
+    ALL = "all"
+
+
+def run(
+    ctx: typer.Context,
+    mode: Annotated[Mode, typer.Option(help="The way of flushing.")] = Mode.ALL,
+    messages: Annotated[int, typer.Option(min=1, metavar="N", help="Messages per mode.")] = 20_000,
+    body_size: Annotated[int, typer.Option(min=0, max=4 << 20, metavar="B", help="Bytes of a body.")] = 1024,
+    threads: Annotated[int, typer.Option(min=1, max=256, metavar="T", help="Threads that put.")] = 4,
+) -> Result:
+    """Measure puts on the store's device.
+
+    Gives throughput and latency for each way of flushing. Works in a scratch folder beside the store, never
+    in it, and removes it. In the same run it measures what the device (append and fdatasync) and the memory
+    (copy) do alone. Ratio: of sync, the throughput against fdatasyncs per second times messages per flush;
+    of the others, bytes per second against the memory copy.
+    """
+    from rmqctl.bench import SETTINGS, histogram, measure_limits, measure_mode
+
+    session: Session = ctx.obj
+    modes = list(SETTINGS) if mode is Mode.ALL else [mode.value]
+    scratch = _make_scratch(session)
+    measured = []
+    with session.progress("flush-bench", messages * len(modes), "messages") as bar:
+        limits = measure_limits(scratch, body_size + 100)
+        for number, name in enumerate(modes):
+            done = number * messages
+            measured.append(
+                measure_mode(
+                    scratch / name,
+                    name,
+                    messages,
+                    body_size,
+                    threads,
+                    lambda n, done=done: bar.update(done + n),
+                )
+            )
+            shutil.rmtree(scratch / name)
+    facts = {
+        "messages": messages,
+        "body_size_bytes": body_size,
+        "threads": threads,
+        "device_fdatasync_per_s": round(limits.fdatasync_per_s),
+        "device_write_bytes_per_s": round(limits.write_bytes_per_s),
+        "memory_copy_bytes_per_s": round(limits.copy_bytes_per_s),
+    }
+    tables = [
+        Table("modes", [one.row(limits) for one in measured], SHOWN),
+        Table("latency", histogram(measured)),
+    ]
+    return Result("flush-bench", facts, tables)
+
+
+def _make_scratch(session: Session) -> Path:
+    parent = session.root.absolute().parent
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=parent))
+    session.resources.callback(shutil.rmtree, scratch, ignore_errors=True)
+    return scratch

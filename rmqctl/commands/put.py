@@ -1,0 +1,197 @@
+"""put: append messages, one from the command line or many from a file of JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.messages import build_message, parse_message
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store import Message, MessageStore
+
+EXAMPLES = (
+    "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
+    "rmqctl --store /tmp/store put OrderTopic --body-file invoice.pdf --property size=A4",
+    "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
+)
+SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
+
+
+class Transaction(StrEnum):
+    """Values of --transaction."""
+
+    NONE = "none"
+    PREPARED = "prepared"
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+
+
+class Flush(StrEnum):
+    """Values of --flush."""
+
+    ASYNC = "async"
+    SYNC = "sync"
+
+
+def run(
+    ctx: typer.Context,
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="Topic; with --from, of lines that name none.")
+    ] = None,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Body as text.")] = None,
+    queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.")] = 0,
+    tags: Annotated[str | None, typer.Option(metavar="T", help="Tags.")] = None,
+    key: Annotated[list[str] | None, typer.Option(metavar="K", help="Index key; repeatable.")] = None,
+    uniq_key: Annotated[str | None, typer.Option(metavar="U", help="The producer's unique key.")] = None,
+    property: Annotated[
+        list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")
+    ] = None,
+    flag: Annotated[int, typer.Option(metavar="N", help="The producer's flag.")] = 0,
+    delay_level: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")
+    ] = None,
+    transaction: Annotated[Transaction, typer.Option(help="Transaction type.")] = Transaction.NONE,
+    body_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")
+    ] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
+    ] = None,
+    flush: Annotated[
+        Flush, typer.Option(help="sync waits for the device after every message.")
+    ] = Flush.ASYNC,
+    transient_pool: Annotated[
+        bool, typer.Option("--transient-pool", help="Write through locked buffers.")
+    ] = False,
+    recover: Annotated[
+        bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")
+    ] = False,
+) -> Result:
+    """Append messages to the store.
+
+    Creates a store in an empty or absent folder. A store whose last owner did not shut down is refused
+    unless --recover is given. A line of --from is an object with the names that get shows; the body is
+    base64 in `body`, or text in `body_text`.
+    """
+    session: Session = ctx.obj
+    settings = {"flushDiskType": f"{flush.upper()}_FLUSH"}
+    if transient_pool:
+        settings["transientStorePoolEnable"] = "true"
+    if from_file is not None:
+        if body is not None or body_file is not None:
+            raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
+        opened = session.open_store(read_only=False, settings=settings, recover=recover)
+        return _put_many(session, opened, from_file, topic)
+    if topic is None:
+        raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
+    row = {
+        "topic": topic,
+        "queue_id": queue,
+        "tags": tags,
+        "keys": key or [],
+        "uniq_key": uniq_key,
+        "flag": flag,
+        "delay_level": delay_level,
+        "transaction": transaction.value,
+        "properties": dict(_parse_property(text) for text in property or ()),
+    }
+    content = _read_body(session, body, body_file)
+    try:
+        message = build_message(row, content, session.environment.clock_ms())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    opened = session.open_store(read_only=False, settings=settings, recover=recover)
+    result = _put_row(session, opened, message)
+    return Result(
+        "put", {}, [Table("results", [result], _shown(result))], _exit_code(result["status"] != "PUT_OK")
+    )
+
+
+def _parse_property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def _read_body(session: Session, body: str | None, body_file: str | None) -> bytes:
+    if body is not None and body_file is not None:
+        raise typer.BadParameter("give BODY or --body-file, not both")
+    if body_file is not None:
+        with _open(session, body_file) as stream:
+            return stream.read()
+    if body is None:
+        raise typer.BadParameter("give a BODY, --body-file or --from")
+    return body.encode(errors="surrogateescape")
+
+
+def _open(session: Session, name: str) -> IO[bytes]:
+    return session.environment.stdin if name == "-" else Path(name).open("rb")
+
+
+def _put_row(session: Session, opened: MessageStore, message: Message) -> dict[str, Any]:
+    """A put that a signal can't cut in two, as a row of the result."""
+    with session.interrupts.deferred():
+        answer = opened.put(message)
+    return {
+        "status": answer.status.value,
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": answer.queue_offset,
+        "log_offset": answer.log_offset,
+        "size": answer.size,
+        "msg_id": answer.msg_id,
+        "store_timestamp_ms": answer.store_timestamp_ms,
+        **({"reason": answer.reason} if answer.reason else {}),
+    }
+
+
+def _shown(row: dict[str, Any]) -> tuple[str, ...]:
+    return (*SHOWN, "reason") if "reason" in row else SHOWN
+
+
+def _exit_code(refused: bool) -> int:
+    return FINDINGS if refused else OK
+
+
+def _put_many(session: Session, opened: MessageStore, name: str, topic: str | None) -> Result:
+    """Programs get a row per message as it is stored; people get the sums."""
+    counts: Counter[str] = Counter()
+    rows = _rows(session, opened, name, topic, counts)
+    if session.format.is_for_programs:
+        return Result(
+            "put",
+            lambda: {"counts": dict(counts)},
+            [Table("results", rows)],
+            lambda: _exit_code(counts.total() > counts["PUT_OK"]),
+        )
+    refused = [row for row in rows if row["status"] != "PUT_OK"]
+    tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
+    return Result("put", {"messages": counts.total(), **counts}, tables, _exit_code(bool(refused)))
+
+
+def _rows(
+    session: Session, opened: MessageStore, name: str, topic: str | None, counts: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    now_ms = session.environment.clock_ms()
+    with _open(session, name) as stream, session.progress("put", None, "messages") as bar:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                message = parse_message(line, topic, now_ms)
+            except ValueError as error:
+                raise typer.BadParameter(f"line {number}: {error}", param_hint="--from") from None
+            row = _put_row(session, opened, message)
+            counts[row["status"]] += 1
+            bar.advance()
+            yield row

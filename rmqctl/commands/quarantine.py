@@ -1,0 +1,70 @@
+"""quarantine: list and purge what changing commands took away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqctl.changing import Consent, Quarantine, Yes
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS
+from rmqctl.result import Result, Table
+
+EXAMPLES = {
+    "quarantine list": ("rmqctl --store /data/store quarantine list",),
+    "quarantine purge": (
+        "rmqctl --store /data/store quarantine purge 20261121T044200.123-recover",
+        "rmqctl --store /data/store quarantine purge --yes",
+    ),
+}
+
+
+def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
+    """List the changes that can be undone, oldest first."""
+    from store.change import list_quarantine
+    from store.disk.filesystem import Filesystem
+
+    session: Session = ctx.obj
+    with Filesystem() as fs:
+        entries = list_quarantine(session.root, quarantine=quarantine, fs=fs)
+    rows = [
+        {
+            "id": entry.id,
+            "command": entry.command,
+            "state": entry.state,
+            "time_ms": entry.time_ms,
+            "files": entry.file_count,
+            "bytes": entry.size,
+        }
+        for entry in entries
+    ]
+    return Result(
+        "quarantine list", {}, [Table("changes", rows, ("id", "state", "time_ms", "files", "bytes"))]
+    )
+
+
+def run_purge(
+    ctx: typer.Context,
+    change_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Only these changes.")
+    ] = None,
+    quarantine: Quarantine = None,
+    yes: Yes = False,
+) -> Result:
+    """Delete quarantined files for good; they cannot be brought back.
+
+    Without an ID everything in the quarantine goes.
+    """
+    from store.change import purge
+    from store.disk.filesystem import Filesystem
+
+    session: Session = ctx.obj
+    Consent.given(session, dry_run=False, yes=yes)
+    what = ", ".join(change_ids) if change_ids else "everything in the quarantine"
+    if not yes and not session.ask(f"Delete {what} for good?"):
+        session.note("nothing was deleted")
+        return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS)
+    with Filesystem() as fs, session.interrupts.deferred():
+        freed = purge(session.root, change_ids or None, quarantine=quarantine, fs=fs)
+    return Result("quarantine purge", {"freed_bytes": freed})

@@ -1,0 +1,44 @@
+"""truncate-dirty: cut the log, its queues and its index back to an offset."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.context import Session
+from rmqctl.result import Result
+
+EXAMPLES = (
+    "rmqctl --store /data/store truncate-dirty --dry-run",
+    "rmqctl --store /data/store truncate-dirty --offset 1073741824 --yes",
+)
+
+
+def run(
+    ctx: typer.Context,
+    offset: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Log offset to cut at.", show_default="the valid end"),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Cut the log, its queues and index at an offset.
+
+    Without --offset the log is read from its beginning to the first record that is not valid, and cut there. An offset
+    inside a record is refused.
+    """
+    session: Session = ctx.obj
+    consent = Consent.given(
+        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
+    )
+
+    from store.recovery import plan_truncate
+
+    with session.planning(consent) as opened, session.progress("reading the log") as bar:
+        change = plan_truncate(opened, offset, progress=bar.update)
+        return carry_out(session, "truncate-dirty", change, consent)

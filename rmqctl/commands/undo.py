@@ -1,0 +1,41 @@
+"""undo: bring back what a change took away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqctl.changing import Quarantine
+from rmqctl.context import Session
+from rmqctl.result import Result
+
+EXAMPLES = (
+    "rmqctl --store /data/store quarantine list",
+    "rmqctl --store /data/store undo 20261121T044200.123-recover",
+)
+
+
+def run(
+    ctx: typer.Context,
+    change_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.")
+    ],
+    quarantine: Quarantine = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also when the store was written to since; what came later is lost."),
+    ] = False,
+) -> Result:
+    """Undo a change.
+
+    Puts every file back as it was, with its time. Refused when the store has changed since, unless --force.
+    """
+    from store.change import undo
+
+    session: Session = ctx.obj
+    folder: Path | None = quarantine
+    with session.locked_store() as (root, fs), session.interrupts.deferred():
+        count = undo(root, change_id, quarantine=folder, force=force, fs=fs)
+    return Result("undo", {"id": change_id, "files": count})

@@ -1,0 +1,175 @@
+"""Writes the manual pages: rmqctl(1), a page per command, and rmqstore(5).
+
+    python -m rmqctl.manpages man/
+
+Everything about commands comes from the Typer application, so a page cannot say anything else than --help does.
+A test fails when the pages in the repository are not what this module writes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rmqctl import __version__, exit_codes
+from rmqctl.app import app
+from rmqctl.store_manpage import roff, store_page
+
+SECTION_FOLDERS = {"1": "man1", "5": "man5"}
+
+
+def write_pages(folder: Path) -> list[Path]:
+    """Writes every page below `folder` and gives their paths."""
+    written = []
+    for name, text in pages().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def pages() -> dict[str, str]:
+    """Every page by its path below man/."""
+    root = typer.main.get_command(app)
+    found = {"man1/rmqctl.1": _root_page(root), "man5/rmqstore.5": store_page(__version__)}
+    for path, command in _commands(root):
+        name = "-".join(["rmqctl", *path])
+        found[f"man1/{name}.1"] = _command_page(name, path, command)
+    return dict(sorted(found.items()))
+
+
+def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def _root_page(root: Any) -> str:
+    commands = list(_commands(root))
+    lines = [
+        *_head("rmqctl", root.help),
+        '.SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR ...',
+        ".SH DESCRIPTION",
+        "Results go to stdout; progress, notes, warnings and errors go to stderr.",
+        "Reading commands write nothing and work on a read-only mount and beside a live broker.",
+        "Changing commands take the store's lock, show a plan first, and keep what they remove in a quarantine folder.",
+        ".SH COMMANDS",
+        *(_entry(f"\\fB{roff('-'.join(['rmqctl', *path]))}\\fR(1)", _first(command)) for path, command in commands),
+        ".SH GLOBAL OPTIONS",
+        "They stand before the command.",
+        *_options(root),
+        *_times_and_formats(),
+        *_exit_codes(),
+        *_examples(root),
+        ".SH SEE ALSO\n.BR rmqstore (5)",
+    ]  # fmt: skip
+    return _join(lines)
+
+
+def _command_page(name: str, path: tuple[str, ...], command: Any) -> str:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    usage = " ".join(_italic(p.metavar or p.name) for p in arguments)
+    lines = [
+        *_head(name, _first(command)),
+        f".SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] \\fB{roff(' '.join(path))}\\fR [\\fIOPTIONS\\fR] {usage}",
+        ".SH DESCRIPTION",
+        *_paragraphs(command.help),
+        *([".SH ARGUMENTS", *_arguments(command, arguments)] if arguments else []),
+        ".SH OPTIONS",
+        *_options(command),
+        *_exit_codes(),
+        *_examples(command),
+        ".SH SEE ALSO\n.BR rmqctl (1),\n.BR rmqstore (5)",
+    ]
+    return _join(lines)
+
+
+def _head(name: str, text: str) -> list[str]:
+    return [
+        f'.TH {name.upper()} 1 "" "rmqctl {__version__}" "rmqctl manual"',
+        ".\\\" Written by rmqctl.manpages; change the command's help instead.",
+        f".SH NAME\n{roff(name)} \\- {roff(_lower_first(text.splitlines()[0].rstrip('.')))}",
+    ]
+
+
+def _options(command: Any) -> list[str]:
+    context = _context(command)
+    lines = []
+    for parameter in command.params:
+        record = parameter.get_help_record(context) if parameter.param_type_name != "argument" else None
+        if record is not None:
+            lines.append(_entry(f"\\fB{roff(record[0])}\\fR", record[1]))
+    return [*lines, _entry("\\fB\\-h, \\-\\-help\\fR", "Show the help and exit.")]
+
+
+def _arguments(command: Any, arguments: list[Any]) -> list[str]:
+    return [_entry(_italic(p.metavar or p.name), p.help or "") for p in arguments]
+
+
+def _examples(command: Any) -> list[str]:
+    lines = [line.strip() for line in (command.epilog or "").splitlines() if line.startswith("  ")]
+    return [".SH EXAMPLES", *(f".PP\n.nf\n.RS 4\n{roff(line)}\n.RE\n.fi" for line in lines)] if lines else []
+
+
+TIMES = """
+Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; without a zone it is local time), or relative to now: -15m, -2h, -3d.
+In JSON times are epoch milliseconds, and their names end in _ms.
+"""
+FORMATS = """
+json is one document with a schema name; jsonl and csv hold the rows of the command's main list. 64-bit numbers are JSON
+numbers. table and plain shorten long texts and escape control characters.
+"""
+
+
+def _times_and_formats() -> list[str]:
+    return [".SH TIMES", roff(" ".join(TIMES.split())), ".SH FORMATS", roff(" ".join(FORMATS.split()))]
+
+
+def _exit_codes() -> list[str]:
+    codes = re.findall(r"^    (\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
+    return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in codes)]
+
+
+def _paragraphs(text: str) -> list[str]:
+    blocks = re.split(r"\n\s*\n", text.strip())
+    return [
+        roff(" ".join(block.split())) if not n else f".PP\n{roff(' '.join(block.split()))}"
+        for n, block in enumerate(blocks)
+    ]
+
+
+def _first(command: Any) -> str:
+    return str(command.help or "").strip().splitlines()[0]
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _entry(term: str, text: str) -> str:
+    return f".TP\n{term}\n{roff(' '.join(text.split()))}"
+
+
+def _italic(text: str) -> str:
+    return f"\\fI{roff(text)}\\fR"
+
+
+def _context(command: Any) -> Any:
+    return command.context_class(command, info_name="rmqctl")
+
+
+def _join(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    for page in write_pages(Path(sys.argv[1] if len(sys.argv) > 1 else "man")):
+        print(page)

@@ -1,0 +1,52 @@
+"""What a command gives back: a value, the same for people and for programs. `rmqctl.output` prints it.
+
+    facts    single values, under the names they have in JSON
+    tables   lists of equal rows; the first one is the command's main list, which CSV and JSON lines hold
+
+A name says its unit, and with it how people see it: `..._ms` is a moment, `..._bytes` an amount of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]
+Facts = Mapping[str, Any]
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(slots=True)
+class Table:
+    """A list of rows.
+
+    name     its key in JSON
+    rows     read once, so that a command may yield them as it goes
+    columns  what people see; None for every key of the first row
+    """
+
+    name: str
+    rows: Iterable[Row]
+    columns: Sequence[str] | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """What a command found or did. `facts` and `exit_code` may be functions, asked after the rows were read."""
+
+    command: str
+    facts: Facts | Callable[[], Facts] = field(default_factory=dict)
+    tables: Sequence[Table] = ()
+    exit_code: int | Callable[[], int] = 0
+
+    @property
+    def schema(self) -> str:
+        return f"rmqctl.{self.command.replace(' ', '-')}/{SCHEMA_VERSION}"
+
+    def read_facts(self) -> Facts:
+        return self.facts() if callable(self.facts) else self.facts
+
+    def final_exit_code(self) -> int:
+        return self.exit_code() if callable(self.exit_code) else self.exit_code

@@ -1,0 +1,236 @@
+"""rmqstore(5): the files of a store on disk. Places and sizes come from the format modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from store.formats import checkpoint_page, index_page, message, queue_unit
+from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+
+TREE = """\
+commitlog/<20 digits>                            the messages of all topics
+consumequeue/<topic>/<queue id>/<20 digits>      per queue: where its messages are
+consumequeue_ext/<topic>/<queue id>/<20 digits>  long filter data, only if enabled
+index/<17 digits>                                keys: which messages may have them
+checkpoint                                       up to when the files can be trusted
+abort                                            there while a broker runs, or after a crash
+lock                                             byte 0 is locked by the running broker
+config/*.json                                    the broker's tables: topics, consumer offsets
+.rmqctl/                                         what rmqctl took away, and its staging files
+"""
+
+_RECORD = (
+    ("total size", "int", "of the whole record, this field included"),
+    ("magic", "int", f"0x{message.MESSAGE_MAGIC_V1:08X} (V1) or 0x{message.MESSAGE_MAGIC_V2:08X} (V2)"),
+    ("body CRC", "int", "CRC-32 of the stored body without its top bit"),
+    ("queue id", "int", ""),
+    ("flag", "int", "the producer's own"),
+    ("queue offset", "long", "number of the message in its queue; 0 if prepared or rolled back"),
+    ("log offset", "long", "the record's own address"),
+    ("sys flag", "int", "see below"),
+    ("born time", "long", "when the producer made it"),
+    (
+        "born host",
+        "host",
+        f"{IPV4_HOST_SIZE} bytes, or {IPV6_HOST_SIZE} for IPv6: address, then the port as an int",
+    ),
+    ("store time", "long", "when the broker stored it"),
+    ("store host", "host", "as born host"),
+    ("reconsume times", "int", ""),
+    ("prepared offset", "long", "of the prepared message, for commit and rollback"),
+    ("body size, body", "int + n", ""),
+    ("topic size, topic", "byte + n", "a short + n in V2"),
+    ("properties size, text", "short + n", "at most 32767 bytes"),
+)
+_SYS_FLAGS = (
+    (message.COMPRESSED, "the body is compressed"),
+    (message.MULTI_TAGS, "the message has several tags"),
+    (message.TRANSACTION_PREPARED, "transaction: prepared"),
+    (message.TRANSACTION_COMMIT, "transaction: committed"),
+    (message.TRANSACTION_ROLLBACK, "transaction: rolled back (both bits)"),
+    (message.BORN_HOST_IPV6, "the born host is IPv6"),
+    (message.STORE_HOST_IPV6, "the store host is IPv6"),
+)
+_UNIT = (
+    (0, "long", "log offset of the record"),
+    (queue_unit.SIZE_AT, "int", "total size of the record"),
+    (queue_unit.TAGS_AT, "long", "hash of the tags; or deliver time; or an address in consumequeue_ext"),
+)
+_INDEX_HEADER = (
+    (index_page.BEGIN_TIME_AT, "long", "store time of the first entry"),
+    (index_page.END_TIME_AT, "long", "store time of the last entry"),
+    (index_page.BEGIN_OFFSET_AT, "long", "log offset of the first entry"),
+    (index_page.END_OFFSET_AT, "long", "log offset of the last entry"),
+    (index_page.SLOT_COUNT_AT, "int", "slots in use"),
+    (index_page.INDEX_COUNT_AT, "int", "number of the next entry; begins at 1, entry 0 is never used"),
+)
+_INDEX_ENTRY = (
+    (0, "int", "key hash: Java hash of TOPIC#KEY, made positive"),
+    (4, "long", "log offset of the record"),
+    (12, "int", "seconds since the file's begin time"),
+    (16, "int", "number of the next older entry of the slot, 0 at the end"),
+)
+_CHECKPOINT = (
+    (0, "long", "store time up to which the commit log was flushed"),
+    (8, "long", "store time of the last message put into a consume queue"),
+    (16, "long", "end time of the last full index file that was flushed"),
+    (24, "long", "5.x: offset flushed on the master"),
+    (32, "long", "5.x: start of the last valid record"),
+)
+
+
+def store_page(version: str) -> str:
+    """The page as troff text."""
+    parts = [
+        f'.TH RMQSTORE 5 "" "rmqctl {version}" "rmqctl manual"',
+        '.\\" Written by rmqctl.manpages; change rmqctl/store_manpage.py instead.',
+        ".SH NAME\nrmqstore \\- the files of a RocketMQ message store",
+        *_overview(),
+        *_commit_log(),
+        *_queues(),
+        *_index(),
+        *_small_files(),
+        ".SH SEE ALSO\n.BR rmqctl (1)",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _overview() -> list[str]:
+    return [
+        ".SH DESCRIPTION",
+        _text(
+            "A broker keeps its messages in one folder, storePathRootDir, by default ~/store. All integers "
+            "are signed and big-endian; times are milliseconds since 1970; text is UTF-8. A file named by 20 "
+            "digits is preallocated at its full size, and its name is the offset of its first byte."
+        ),
+        _literal(TREE),
+        _text(
+            "Only commitlog holds messages. The consume queues and the index are derived from it and can be "
+            "rebuilt from it (rmqctl-recover(1))."
+        ),
+    ]
+
+
+def _commit_log() -> list[str]:
+    return [
+        ".SH COMMIT LOG",
+        _text(
+            "Records stand behind one another; none crosses a file. A record identifies itself: it holds its "
+            "own log offset. Fields in their order:"
+        ),
+        _table(("field", "type", "meaning"), _RECORD),
+        _text(
+            f"The smallest record has {message.RECORD_MIN_SIZE} bytes. Every IPv6 host adds {IPV6_HOST_SIZE - "
+            "IPV4_HOST_SIZE}, V2 adds 1. V2 is written by 5.x for topics of more than 127 characters; a 4.x "
+            "broker takes it for damage."
+        ),
+        _text("Bits of the sys flag:"),
+        _table(("bit", "meaning"), tuple((f"0x{bit:X}", text) for bit, text in _SYS_FLAGS)),
+        _text(
+            "A record that does not fit with 8 bytes to spare goes into the next file, and the rest of this "
+            f"one becomes a blank: an int with its size, and the magic 0x{message.BLANK_MAGIC:08X}. What "
+            "follows may be anything."
+        ),
+        _text(
+            "Properties are one text: name, byte 1, value, byte 2, name, and so on. 4.x leaves out the last "
+            "byte 2. KEYS (separated by spaces) and UNIQ_KEY are indexed, TAGS is hashed into the queue unit, "
+            "DELAY asks for a delay level: such a message is stored under SCHEDULE_TOPIC_XXXX, its real place "
+            "in REAL_TOPIC and REAL_QID."
+        ),
+        _text(
+            "A message id is the hexadecimal text of the store host and the log offset: 32 digits, 56 for "
+            "IPv6."
+        ),
+    ]
+
+
+def _queues() -> list[str]:
+    return [
+        ".SH CONSUME QUEUES",
+        _text(
+            f"Units of {queue_unit.UNIT_SIZE} bytes; the unit at byte 20 x N of the queue belongs to queue "
+            "offset N. The default file has 300,000 units."
+        ),
+        _table(("at", "type", "meaning"), _UNIT),
+        _text(
+            "A unit of zeros was never written. Prepared and rolled-back messages have none. A queue that "
+            "does not begin at a file's start is filled up with units of offset 0 and size "
+            f"0x{queue_unit.PRE_BLANK_SIZE:X}. Of a delayed message the tags field is the time of delivery."
+        ),
+        _text(
+            f"consumequeue_ext holds units of {queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short size, "
+            "long tags, long store time, short size of the bit map. A short of -1 ends a file."
+        ),
+    ]
+
+
+def _index() -> list[str]:
+    return [
+        ".SH INDEX",
+        _text(
+            f"A header of {index_page.HEADER_SIZE} bytes, slots of {index_page.SLOT_SIZE}, entries of "
+            f"{index_page.ENTRY_SIZE}. The file's name is the local time of its creation, yyyyMMddHHmmssSSS."
+        ),
+        _text("Header:"),
+        _table(("at", "type", "meaning"), _INDEX_HEADER),
+        _text(
+            "A slot is an int: the number of the newest entry whose key hash modulo the slots is this slot. "
+            "Entry:"
+        ),
+        _table(("at", "type", "meaning"), _INDEX_ENTRY),
+        _text(
+            "The key itself is not stored, so two keys of one hash can only be told apart by reading the "
+            "records."
+        ),
+    ]
+
+
+def _small_files() -> list[str]:
+    return [
+        ".SH CHECKPOINT",
+        _text(f"One page of {checkpoint_page.CHECKPOINT_SIZE} bytes, zero behind these fields:"),
+        _table(("at", "type", "meaning"), _CHECKPOINT),
+        _text(
+            "After a crash a broker begins at the newest segment whose first message is at least "
+            f"{checkpoint_page.SAFETY_MARGIN_MS} ms older than the first two of these times; without one, at "
+            "the first segment."
+        ),
+        ".SH ABORT AND LOCK",
+        _text(
+            "abort is there while a broker runs; one that is found at a start means that the last run did not "
+            "end cleanly. 4.x leaves it empty, 5.x writes its process id. lock holds the text lock; the "
+            "running owner has an fcntl write lock on its byte 0."
+        ),
+        ".SH NOT READ",
+        _text(
+            "RocksDB consume queues, batch consume queues and DLedger logs of the 5.x line are recognised and "
+            "refused by name."
+        ),
+    ]
+
+
+def _text(text: str) -> str:
+    return f".PP\n{roff(text)}"
+
+
+def _literal(text: str) -> str:
+    body = "\n".join(roff(line) for line in text.splitlines())
+    return f".PP\n.nf\n.RS 2\n{body}\n.RE\n.fi"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns by spaces: readable in every viewer, and no preprocessor is needed."""
+    cells = [[str(cell) for cell in row] for row in (headings, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings) - 1)]
+    lines = []
+    for row in cells:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*padded, row[-1]]).rstrip())
+    return _literal("\n".join(lines))
+
+
+def roff(text: str) -> str:
+    """Text that troff takes literally."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", text)

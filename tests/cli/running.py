@@ -1,0 +1,66 @@
+"""Running rmqctl inside the test process, with streams of the test's own in place of the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rmqctl.app import main
+from rmqctl.context import Environment
+
+NOW_MS = 1_800_000_000_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one command line did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Text(io.StringIO):
+    """A text stream that may claim to be a terminal."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+class Keyboard(io.BytesIO):
+    """Standard input, typed or piped."""
+
+    def __init__(self, data: bytes, terminal: bool) -> None:
+        super().__init__(data)
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+def rmqctl(
+    *arguments: object, store: Path | None = None, stdin: bytes = b"", terminal: bool = False, width: int = 80
+) -> Run:
+    """Runs one command line; `store` stands for --store."""
+    words = [str(word) for word in arguments]
+    if store is not None:
+        words = ["--store", str(store), *words]
+    out, err = Text(terminal), Text(terminal)
+    environment = Environment(Keyboard(stdin, terminal), out, err, {"NO_COLOR": "1"}, lambda: NOW_MS, width)
+    code = main(words, environment)
+    return Run(code, out.getvalue(), err.getvalue())

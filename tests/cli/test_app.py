@@ -1,0 +1,137 @@
+"""The application: help, global options, errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqctl.commands import COMMANDS
+from rmqctl.exit_codes import exit_code_of
+from store import errors
+from tests.cli.running import rmqctl
+
+PATHS = [command.path.split() for command in COMMANDS]
+
+
+def test_help_lists_every_command_within_eighty_columns() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "rmqctl", "--help"], capture_output=True, text=True, check=True
+    )
+    for path in PATHS:
+        assert f"  {path[0]} " in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 80
+    assert "..." not in run.stdout.split("Commands:")[1]
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = "import sys; from rmqctl.app import main; main(['--help']); print(sorted(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.splitlines()[-1]
+    for name in ("numpy", "numba", "pyarrow", "pyspark", "rich", "lark", "pandas", "store"):
+        assert f"'{name}'" not in loaded
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_command_has_help_with_an_example(path: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert rmqctl(*path, "--help").code == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text
+    assert "rmqctl --store" in text
+    assert " ".join(path) in text.split("Examples:")[1]
+
+
+def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rmqctl("--version").code == 0
+    assert capsys.readouterr().out.startswith("rmqctl 0.")
+
+
+def test_no_command_shows_help_and_is_a_usage_error() -> None:
+    run = rmqctl()
+    assert run.code == 2
+    assert "Usage:" in run.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["get", "T", "--quue", "1"], "--quue"),
+        (["get", "T", "--queue", "x"], "--queue"),
+        (["get", "T", "--queue"], "--queue"),
+        (["get"], "give a TOPIC"),
+        (["get", "T", "--since", "yesterday"], "--since"),
+        (["get", "T", "--tags", "A", "--sql", "a = 1"], "not both"),
+        (["get", "T", "--offset", "1", "--since", "-1m"], "exclude one another"),
+        (["get", "T", "--sql", "a ="], "ends too early"),
+        (["get", "--msg-id", "xyz"], "not a message id"),
+        (["get", "T", "--format", "json"], "write it before the command: rmqctl --format … get …"),
+        (["put"], "give a TOPIC"),
+        (["put", "T"], "give a BODY"),
+        (["put", "T", "x", "--property", "novalue"], "not NAME=VALUE"),
+        (["put", "--from", "f", "--body-file", "g"], "leave out BODY"),
+        (["--set", "novalue", "get", "T"], "not NAME=VALUE"),
+        (["--format", "xml", "get", "T"], "xml"),
+        (["recover", "--normal", "--abnormal", "--dry-run"], "not both"),
+        (["recover"], "--yes"),
+        (["recover", "--dry-run", "--yes"], "one of them"),
+        (["truncate-dirty"], "--yes"),
+        (["clean-expired"], "--yes"),
+        (["quarantine", "purge"], "--yes"),
+        (["index-query", "T", "k", "--begin", "-1m", "--end", "-2m"], "later than --end"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_one_clear_line_and_exit_2(words: list[str], says: str, tmp_path: Path) -> None:
+    run = rmqctl(*words, store=tmp_path / "none")
+    assert run.code == 2, run.err
+    assert run.out == ""
+    assert run.err.startswith("rmqctl: ")
+    assert run.err.count("\n") == 1
+    assert says in run.err
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.StoreLocked("x"), 3),
+        (errors.NotAStore("x"), 4),
+        (errors.UnsupportedFormat("x"), 4),
+        (errors.UncleanStore("x"), 4),
+        (errors.DamagedRecord("x"), 4),
+        (errors.WrongFileSize("x"), 4),
+        (errors.ForeignFile("x"), 4),
+        (errors.StoreIOError("x"), 5),
+        (errors.StoreClosed("x"), 5),
+        (errors.BadRequest("x"), 2),
+        (PermissionError("x"), 5),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError(), 70),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_every_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_a_defect_is_one_sentence_and_its_traceback_needs_verbose(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **named: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("rmqctl.context.Session.open_store", broken)
+    quiet, verbose = rmqctl("get", "T"), rmqctl("--verbose", "get", "T")
+    assert (quiet.code, verbose.code) == (70, 70)
+    assert "Traceback" not in quiet.err
+    assert "a defect in rmqctl: ZeroDivisionError: oops" in quiet.err
+    assert "Traceback" in verbose.err
+
+
+def test_completion_knows_the_commands() -> None:
+    completion = {"_RMQCTL_COMPLETE": "complete_bash", "COMP_WORDS": "rmqctl qua", "COMP_CWORD": "1"}
+    words = [sys.executable, "-c", "from rmqctl.app import main; main()"]
+    run = subprocess.run(words, env={**os.environ, **completion}, capture_output=True, text=True, check=False)
+    assert run.stdout.split() == ["quarantine"]
