@@ -68,9 +68,11 @@ class OverlayFileQueue(MappedFileQueue):
         """Real files that the store would no longer have."""
         return sorted(self._removed)
 
-    def for_writing(self, file: MappedFile) -> MappedFile:
-        if file.writable:
-            return file
+    def last_file(self, start_offset: int = 0) -> MappedFile:
+        file = super().last_file(start_offset)
+        return file if file.writable else self._copied(file)
+
+    def _copied(self, file: MappedFile) -> MappedFile:
         staged = self._staged_folder / file.path.name
         descriptor = stage_copy(self._overlay, file.path, staged, file.size, self._fs)
         copy = MappedFile(staged, file.file_start, file.size, self._fs, writable=True, descriptor=descriptor)
