@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from store.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
+from store.disk.filesystem import Filesystem
 from store.formats.columns import COLUMN_NAMES
 from store.formats.java import decode_utf8
 from store.kernels import Kernels, for_work
@@ -24,13 +25,13 @@ def readable_behind(
 ) -> Iterator[Step]:
     """Every readable record at or behind `log_offset`, and between the runs the Damage, Blank and End that were met."""
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
-    kernels = kernels or for_work(sum(segment.readable_position for segment in behind))
+    kernels = kernels or for_work(sum(segment.size for segment in behind))
     for segment in behind:
         yield from _readable_in(segment, max(0, log_offset - segment.file_start), rules, kernels)
 
 
 def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Kernels) -> Iterator[Step]:
-    limit = segment.readable_position
+    limit = segment.size
     view = kernels.view(segment.buffer)
     row = np.empty((len(COLUMN_NAMES), 1), np.int64)
     while position < limit:
@@ -60,10 +61,19 @@ def count_topics(run: Run) -> Counter[str]:
     return Counter({decode_utf8(topic): count for topic, count in counts.items()})
 
 
-def count_lost(segments: Sequence[Segment], log_offset: int, rules: ScanRules = ScanRules()) -> dict[str, int]:
-    """Readable messages per topic at or behind `log_offset`: what a cut there takes out of sight."""
+def count_lost(segments: Sequence[Segment], log_offset: int, fs: Filesystem) -> dict[str, int]:
+    """Readable messages per topic at or behind `log_offset`: what a cut there takes out of sight.
+
+    Segments in which nothing was ever written behind that place are not read.
+    """
     counts: Counter[str] = Counter()
-    for step in readable_behind(segments, log_offset, rules=rules):
+    written = [
+        segment
+        for segment in segments
+        if segment.file_start + segment.size > log_offset
+        and fs.has_data(segment.path, max(0, log_offset - segment.file_start))
+    ]
+    for step in readable_behind(written, log_offset):
         if isinstance(step, Run):
             counts += count_topics(step)
     return dict(sorted(counts.items()))

@@ -200,6 +200,19 @@ class Filesystem:
                     f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path
                 ) from error
 
+    def has_data(self, path: Path, position: int) -> bool:
+        """Whether anything was ever written at or behind `position`; reserved blocks count as nothing."""
+        descriptor = self.open_read(path)
+        with naming(path, "look at the file"):
+            try:
+                return os.lseek(descriptor.number, position, os.SEEK_DATA) >= 0
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return False
+                if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+                    return True
+                raise
+
     # Reading and writing.
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:

@@ -1,0 +1,367 @@
+"""Recovery: from what a crash or a shutdown left, to a store whose log, queues and index agree. As a plan.
+
+    1. the abort marker (or the caller) says normal or abnormal
+    2. every consume queue is read to its end; the greatest log offset of all is how far the queues were built
+    3. the starting segment
+         normal    the third last
+         abnormal  the newest whose first message is old enough for the checkpoint, else the first
+    4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
+    5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
+    6. queues that point at or behind the end are cut back
+    7. beginnings of queues are corrected to where the log begins now
+    8. dispatch goes on from where the queues end, as a broker does before it serves
+    9. checkpoint and abort marker say that the store is in order
+
+Nothing is written: queues and index change in an overlay, and the result is a Change that can be shown, applied and
+undone. What a broker deletes, the plan removes into quarantine.
+
+Three differences from the broker, on purpose: the zeroed cut (else the stale record there comes back to life after the
+next put), damage in a size is damage and no memory allocation, and `keep_index` rebuilds the index files that a broker
+throws away after a crash.
+
+Source: CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover, DefaultMessageStore.recover, start
+(4.9.8); `compat` 5.3 follows 5.3.3 where it differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.change import Change, Patch, Publish, Remove
+from store.commitlog.commit_log import read_store_timestamp
+from store.commitlog.scan import Blank, Damage, End, Outcome, ScanRules, scan_log
+from store.disk.mapped_file import MappedFile
+from store.dispatch.dispatcher import Dispatcher, Handler
+from store.errors import BadRequest, DamagedRecord
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.kernels.run import Run
+from store.store_parts import StoreParts
+from store.salvage import count_lost
+
+NORMAL_SEGMENTS = 3
+CUT_SIZE = 8
+MODES = ("auto", "normal", "abnormal")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a recovery found. Offsets are log offsets."""
+
+    mode: str
+    start_offset: int
+    start_reason: str
+    log_end: int = 0
+    outcome: Outcome | None = None
+    record_count: int = 0
+    walked_bytes: int = 0
+    queue_end_before: int = -1
+    last_store_timestamp_ms: int = 0
+    behind: list[MappedFile] = field(default_factory=list)
+    """The segment that the log ends in, and those behind it."""
+
+
+def recover_parts(
+    parts: StoreParts, *, mode: str = "auto", keep_index: bool = False, progress: Progress | None = None
+) -> Recovered:
+    """Steps 1 to 8 on opened parts; everything that changes lands in their overlay, or in memory."""
+    if mode not in MODES:
+        raise BadRequest(f"recovery is {' or '.join(MODES)}, not {mode}")
+    abnormal = parts.abort.exists() if mode == "auto" else mode == "abnormal"
+    queue_end = parts.queues.recover()
+    rebuild_from = _drop_unsafe_index(parts, keep_index) if abnormal else None
+    start, reason = starting_segment(parts, abnormal=abnormal)
+    found = Recovered("abnormal" if abnormal else "normal", start, reason, queue_end_before=queue_end)
+    if not parts.log.files.files:
+        parts.queues.destroy()
+        return found
+    handlers: list[Handler] = [parts.queues]
+    if parts.config.message_index_enable:
+        handlers.append(parts.index)
+    if rebuild_from is not None and rebuild_from < start:
+        _dispatch_stretch(parts, rebuild_from, start, [parts.index])
+    _walk(parts, found, handlers if abnormal else [], progress)
+    _end_log(parts, found)
+    if queue_end >= found.log_end:
+        parts.queues.truncate_dirty(found.log_end)
+    parts.queues.correct_min_offsets(parts.log.min_offset)
+    if not abnormal:
+        _catch_up(parts, found, handlers)
+    return found
+
+
+def starting_segment(parts: StoreParts, *, abnormal: bool) -> tuple[int, str]:
+    """Log offset of the segment where the walk begins, and why."""
+    segments = parts.log.files.files
+    if not segments:
+        return 0, "the commit log is empty"
+    if not abnormal:
+        if not parts.compat.startswith("4"):
+            return _newest_queued_segment(parts)
+        first = max(0, len(segments) - NORMAL_SEGMENTS)
+        return segments[first].file_start, "a normal recovery reads the last three segments"
+    limit_ms = trusted_time_ms(parts)
+    for segment in reversed(segments):
+        time_ms = first_store_timestamp(segment, parts.compat)
+        if time_ms and time_ms <= limit_ms:
+            return segment.file_start, f"the newest whose first message ({time_ms}) the checkpoint covers ({limit_ms})"
+    return segments[0].file_start, f"no segment begins before the checkpoint's trusted time ({limit_ms})"
+
+
+def _newest_queued_segment(parts: StoreParts) -> tuple[int, str]:
+    """Where 5.3.3 begins a normal recovery."""
+    queue_end = parts.queues.max_physic_offset
+    for segment in reversed(parts.log.files.files):
+        if segment.file_start <= queue_end:
+            return segment.file_start, "the newest that the consume queues reach into"
+    return parts.log.files.files[0].file_start, "no consume queue reaches into a segment"
+
+
+def trusted_time_ms(parts: StoreParts) -> int:
+    """The checkpoint's time up to which everything is on disk, as an abnormal recovery takes it."""
+    config = parts.config
+    if config.message_index_enable and config.message_index_safe:
+        return parts.checkpoint.min_timestamp_index_ms
+    return parts.checkpoint.min_timestamp_ms
+
+
+def first_store_timestamp(segment: MappedFile, compat: str) -> int:
+    """Store time of a segment's first message, 0 when it does not begin with one."""
+    magics = (MESSAGE_MAGIC_V1,) if compat.startswith("4") else (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+    head = segment.buffer[: RECORD_MIN_SIZE + 24]
+    if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
+        return 0
+    return read_store_timestamp(head)
+
+
+def scan_rules(parts: StoreParts, *, check_crc: bool) -> ScanRules:
+    """What counts as a record for the broker line of these parts."""
+    return ScanRules(check_crc=check_crc, accept_v2=not parts.compat.startswith("4"))
+
+
+def _drop_unsafe_index(parts: StoreParts, keep_index: bool) -> int | None:
+    """Removes the index files that a broker deletes after a crash; where to rebuild them from, if they are to be kept."""
+    unsafe = parts.index.unsafe_files(parts.checkpoint.index_ms)
+    begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
+    parts.index.remove(unsafe)
+    return min(begins) if keep_index and begins else None
+
+
+def _dispatch_stretch(parts: StoreParts, start: int, stop: int, handlers: list[Handler]) -> None:
+    """Hands the records from `start` to before `stop` to the handlers."""
+    for step in scan_log(parts.log.files.files, start, rules=scan_rules(parts, check_crc=False)):
+        if isinstance(step, Run):
+            columns = step.columns
+            count = int((columns.position + step.file_start < stop).sum())
+            for handler in handlers if count else ():
+                handler.dispatch(step.part(0, count))
+            if count < step.count:
+                return
+
+
+def _end_log(parts: StoreParts, found: Recovered) -> None:
+    """Makes `log_end` the end of the log, and remembers what lies at it and behind."""
+    files = parts.log.files
+    found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
+    files.truncate_dirty_files(found.log_end)
+    files.flushed_where = files.committed_where = found.log_end
+
+
+def _walk(parts: StoreParts, found: Recovered, handlers: list[Handler], progress: Progress | None) -> None:
+    """Step 4: from the starting segment to the first thing that is no record."""
+    segments = parts.log.files.files
+    total = segments[-1].file_start + segments[-1].size - found.start_offset
+    rules = scan_rules(parts, check_crc=parts.config.check_crc_on_recover)
+    found.log_end = found.start_offset
+    for step in scan_log(segments, found.start_offset, rules=rules):
+        if isinstance(step, Run):
+            for handler in handlers:
+                handler.dispatch(step)
+            found.record_count += step.count
+            found.walked_bytes += step.end - step.start
+            found.log_end = step.end
+            found.last_store_timestamp_ms = int(step.columns.store_timestamp_ms[-1])
+        else:
+            found.outcome = step
+            found.log_end = step.file_start + step.position
+        if progress is not None:
+            progress(found.log_end - found.start_offset, total)
+
+
+def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> None:
+    """Step 8: what the queues lack is handed over from where the furthest one ends."""
+    begin = max(parts.log.min_offset, parts.queues.max_physic_offset, 0)
+    if begin < found.log_end:
+        Dispatcher(parts.log, handlers, begin, scan_rules(parts, check_crc=False)).catch_up()
+
+
+# The result as a plan.
+
+
+def plan_recovery(
+    parts: StoreParts,
+    *,
+    mode: str = "auto",
+    keep_index: bool = False,
+    progress: Progress | None = None,
+) -> Change:
+    """The whole recovery of a store whose parts were opened with an overlay."""
+    found = recover_parts(parts, mode=mode, keep_index=keep_index, progress=progress)
+    change = _new_change(parts, "recover")
+    change.facts = {
+        "mode": found.mode,
+        "compat": parts.compat,
+        "start_segment": found.start_offset,
+        "start_reason": found.start_reason,
+        "records": found.record_count,
+        "walked_bytes": found.walked_bytes,
+        "valid_end": found.log_end,
+        "stopped_by": _describe(found.outcome),
+        "queue_end_before": found.queue_end_before,
+    }
+    _cut_log(parts, change, found)
+    _publish_overlay(parts, change)
+    if parts.log.files.files:
+        parts.checkpoint.physic_ms = max(parts.checkpoint.physic_ms, found.last_store_timestamp_ms)
+    if parts.queues.last_store_timestamp_ms:
+        parts.checkpoint.logics_ms = parts.queues.last_store_timestamp_ms
+    _finish(parts, change)
+    return change
+
+
+def plan_truncate(parts: StoreParts, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
+    """Cuts commit log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+
+    BadRequest when no record begins or ends at `log_offset`.
+    """
+    segments = parts.log.files.files
+    if not segments:
+        raise BadRequest("the commit log is empty", file=parts.layout.commitlog)
+    parts.queues.recover()
+    found = Recovered("truncate", segments[0].file_start, "the whole log is read")
+    if log_offset is None:
+        _walk(parts, found, [], progress)
+    else:
+        _require_boundary(parts, log_offset)
+        found.log_end = log_offset
+    _end_log(parts, found)
+    change = _new_change(parts, "truncate-dirty")
+    change.facts = {
+        "log_end": found.log_end,
+        "stopped_by": _describe(found.outcome) if log_offset is None else "--offset",
+    }
+    _cut_log(parts, change, found)
+    parts.queues.truncate_dirty(found.log_end)
+    parts.queues.correct_min_offsets(parts.log.min_offset)
+    _cut_index(parts, found.log_end)
+    _publish_overlay(parts, change)
+    if not change.is_empty:
+        _publish_checkpoint(parts, change)
+    return change
+
+
+def _new_change(parts: StoreParts, command: str) -> Change:
+    return Change(command, parts.layout.root, parts.fs, staging=parts.overlay.folder if parts.overlay is not None else None)
+
+
+def _cut_log(parts: StoreParts, change: Change, found: Recovered) -> None:
+    """Step 5."""
+    change.lost = count_lost(found.behind, found.log_end, parts.fs)
+    for segment in reversed(found.behind):
+        if segment.file_start > found.log_end:
+            change.actions.append(Remove(segment.path, "behind the log's end"))
+        elif not isinstance(found.outcome, Blank | End):
+            position = found.log_end - segment.file_start
+            stale = bytes(segment.buffer[position : position + CUT_SIZE])
+            if any(stale):
+                reason = "the record at the cut must not be read again"
+                change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))
+
+
+def _cut_index(parts: StoreParts, log_end: int) -> None:
+    """Rebuilds the index files that reach behind `log_end`, from the beginning of the first of them."""
+    beyond = [file for file in parts.index.files if file.header.end_log_offset >= log_end]
+    begins = [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
+    parts.index.remove(beyond)
+    if begins and min(begins) < log_end:
+        _dispatch_stretch(parts, min(begins), log_end, [parts.index])
+
+
+def _publish_overlay(parts: StoreParts, change: Change) -> None:
+    """Steps 6 to 8 as actions: what the overlay cut goes, what it built takes its place."""
+    staged = [*parts.queues.staged_files(), *parts.index.staged_files()]
+    places = {place for place, _ in staged}
+    for path in (*parts.queues.removed_paths(), *parts.index.removed_paths()):
+        if path not in places:
+            change.actions.append(Remove(path, _why_removed(parts, path)))
+    for place, path in staged:
+        change.actions.append(Publish(place, path, "built from the log"))
+
+
+def _why_removed(parts: StoreParts, path: Path) -> str:
+    if path.is_relative_to(parts.layout.index):
+        return "may lack keys: it was not full and flushed before the crash"
+    return "its units point behind the log's end"
+
+
+def _finish(parts: StoreParts, change: Change) -> None:
+    """Step 9."""
+    change.sync_paths = [file.path for file in parts.log.files.files[-NORMAL_SEGMENTS:]]
+    if change.actions or parts.abort.exists():
+        _publish_checkpoint(parts, change)
+    if parts.abort.exists():
+        change.actions.append(Remove(parts.layout.abort, "the store is in order again"))
+
+
+def _publish_checkpoint(parts: StoreParts, change: Change) -> None:
+    page = parts.checkpoint.page.encode()
+    if parts.checkpoint.file_size is not None and parts.fs.read_file(parts.layout.checkpoint) == page:
+        return
+    assert change.staging is not None
+    staged = change.staging / "checkpoint"
+    parts.fs.make_folder(change.staging)
+    parts.fs.write(parts.fs.open_new(staged), 0, page)
+    change.actions.append(Publish(parts.layout.checkpoint, staged, "says how far the store is safe"))
+
+
+def _require_boundary(parts: StoreParts, log_offset: int) -> None:
+    """BadRequest unless a record ends, or one begins, at `log_offset`; names the places on both sides."""
+    segment = parts.log.files.find_by_offset(log_offset)
+    files = parts.log.files.files
+    if log_offset == files[-1].file_start + files[-1].size or log_offset == files[0].file_start:
+        return
+    if segment is None:
+        raise BadRequest(f"log offset {log_offset} lies in no segment", file=parts.layout.commitlog)
+    before = segment.file_start
+    for step in scan_log([segment], segment.file_start, rules=scan_rules(parts, check_crc=False)):
+        if isinstance(step, Run):
+            starts = step.columns.position + step.file_start
+            if log_offset in starts or log_offset == step.end:
+                return
+            inside = starts[starts < log_offset]
+            before = int(inside[-1]) if len(inside) else before
+            if step.end > log_offset:
+                break
+        elif step.file_start + step.position == log_offset:
+            return
+    raise BadRequest(
+        f"no record begins at log offset {log_offset}",
+        file=segment.path,
+        offset=log_offset - segment.file_start,
+        hint=f"the record before begins at {before}",
+    )
+
+
+def _describe(outcome: Outcome | None) -> str:
+    match outcome:
+        case None:
+            return "an empty log"
+        case Blank():
+            return f"the end of the last segment ({outcome.path.name}, offset {outcome.position})"
+        case End():
+            return f"the end of what was written ({outcome.path.name}, offset {outcome.position})"
+        case Damage():
+            return str(DamagedRecord(outcome.reason.describe(), file=outcome.path.name, offset=outcome.position))

@@ -1,0 +1,96 @@
+"""StoreParts: everything one store is made of, opened together and in the broker's order, before anything is recovered.
+
+    commit log → consume queues → checkpoint → index
+
+With an `overlay` folder the store itself is opened read-only, and what is built or cut lands in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from store.checkpoint import StoreCheckpoint
+from store.commitlog.commit_log import CommitLog
+from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.disk.allocate import AllocateMappedFileService
+from store.disk.filesystem import Filesystem
+from store.disk.lock import AbortMarker
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.overlay import Overlay, OverlayFileQueue
+from store.disk.transient_pool import TransientStorePool
+from store.index.index_service import IndexService
+from store.layout import StoreLayout
+
+
+@dataclass(slots=True)
+class StoreParts:
+    """The opened parts. `compat` is the broker line whose rules apply."""
+
+    layout: StoreLayout
+    config: StoreConfig
+    fs: Filesystem
+    clock: Callable[[], int]
+    compat: str
+    log: CommitLog
+    queues: ConsumeQueueStore
+    index: IndexService
+    checkpoint: StoreCheckpoint
+    abort: AbortMarker
+    overlay: Overlay | None
+
+    def close(self) -> None:
+        """Drops maps and descriptors."""
+        self.log.files.close()
+        self.queues.close()
+        self.index.close()
+
+
+def open_parts(
+    layout: StoreLayout,
+    config: StoreConfig,
+    fs: Filesystem,
+    clock: Callable[[], int],
+    *,
+    compat: str,
+    writable: bool = False,
+    overlay: Overlay | None = None,
+    allocate: AllocateMappedFileService | None = None,
+    transient_pool: TransientStorePool | None = None,
+) -> StoreParts:
+    """Opens and loads all parts; raises what would keep a broker from starting."""
+    size = config.mapped_file_size_commit_log
+    if overlay is not None:
+        files: MappedFileQueue = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog")
+    else:
+        files = MappedFileQueue(
+            layout.commitlog, size, fs, writable=writable, allocate=allocate, transient_pool=transient_pool
+        )
+    files.load(compat)
+    queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
+    queues.load(compat)
+    checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
+
+    def note_full_index(end_timestamp_ms: int) -> None:
+        checkpoint.index_ms = end_timestamp_ms
+        if writable:
+            checkpoint.flush()
+
+    index = IndexService(
+        layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
+    )
+    index.load()
+    return StoreParts(
+        layout=layout,
+        config=config,
+        fs=fs,
+        clock=clock,
+        compat=compat,
+        log=CommitLog(files, config, clock),
+        queues=queues,
+        index=index,
+        checkpoint=checkpoint,
+        abort=AbortMarker(layout.abort, fs),
+        overlay=overlay,
+    )
