@@ -120,8 +120,8 @@ def _examples(command: Any) -> list[str]:
 
 
 TIMES = """
-Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; without a zone it is local time), or relative to now: -15m, -2h, -3d.
-In JSON times are epoch milliseconds, and their names end in _ms.
+Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; without a zone it is local time), or relative to now: -15m, -2h,
+-3d. In JSON times are epoch milliseconds, and their names end in _ms.
 """
 FORMATS = """
 json is one document with a schema name; jsonl and csv hold the rows of the command's main list. 64-bit numbers are JSON

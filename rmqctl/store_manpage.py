@@ -20,6 +20,7 @@ config/*.json                                    the broker's tables: topics, co
 .rmqctl/                                         what rmqctl took away, and its staging files
 """
 
+_IPV6_EXTRA = IPV6_HOST_SIZE - IPV4_HOST_SIZE
 _RECORD = (
     ("total size", "int", "of the whole record, this field included"),
     ("magic", "int", f"0x{message.MESSAGE_MAGIC_V1:08X} (V1) or 0x{message.MESSAGE_MAGIC_V2:08X} (V2)"),
@@ -121,9 +122,8 @@ def _commit_log() -> list[str]:
         ),
         _table(("field", "type", "meaning"), _RECORD),
         _text(
-            f"The smallest record has {message.RECORD_MIN_SIZE} bytes. Every IPv6 host adds {IPV6_HOST_SIZE - "
-            "IPV4_HOST_SIZE}, V2 adds 1. V2 is written by 5.x for topics of more than 127 characters; a 4.x "
-            "broker takes it for damage."
+            f"The smallest record has {message.RECORD_MIN_SIZE} bytes. Every IPv6 host adds {_IPV6_EXTRA}, V2 adds 1. "
+            "V2 is written by 5.x for topics of more than 127 characters; a 4.x broker takes it for damage."
         ),
         _text("Bits of the sys flag:"),
         _table(("bit", "meaning"), tuple((f"0x{bit:X}", text) for bit, text in _SYS_FLAGS)),
