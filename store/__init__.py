@@ -1,0 +1,65 @@
+"""The engine: an Apache RocketMQ message store, byte for byte.
+
+    with open_store("/data/store") as store:
+        for message in store.get("OrderTopic", 0, offset=0).messages:
+            print(message.msg_id, message.body)
+
+How a message travels, and where to read it:
+
+    disk/mapped_file.py → commitlog/commit_log.py → commitlog/scan.py → dispatch/dispatcher.py
+    → consumequeue/consume_queue.py and index/index_file.py
+
+The names below are the public ones; they are imported at first use, so that `import store` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from store.commitlog.commit_log import PutResult, PutStatus
+    from store.config import StoreConfig
+    from store.errors import StoreError
+    from store.formats.host import Host
+    from store.formats.message import Message, StoredMessage
+    from store.get_message import GetResult, GetStatus
+    from store.message_store import MessageStore, QueryResult, open_store
+
+_PLACES = {
+    "GetResult": "store.get_message",
+    "GetStatus": "store.get_message",
+    "Host": "store.formats.host",
+    "Message": "store.formats.message",
+    "MessageStore": "store.message_store",
+    "PutResult": "store.commitlog.commit_log",
+    "PutStatus": "store.commitlog.commit_log",
+    "QueryResult": "store.message_store",
+    "StoreConfig": "store.config",
+    "StoreError": "store.errors",
+    "StoredMessage": "store.formats.message",
+    "open_store": "store.message_store",
+}
+
+__all__ = [
+    "GetResult",
+    "GetStatus",
+    "Host",
+    "Message",
+    "MessageStore",
+    "PutResult",
+    "PutStatus",
+    "QueryResult",
+    "StoreConfig",
+    "StoreError",
+    "StoredMessage",
+    "open_store",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'store' has no attribute {name!r}")
+    value = getattr(import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value

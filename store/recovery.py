@@ -25,7 +25,7 @@ Source: CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -170,13 +170,25 @@ def _end_log(parts: StoreParts, found: Recovered) -> None:
     files.flushed_where = files.committed_where = found.log_end
 
 
-def _walk(parts: StoreParts, found: Recovered, handlers: list[Handler], progress: Progress | None) -> None:
+def _walk(parts: StoreParts, found: Recovered, handlers: Sequence[Handler], progress: Progress | None) -> None:
     """Step 4: from the starting segment to the first thing that is no record."""
-    segments = parts.log.files.files
-    total = segments[-1].file_start + segments[-1].size - found.start_offset
+    last = parts.log.files.files[-1]
+    total = last.file_start + last.size - found.start_offset
     rules = scan_rules(parts, check_crc=parts.config.check_crc_on_recover)
-    found.log_end = found.start_offset
-    for step in scan_log(segments, found.start_offset, rules=rules):
+    _follow(parts, found, found.start_offset, handlers, rules, lambda done: progress and progress(done, total))
+
+
+def _follow(
+    parts: StoreParts,
+    found: Recovered,
+    begin: int,
+    handlers: Sequence[Handler],
+    rules: ScanRules,
+    on_progress: Callable[[int], object] | None = None,
+) -> None:
+    """Walks on from `begin`, hands every run to the handlers, and notes in `found` where the walk ended."""
+    found.log_end = begin
+    for step in scan_log(parts.log.files.files, begin, rules=rules):
         if isinstance(step, Run):
             for handler in handlers:
                 handler.dispatch(step)
@@ -187,8 +199,8 @@ def _walk(parts: StoreParts, found: Recovered, handlers: list[Handler], progress
         else:
             found.outcome = step
             found.log_end = step.file_start + step.position
-        if progress is not None:
-            progress(found.log_end - found.start_offset, total)
+        if on_progress is not None:
+            on_progress(found.log_end - begin)
 
 
 def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> None:
@@ -196,6 +208,23 @@ def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> N
     begin = max(parts.log.min_offset, parts.queues.max_physic_offset, 0)
     if begin < found.log_end:
         Dispatcher(parts.log, handlers, begin, scan_rules(parts, check_crc=False)).catch_up()
+
+
+def view_as_it_is(parts: StoreParts) -> Recovered:
+    """For readers: takes the queues as they lie there, and hands over what the log has behind their end.
+
+    Nothing is verified and nothing is cut; the walk from the queues' end on finds where the log ends.
+    """
+    begin = max(parts.queues.recover(), parts.log.min_offset, 0)
+    parts.queues.correct_min_offsets(max(parts.log.min_offset, 0))
+    found = Recovered("as it is", begin, "the end of the consume queues")
+    handlers: list[Handler] = [parts.queues]
+    if parts.config.message_index_enable:
+        handlers.append(parts.index)
+    if parts.log.files.files:
+        _follow(parts, found, begin, handlers, scan_rules(parts, check_crc=False))
+        _end_log(parts, found)
+    return found
 
 
 # The result as a plan.

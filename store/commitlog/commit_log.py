@@ -74,7 +74,7 @@ class PutStatus(Enum):
 class PutResult(NamedTuple):
     """What became of one put. Offsets are -1 and size is 0 where nothing was stored.
 
-    For a batch they are those of its first message, `size` covers all of it, `count` says how many.
+    For a batch they are those of its first message, `size` covers all of it, `message_count` says how many.
     """
 
     status: PutStatus
@@ -82,7 +82,7 @@ class PutResult(NamedTuple):
     size: int = 0
     queue_offset: int = -1
     store_timestamp_ms: int = 0
-    count: int = 1
+    message_count: int = 1
     reason: str = ""
     message: Message | None = None
     log_offsets: tuple[int, ...] = ()

@@ -103,6 +103,16 @@ class StoreLock:
             self._fs.fdatasync(descriptor)
 
 
+def is_locked(path: Path, fs: Filesystem) -> bool:
+    """Whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
+    if not fs.exists(path):
+        return False
+    with _held_here_lock:
+        if _identity(fs.stat(path)) in _held_here:
+            return True
+        return _holder(fs.open_read(path)) is not None
+
+
 class AbortMarker:
     """ROOT/abort. While it is there, the store counts as not shut down."""
 
