@@ -25,6 +25,7 @@ import numpy.typing as npt
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.formats.columns import COLUMN_NAMES
 from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
@@ -33,11 +34,14 @@ from store.formats.queue_unit import (
     decode_unit,
     is_ext_address,
 )
+from store.kernels import Kernels
+from store.kernels.run import Int64Array
 
 UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 assert UNIT_DTYPE.itemsize == UNIT_SIZE
 
 UnitArray = npt.NDArray[np.void]
+SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
 # How many of the newest files recovery looks at, and how many units of them at a time.
 RECOVER_FILES = 3
 _CHUNK_UNITS = 8192
@@ -155,15 +159,18 @@ class ConsumeQueue:
         file.append(QueueUnit(log_offset, size, tags_code).encode())
         return finding
 
-    def append_dense(self, units: npt.NDArray[np.uint8], end_log_offset: int) -> None:
-        """Appends encoded units that follow on from the queue's end; `end_log_offset` lies behind the last record."""
-        position = 0
-        while position < len(units):
+    def append_run(self, kernels: Kernels, columns: Int64Array, rows: Int64Array, codes: Int64Array) -> None:
+        """Appends the units of these records, which follow on from the queue's end (kernels.find_break says so)."""
+        done = 0
+        while done < len(rows):
             file = self.files.last_file()
-            count = min(len(units) - position, file.size - file.wrote)
-            file.append(memoryview(units[position : position + count]))
-            position += count
-        self.max_physic_offset = end_log_offset
+            start = file.wrote
+            end = kernels.write_units(
+                kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes
+            )
+            done += (end - start) // UNIT_SIZE
+            file.wrote = end
+        self.max_physic_offset = int(columns[LOG_OFFSET, rows[-1]] + columns[SIZE, rows[-1]])
 
     def _start_at(self, file: MappedFile, address: int) -> None:
         """Fills a queue's very first file with pre-blank units up to `address`."""

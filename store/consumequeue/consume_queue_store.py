@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
@@ -20,13 +22,18 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile
-from store.formats.java import decode_utf8, tags_code
-from store.formats.message import SCHEDULE_TOPIC, is_queued
-from store.formats.properties import DELAY, TAGS, decode_properties
-from store.kernels.run import Run
+from store.formats.java import decode_utf8
+from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
+from store.formats.queue_unit import UNIT_SIZE, ExtUnit
+from store.kernels.queue_table import QueueTable
+from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, parse_queue_id
 
 QueueKey = tuple[str, int]
+
+_MAX_FOLDER_NAME_SIZE = 255
+_RETRY_TOPIC_PREFIX = b"%RETRY%"
+_LIGHT_TOPIC_PREFIX = "%LMQ%"
 
 
 class ConsumeQueueStore:
@@ -50,7 +57,12 @@ class ConsumeQueueStore:
         self._fs = fs
         self._writable = writable
         self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
+        self.unusable_topics: list[str] = []
+        """Topics of damaged records, which no folder can be named after; their records get no units."""
         self._queues: dict[QueueKey, ConsumeQueue] = {}
+        self._table = QueueTable()
+        self._numbered: list[ConsumeQueue | None] = []
+        self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
 
     def load(self, compat: str = "4.9") -> None:
         """Opens every queue on disk; raises as a broker would refuse to start."""
@@ -115,27 +127,75 @@ class ConsumeQueueStore:
 
     def dispatch(self, run: Run) -> None:
         """Appends the units of a run's records to their queues."""
-        columns, buffer = run.columns, run.buffer
-        for row in range(run.count):
-            sys_flag = int(columns.sys_flag[row])
-            if not is_queued(sys_flag):
-                continue
-            at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
-            topic = decode_utf8(buffer[at : at + size])
-            queue = self.find_or_create(topic, int(columns.queue_id[row]))
-            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-            properties = decode_properties(buffer[at : at + size])
-            time_ms = int(columns.store_timestamp_ms[row])
-            self._put(queue, run, row, unit_tags_code(topic, properties, time_ms, self._config.delay_levels_ms))
+        kernels, count = run.kernels, run.count
+        view = kernels.view(run.buffer)
+        numbers = self._table.assign(kernels, view, run.array, count)
+        self._meet_queues()
+        queue_count = len(self._numbered)
+        codes, order = np.empty(count, np.int64), np.empty(count, np.int64)
+        starts = np.empty(queue_count + 1, np.int64)
+        kernels.tags_codes(view, run.array, count, self._delay_levels_ms, codes)
+        kernels.order_by_queue(numbers, count, queue_count, order, starts)
+        for number in np.flatnonzero(starts[1:] > starts[:-1]):
+            queue = self._numbered[number]
+            if queue is not None:
+                self._append(queue, run, order[starts[number] : starts[number + 1]], codes)
+        queued = np.flatnonzero(numbers >= 0)
+        if len(queued):
+            self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
+        if self._config.enable_multi_dispatch:
+            self._dispatch_to_light_queues(run, queued, codes)
+
+    def _append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+        """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
+        at, stop = 0, len(rows)
+        while at < stop:
+            end = at
+            if queue.ext is None:
+                end = run.kernels.find_break(
+                    rows, at, stop, run.array, queue.files.max_wrote_offset // UNIT_SIZE, queue.max_physic_offset
+                )
+            if end > at:
+                queue.append_run(run.kernels, run.array, rows[at:end], codes)
+                at = end
+            else:
+                self._put(queue, run, int(rows[at]), int(codes[rows[at]]))
+                at += 1
 
     def _put(self, queue: ConsumeQueue, run: Run, row: int, tags_code: int) -> None:
         columns = run.columns
+        if queue.ext is not None:
+            address = queue.ext.put(ExtUnit(tags_code, int(columns.store_timestamp_ms[row]), b""))
+            tags_code = tags_code if address is None else address
         finding = queue.put(
             int(columns.log_offset[row]), int(columns.size[row]), tags_code, int(columns.queue_offset[row])
         )
-        self.last_store_timestamp_ms = int(columns.store_timestamp_ms[row])
         if finding is not None:
             self.findings = [*self.findings[-99:], finding]
+
+    def _meet_queues(self) -> None:
+        """The ConsumeQueues of newly numbered queues; None where no folder can have the topic's name."""
+        for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
+            topic = decode_utf8(topic_bytes)
+            if is_folder_name(topic):
+                self._numbered.append(self.find_or_create(topic, queue_id))
+            else:
+                self._numbered.append(None)
+                self.unusable_topics.append(topic)
+
+    def _dispatch_to_light_queues(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+        """Units for the queues that messages name beside their own (ConsumeQueue.multiDispatchLmqQueue)."""
+        columns = run.columns
+        for row in map(int, rows):
+            at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
+            if bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX):
+                continue
+            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+            names, offsets = _light_queues(decode_properties(run.buffer[at : at + size]))
+            for name, queue_offset in zip(names, offsets, strict=True):
+                is_light = self._config.enable_lmq and name.startswith(_LIGHT_TOPIC_PREFIX)
+                queue = self.find_or_create(name, 0 if is_light else int(columns.queue_id[row]))
+                queue.put(int(columns.log_offset[row]), int(columns.size[row]), int(codes[row]), queue_offset)
 
     # Keeping.
 
@@ -176,12 +236,18 @@ class ConsumeQueueStore:
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
 
 
-def unit_tags_code(
-    topic: str, properties: dict[str, str], store_timestamp_ms: int, delay_levels_ms: tuple[int, ...]
-) -> int:
-    """The tags code of a record's unit: the deliver time of a delayed message, else the hash of its tags."""
-    if topic == SCHEDULE_TOPIC and DELAY in properties:
-        level = min(int(properties[DELAY]), len(delay_levels_ms))
-        if level > 0:
-            return store_timestamp_ms + delay_levels_ms[level - 1]
-    return tags_code(properties.get(TAGS, ""))
+def is_folder_name(topic: str) -> bool:
+    """Whether a folder of that name can stand in consumequeue/. Other topics come from damaged records only."""
+    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
+        return False
+    return len(topic.encode()) <= _MAX_FOLDER_NAME_SIZE
+
+
+def _light_queues(properties: dict[str, str]) -> tuple[list[str], list[int]]:
+    """Names and queue offsets of the queues a message names; none where the two lists do not match."""
+    names = properties.get(INNER_MULTI_DISPATCH, "").split(",")
+    offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
+    if len(names) != len(offsets) or not all(text.isascii() and text.isdigit() for text in offsets):
+        return [], []
+    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_folder_name(name)]
+    return [name for name, _ in usable], [offset for _, offset in usable]

@@ -65,8 +65,8 @@ class OverlayFileQueue(MappedFileQueue):
         return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
     def removed_paths(self) -> list[Path]:
-        """Real files that the store would no longer have."""
-        return sorted(self._removed)
+        """Real files that the store would no longer have; one that was made anew since is a change, not a removal."""
+        return sorted(path for path in self._removed if path not in self._staged)
 
     def last_file(self, start_offset: int = 0) -> MappedFile:
         file = super().last_file(start_offset)

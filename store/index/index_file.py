@@ -1,7 +1,7 @@
 """IndexFile: one hash file of the index, from a key's hash to log offsets, newest first.
 
-    put_key   entry number `count` takes the slot's chain as its successor and becomes the slot's newest
-    select    follow the slot's chain; an entry counts if its hash and its time agree
+    put_hashes  entry number `count` takes the slot's chain as its successor and becomes the slot's newest
+    select      follow the slot's chain; an entry counts if its hash and its time agree
 
 The chain keeps whole seconds since the file's first message, so times are compared a second too early at most. The
 key is not stored: whoever asks must look into the record. Chains are followed for at most as many steps as there are
@@ -14,20 +14,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from store.disk.filesystem import Descriptor, Filesystem
 from store.formats.index_page import (
     HEADER,
-    IndexEntry,
     IndexHeader,
     decode_entry,
     decode_header,
     decode_slot,
-    entry_position,
     index_file_size,
-    slot_position,
-    time_diff_seconds,
 )
 from store.formats.java import key_hash
+from store.kernels import Kernels
+from store.kernels.run import Int64Array
 
 
 class IndexFile:
@@ -55,36 +55,26 @@ class IndexFile:
     def start_after(self, previous: IndexHeader) -> None:
         """Takes over the end of a full predecessor, as a broker constructs its next file."""
         offset, time_ms = max(0, previous.end_log_offset), max(0, previous.end_timestamp_ms)
-        self.write_header(IndexHeader(time_ms, time_ms, offset, offset))
+        # The count stays 0 in the file until the first entry, and is read as 1.
+        self.write_header(IndexHeader(time_ms, time_ms, offset, offset, 0, 0))
 
-    def put_key(self, key: str, log_offset: int, store_timestamp_ms: int) -> bool:
-        """Adds one entry; False when the file is full."""
-        header = self.header
-        number = header.index_count
-        if number >= self.entry_count:
-            return False
-        hash_code = key_hash(key)
-        slot = hash_code % self.slot_count
-        previous = decode_slot(self.buffer, slot)
-        is_new_slot = previous <= 0 or previous > number
-        previous = 0 if is_new_slot else previous
-        seconds = time_diff_seconds(store_timestamp_ms, header.begin_timestamp_ms)
-        entry = IndexEntry(hash_code, log_offset, seconds, previous).encode()
-        at = entry_position(self.slot_count, number)
-        self.buffer[at : at + len(entry)] = entry
-        at = slot_position(slot)
-        self.buffer[at : at + 4] = number.to_bytes(4, "big")
-        if number <= 1:
-            header = header._replace(begin_timestamp_ms=store_timestamp_ms, begin_log_offset=log_offset)
-        self.write_header(
-            header._replace(
-                end_timestamp_ms=store_timestamp_ms,
-                end_log_offset=log_offset,
-                hash_slot_count=header.hash_slot_count + is_new_slot,
-                index_count=number + 1,
-            )
+    def put_hashes(
+        self, kernels: Kernels, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array
+    ) -> int:
+        """Puts the keys start … stop - 1 (see kernels.put_index_entries); returns where it stopped: `stop`, or full."""
+        header = np.array(self.header, np.int64)
+        done: int = kernels.put_index_entries(
+            kernels.view(self.buffer),
+            self.slot_count,
+            self.entry_count,
+            hashes,
+            records,
+            start,
+            stop,
+            columns,
+            header,
         )
-        return True
+        return done
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
         """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""

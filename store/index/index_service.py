@@ -13,22 +13,27 @@ Source: IndexService (4.9.8).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from store.config import StoreConfig
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
+from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
-from store.formats.java import decode_utf8
-from store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from store.formats.properties import KEYS, UNIQ_KEY, decode_properties, split_keys
 from store.index.index_file import IndexFile
-from store.kernels.run import Run
+from store.kernels.index import MAX_KEYS_OF_RECORD
+from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
 MAX_QUERY_COUNT = 64
+LOG_OFFSET = COLUMN_NAMES.index("log_offset")
+# Keys hashed at a time: enough for a run of records with three keys each.
+_HASH_CAPACITY = 2 * MAX_KEYS_OF_RECORD
 
 
 class QueryOffsets(NamedTuple):
@@ -68,6 +73,9 @@ class IndexService:
         self._clock = clock
         self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
         self._on_full = on_full
+        self._hashes: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
+        self._records: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
+        self._flushing: list[threading.Thread] = []
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
 
@@ -107,35 +115,54 @@ class IndexService:
 
     def dispatch(self, run: Run) -> None:
         """Adds the keys of a run's messages."""
-        columns, buffer = run.columns, run.buffer
-        for row in range(run.count):
-            file = self._file_to_write()
-            log_offset = int(columns.log_offset[row])
-            is_rolled_back = int(columns.sys_flag[row]) & TRANSACTION_MASK == TRANSACTION_ROLLBACK
-            if log_offset < file.header.end_log_offset or is_rolled_back:
-                continue
-            at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
-            topic = decode_utf8(buffer[at : at + size])
-            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-            for key in _keys_of(decode_properties(buffer[at : at + size])):
-                self._put(index_key(topic, key), log_offset, int(columns.store_timestamp_ms[row]))
+        if not run.count:
+            return
+        kernels = run.kernels
+        view = kernels.view(run.buffer)
+        state = np.zeros(1, np.int64)
+        while (row := int(state[0])) < run.count:
+            # A file is wanted for each message that comes, also for one that has no keys or is passed over.
+            self._file_to_write()
+            found = kernels.key_hashes(view, run.array, row, run.count, self._hashes, self._records, state)
+            self._put(run, found)
+            if found and self._records[found - 1] + 1 < state[0]:
+                self._file_to_write()
 
-    def _put(self, key: str, log_offset: int, store_timestamp_ms: int) -> None:
-        while not self._file_to_write().put_key(key, log_offset, store_timestamp_ms):
-            pass
+    def _put(self, run: Run, count: int) -> None:
+        """Puts the first `count` hashed keys, into as many files as they take."""
+        log_offsets = run.array[LOG_OFFSET, self._records[:count]]
+        at = 0
+        while at < count:
+            file = self._file_to_write()
+            at += _passed_over(log_offsets[at:], file.header.end_log_offset)
+            if at < count:
+                file = file if file.writable else self._replace(file)
+                at = file.put_hashes(run.kernels, self._hashes, self._records, at, count, run.array)
 
     def _file_to_write(self) -> IndexFile:
         """The newest file that is not full; a full one is flushed when its successor is created."""
         last = self.files[-1] if self.files else None
         if last is not None and not last.is_full:
-            return last if last.writable else self._replace(last)
+            return last
         file = self._create()
         if last is not None:
             file.start_after(last.header)
-            if last.writable:
-                last.flush()
-            self._on_full(last.header.end_timestamp_ms)
+            self._flush_full(last)
         return file
+
+    def _flush_full(self, file: IndexFile) -> None:
+        """Flushes a full file and says so, in a thread, as it may be large. What is staged is flushed by its plan."""
+        if self._overlay is not None:
+            self._on_full(file.header.end_timestamp_ms)
+            return
+
+        def work() -> None:
+            file.flush()
+            self._on_full(file.header.end_timestamp_ms)
+
+        thread = threading.Thread(target=work, name="FlushIndexFile")
+        self._flushing = [*(one for one in self._flushing if one.is_alive()), thread]
+        thread.start()
 
     def _create(self) -> IndexFile:
         # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
@@ -151,7 +178,6 @@ class IndexService:
         else:
             descriptor = stage_new_file(self._overlay, path, self._stage(path), size, self._fs)
         file = IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
-        file.write_header(file.header)
         self.files.append(file)
         return file
 
@@ -198,6 +224,9 @@ class IndexService:
                 file.flush()
 
     def close(self) -> None:
+        """Waits for full files that are being flushed, and lets go of all."""
+        for thread in self._flushing:
+            thread.join()
         self.files = []
 
     # What an overlay holds.
@@ -214,8 +243,9 @@ class IndexService:
         return IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=writable)
 
 
-def _keys_of(properties: dict[str, str]) -> list[str]:
-    """The unique key, then the keys, as the broker indexes them."""
-    unique = properties.get(UNIQ_KEY)
-    return [*([unique] if unique else []), *split_keys(properties.get(KEYS, ""))]
+def _passed_over(log_offsets: Int64Array, end_log_offset: int) -> int:
+    """How many keys at the front belong to messages that the file holds already."""
+    new = log_offsets >= end_log_offset
+    first = int(np.argmax(new))
+    return first if new[first] else len(new)
 
