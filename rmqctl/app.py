@@ -162,7 +162,7 @@ def _report(session: Session, error: BaseException) -> int:
 
 
 def _report_usage(session: Session, error: Any) -> int:
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         session.environment.stderr.write(context.get_help() + "\n")
         return USAGE

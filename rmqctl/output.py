@@ -158,11 +158,14 @@ def _render_rich(result: Result, stream: TextIO, width: int, color: bool) -> Non
             table.add_column(header, justify="right" if number else "left", no_wrap=number, overflow="fold")
         for row in block.rows:
             table.add_row(*(Text(cell, style=_style_of(cell)) for cell in row))
-        # A number that is cut short is a wrong number: rather is the table wider than the terminal.
-        console.width = max(
-            width, table.__rich_measure__(console, console.options.update_width(1 << 16)).minimum
-        )
+        console.width = max(width, _least_width(block))
         console.print(table)
+
+
+def _least_width(block: _Block) -> int:
+    """A number that is cut short is a wrong number: rather is the table wider than the terminal."""
+    columns = zip(block.headers or ["", ""], block.numeric, zip(*block.rows, strict=True), strict=True)
+    return sum(2 + (max(map(len, (header, *cells))) if number else 8) for header, number, cells in columns)
 
 
 def _style_of(cell: str) -> str:

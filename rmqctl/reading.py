@@ -28,6 +28,7 @@ class QueueReader:
         *,
         message_filter: Any = None,
         one_call: bool = False,
+        endless: bool = False,
         warn: Callable[[str], None],
     ) -> None:
         self.store, self.topic, self.queue_id = store, topic, queue_id
@@ -36,14 +37,14 @@ class QueueReader:
         self.min_offset = self.max_offset = 0
         self.found = 0
         self.damaged = 0
-        self._max_count, self._filter, self._one_call, self._warn = max_count, message_filter, one_call, warn
+        self._max_count, self._filter, self._warn = max_count, message_filter, warn
+        self._one_call, self._endless = one_call, endless
 
     def messages(self) -> Iterator[StoredMessage]:
         """Yields messages as calls bring them; `status` and the offsets are those of the last call that said more."""
-        while self.found < self._max_count:
-            answer = self.store.get(
-                self.topic, self.queue_id, self.next_offset, self._max_count - self.found, self._filter
-            )
+        while self._endless or self.found < self._max_count:
+            wanted = self._max_count if self._endless else self._max_count - self.found
+            answer = self.store.get(self.topic, self.queue_id, self.next_offset, wanted, self._filter)
             went_on = answer.next_offset > self.next_offset
             self._take_over(answer)
             yield from answer.messages

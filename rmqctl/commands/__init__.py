@@ -38,6 +38,8 @@ COMMANDS = (
     Command("recover", "recover"),
     Command("truncate-dirty", "truncate_dirty"),
     Command("clean-expired", "clean_expired"),
+    Command("checkpoint show", "checkpoint", "run_show"),
+    Command("checkpoint rewrite", "checkpoint", "run_rewrite"),
     Command("flush-bench", "flush_bench"),
     Command("undo", "undo"),
     Command("quarantine list", "quarantine", "run_list"),

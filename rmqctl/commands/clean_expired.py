@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
 from rmqctl.context import Session
+from rmqctl.planning import planning
 from rmqctl.result import Result
 
 EXAMPLES = (
@@ -51,9 +52,9 @@ def run(
     from store.cleaning import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
-    with session.planning(consent) as opened:
+    with planning(session, consent, "clean-expired") as parts:
         change = plan_clean(
-            opened,
+            parts,
             now_ms=now_ms,
             reserved_hours=reserved_hours,
             disk_used_percent=disk_used_percent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 from enum import StrEnum
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.context import Session
+from rmqctl.progress import Progress
 from rmqctl.result import Result, Table
 
 EXAMPLES = (
@@ -56,17 +58,8 @@ def run(
     with session.progress("flush-bench", messages * len(modes), "messages") as bar:
         limits = measure_limits(scratch, body_size + 100)
         for number, name in enumerate(modes):
-            done = number * messages
-            measured.append(
-                measure_mode(
-                    scratch / name,
-                    name,
-                    messages,
-                    body_size,
-                    threads,
-                    lambda n, done=done: bar.update(done + n),
-                )
-            )
+            note = functools.partial(_note, bar, number * messages)
+            measured.append(measure_mode(scratch / name, name, messages, body_size, threads, note))
             shutil.rmtree(scratch / name)
     facts = {
         "messages": messages,
@@ -81,6 +74,10 @@ def run(
         Table("latency", histogram(measured)),
     ]
     return Result("flush-bench", facts, tables)
+
+
+def _note(bar: Progress, before: int, done: int) -> None:
+    bar.update(before + done)
 
 
 def _make_scratch(session: Session) -> Path:

@@ -84,7 +84,7 @@ def run(
     start = _start(opened, topic, queue, offset, since_ms)
     reader = QueueReader(
         opened, topic, queue, start, max_count,
-        message_filter=message_filter, one_call=one_call, warn=session.warn,
+        message_filter=message_filter, one_call=one_call, endless=follow, warn=session.warn,
     )  # fmt: skip
     if follow:
         return _follow(session, reader, body, raw)
@@ -158,7 +158,6 @@ def _write_raw(session: Session, opened: MessageStore, messages: Iterable[Stored
 
 def _follow(session: Session, reader: QueueReader, body: BodyEncoding | None, raw: bool) -> int:
     """Prints messages as they arrive, one a line, until a signal ends it."""
-    reader.unlimited()
     while True:
         if raw:
             _write_raw(session, reader.store, reader.messages())

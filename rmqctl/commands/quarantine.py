@@ -26,8 +26,7 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     from store.disk.filesystem import Filesystem
 
     session: Session = ctx.obj
-    with Filesystem() as fs:
-        entries = list_quarantine(session.root, quarantine=quarantine, fs=fs)
+    entries = list_quarantine(session.root, quarantine=quarantine, fs=Filesystem())
     rows = [
         {
             "id": entry.id,
@@ -65,6 +64,6 @@ def run_purge(
     if not yes and not session.ask(f"Delete {what} for good?"):
         session.note("nothing was deleted")
         return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS)
-    with Filesystem() as fs, session.interrupts.deferred():
-        freed = purge(session.root, change_ids or None, quarantine=quarantine, fs=fs)
+    with session.interrupts.deferred():
+        freed = purge(session.root, change_ids or None, quarantine=quarantine, fs=Filesystem())
     return Result("quarantine purge", {"freed_bytes": freed})

@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
 from rmqctl.context import Session
+from rmqctl.planning import planning
 from rmqctl.result import Result
 
 EXAMPLES = (
@@ -25,19 +26,14 @@ class Compat(StrEnum):
     V5_3 = "5.3"
 
 
-class Engine(StrEnum):
-    """Values of --engine."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    SPARK = "spark"
-
-
 def run(
     ctx: typer.Context,
     normal: Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")] = False,
     abnormal: Annotated[bool, typer.Option("--abnormal", help="As after a crash.")] = False,
-    compat: Annotated[Compat, typer.Option(help="The broker line to follow.")] = Compat.V4_9,
+    compat: Annotated[
+        Compat | None,
+        typer.Option(help="The broker line whose rules hold.", show_default="the line that wrote the store"),
+    ] = None,
     keep_index: Annotated[
         bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
     ] = False,
@@ -62,8 +58,7 @@ def run(
     from store.recovery import plan_recovery
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
-    with session.planning(consent) as opened, session.progress("reading the log") as bar:
-        change = plan_recovery(
-            opened, mode=mode, compat=compat.value, keep_index=keep_index, progress=bar.update
-        )
+    line = compat.value if compat else None
+    with planning(session, consent, "recover", line) as parts, session.progress("reading the log") as bar:
+        change = plan_recovery(parts, mode=mode, keep_index=keep_index, progress=bar.update)
         return carry_out(session, "recover", change, consent)

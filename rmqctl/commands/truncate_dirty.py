@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
 from rmqctl.context import Session
+from rmqctl.planning import planning
 from rmqctl.result import Result
 
 EXAMPLES = (
@@ -39,6 +40,6 @@ def run(
 
     from store.recovery import plan_truncate
 
-    with session.planning(consent) as opened, session.progress("reading the log") as bar:
-        change = plan_truncate(opened, offset, progress=bar.update)
+    with planning(session, consent, "truncate-dirty") as parts, session.progress("reading the log") as bar:
+        change = plan_truncate(parts, offset, progress=bar.update)
         return carry_out(session, "truncate-dirty", change, consent)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rmqctl.changing import Quarantine
 from rmqctl.context import Session
+from rmqctl.planning import locked
 from rmqctl.result import Result
 
 EXAMPLES = (
@@ -35,7 +35,6 @@ def run(
     from store.change import undo
 
     session: Session = ctx.obj
-    folder: Path | None = quarantine
-    with session.locked_store() as (root, fs), session.interrupts.deferred():
-        count = undo(root, change_id, quarantine=folder, force=force, fs=fs)
+    with locked(session) as (layout, fs), session.interrupts.deferred():
+        count = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
     return Result("undo", {"id": change_id, "files": count})

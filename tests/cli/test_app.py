@@ -80,6 +80,7 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["recover", "--dry-run", "--yes"], "one of them"),
         (["truncate-dirty"], "--yes"),
         (["clean-expired"], "--yes"),
+        (["checkpoint", "rewrite"], "--yes"),
         (["quarantine", "purge"], "--yes"),
         (["index-query", "T", "k", "--begin", "-1m", "--end", "-2m"], "later than --end"),
     ],

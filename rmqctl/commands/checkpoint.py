@@ -1,0 +1,90 @@
+"""checkpoint: what the store says of itself, against what is on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.planning import planning
+from rmqctl.result import Result, Table
+
+EXAMPLES = {
+    "checkpoint show": (
+        "rmqctl --store /data/store checkpoint show",
+        "rmqctl --store /data/store --format json checkpoint show",
+    ),
+    "checkpoint rewrite": (
+        "rmqctl --store /data/store checkpoint rewrite --dry-run",
+        "rmqctl --store /data/store checkpoint rewrite --yes",
+    ),
+}
+
+
+def run_show(ctx: typer.Context) -> Result:
+    """Show what the checkpoint promises and what is there.
+
+    For each of its times: what it promises, and what the files on disk reach. Also the segment from which an
+    abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the files.
+    """
+    from store.checkpoint_review import review_checkpoint
+
+    session: Session = ctx.obj
+    look = Consent(dry_run=True)
+    with planning(session, look, "checkpoint show") as parts, session.progress("reading the log") as bar:
+        review = review_checkpoint(parts, progress=bar.update)
+    facts = {
+        "file_bytes": review.file_size,
+        "log_end": review.log_end,
+        "queue_end": review.queue_end,
+        "trusted_time_ms": review.trusted_time_ms,
+        "start_segment": review.start_segment,
+        "start_reason": review.start_reason,
+    }
+    shown = ("promise", "said{0}", "reached{0}", "verdict")
+    times = [_row(promise, "_ms") for promise in review.promises if not promise.is_offset]
+    offsets = [_row(promise, "_offset") for promise in review.promises if promise.is_offset]
+    tables = [Table("times", times, [name.format("_ms") for name in shown])] + (
+        [Table("offsets", offsets, [name.format("_offset") for name in shown])] if offsets else []
+    )
+    return Result("checkpoint show", facts, tables, FINDINGS if review.is_ahead else OK)
+
+
+def _row(promise: Any, unit: str) -> dict[str, Any]:
+    return {
+        "field": promise.field,
+        "promise": promise.promise,
+        f"said{unit}": promise.said,
+        f"reached{unit}": promise.reached,
+        "verdict": promise.verdict,
+    }
+
+
+def run_rewrite(
+    ctx: typer.Context,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Write a checkpoint that promises what the files hold.
+
+    Walks the log with CRC from where an abnormal recovery would start now, makes the files durable, and writes the
+    times that they reach.
+    """
+    session: Session = ctx.obj
+    consent = Consent.given(
+        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
+    )
+
+    from store.checkpoint_review import plan_checkpoint
+
+    with (
+        planning(session, consent, "checkpoint-rewrite") as parts,
+        session.progress("reading the log") as bar,
+    ):
+        change = plan_checkpoint(parts, progress=bar.update)
+        return carry_out(session, "checkpoint rewrite", change, consent)
