@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock, is_locked
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.dispatch.dispatcher import Dispatcher, ReputMessageService
+from store.dispatch.dispatcher import Dispatcher, Handler, ReputMessageService
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError, StoreIOError, UncleanStore
 from store.flush.commit_real_time import CommitRealTimeService
 from store.flush.flush_consume_queue import FlushConsumeQueueService
@@ -45,7 +45,14 @@ from store.formats.message import Message, StoredMessage
 from store.formats.properties import WAIT, decode_properties
 from store.get_message import GetResult, GetStatus, MessageFilter, get_message
 from store.layout import StoreLayout
-from store.opening import detect_compat, infer_config, is_absent_or_empty, make_layout, require_compat, require_store
+from store.opening import (
+    detect_compat,
+    infer_config,
+    is_absent_or_empty,
+    make_layout,
+    require_compat,
+    require_store,
+)
 from store.recovery import Progress, plan_recovery, recover_parts, scan_rules, view_as_it_is
 from store.store_parts import StoreParts, open_parts
 
@@ -331,7 +338,7 @@ class _Services:
         self._lock = lock
         self._allocate = allocate
         self._pool = pool
-        handlers = [parts.queues, *([parts.index] if config.message_index_enable else [])]
+        handlers: list[Handler] = [parts.queues, *([parts.index] if config.message_index_enable else [])]
         rules = scan_rules(parts, check_crc=False)
         self._reput = ReputMessageService(Dispatcher(parts.log, handlers, parts.log.max_offset, rules))
         self.group_commit = GroupCommitService(files, parts.checkpoint)
@@ -441,7 +448,8 @@ def _open_for_reading(
         found = view_as_it_is(parts)
         if found.record_count:
             store.notes.append(
-                f"queues and index are {found.record_count} messages behind the log; they were built in a scratch folder"
+                f"queues and index are {found.record_count} messages behind the log; "
+                "what they lack was built in a scratch folder"
             )
     return store
 
@@ -488,7 +496,7 @@ def _open_locked(
             file=layout.abort,
             hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
         )
-    with planning_parts(layout, config, fs, clock, compat) as plan_parts:
+    with _staged_parts(layout, config, fs, clock, compat) as plan_parts:
         change = plan_recovery(plan_parts, progress=progress)
         log_end = int(change.facts["valid_end"])
         change.apply()
@@ -519,25 +527,16 @@ def _set_positions(parts: StoreParts, log_end: int) -> None:
 
 
 @contextlib.contextmanager
-def planning_parts(
-    layout: StoreLayout,
-    config: StoreConfig,
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str,
-    *,
-    dry_run: bool = False,
-) -> Any:
-    """The parts with an overlay: beside the store, so that publishing is a rename, or for a dry run in a scratch folder."""
-    with contextlib.ExitStack() as at_end:
-        if dry_run:
-            name = at_end.enter_context(tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True))
-            overlay = Overlay(Path(name), sparse=True)
-        else:
-            overlay = Overlay(staging_folder(layout.root, f"{clock()}-{id(layout):x}"), sparse=False)
-        parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
-        at_end.callback(parts.close)
+def _staged_parts(
+    layout: StoreLayout, config: StoreConfig, fs: Filesystem, clock: Callable[[], int], compat: str
+) -> Iterator[StoreParts]:
+    """The parts with an overlay beside the store, so that publishing is a rename."""
+    overlay = Overlay(staging_folder(layout.root, f"open-{clock()}"), sparse=False)
+    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
+    try:
         yield parts
+    finally:
+        parts.close()
 
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:

@@ -37,8 +37,8 @@ from store.dispatch.dispatcher import Dispatcher, Handler
 from store.errors import BadRequest, DamagedRecord
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.kernels.run import Run
-from store.store_parts import StoreParts
 from store.salvage import count_lost
+from store.store_parts import StoreParts
 
 NORMAL_SEGMENTS = 3
 CUT_SIZE = 8
@@ -143,7 +143,7 @@ def scan_rules(parts: StoreParts, *, check_crc: bool) -> ScanRules:
 
 
 def _drop_unsafe_index(parts: StoreParts, keep_index: bool) -> int | None:
-    """Removes the index files that a broker deletes after a crash; where to rebuild them from, if they are to be kept."""
+    """Removes the index files that a broker deletes after a crash; where to rebuild from, if they are to be kept."""
     unsafe = parts.index.unsafe_files(parts.checkpoint.index_ms)
     begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
     parts.index.remove(unsafe)
@@ -293,7 +293,8 @@ def plan_truncate(parts: StoreParts, log_offset: int | None = None, *, progress:
 
 
 def _new_change(parts: StoreParts, command: str) -> Change:
-    return Change(command, parts.layout.root, parts.fs, staging=parts.overlay.folder if parts.overlay is not None else None)
+    staging = parts.overlay.folder if parts.overlay is not None else None
+    return Change(command, parts.layout.root, parts.fs, staging=staging)
 
 
 def _cut_log(parts: StoreParts, change: Change, found: Recovered) -> None:
