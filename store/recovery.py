@@ -25,6 +25,7 @@ Source: CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +84,10 @@ def recover_parts(
         handlers.append(parts.index)
     if rebuild_from is not None and rebuild_from < start:
         _dispatch_stretch(parts, rebuild_from, start, [parts.index])
-    _walk(parts, found, handlers if abnormal else [], progress)
+    with contextlib.ExitStack() as during:
+        if parts.compat.startswith("4"):
+            during.enter_context(parts.queues.without_delay_levels())
+        _walk(parts, found, handlers if abnormal else [], progress)
     _end_log(parts, found)
     if queue_end >= found.log_end:
         parts.queues.truncate_dirty(found.log_end)

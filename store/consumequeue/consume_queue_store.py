@@ -10,6 +10,7 @@ Source: DefaultMessageStore.loadConsumeQueue, CommitLogDispatcherBuildConsumeQue
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +64,18 @@ class ConsumeQueueStore:
         self._table = QueueTable()
         self._numbered: list[ConsumeQueue | None] = []
         self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
+
+    @contextlib.contextmanager
+    def without_delay_levels(self) -> Iterator[None]:
+        """Inside the block delayed messages get the hash of their tags instead of their deliver time.
+
+        4.9.8 recovers before it knows its delay levels, so that is what it writes then.
+        """
+        levels, self._delay_levels_ms = self._delay_levels_ms, np.array([], np.int64)
+        try:
+            yield
+        finally:
+            self._delay_levels_ms = levels
 
     def load(self, compat: str = "4.9") -> None:
         """Opens every queue on disk; raises as a broker would refuse to start."""
