@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store.kernels.run import Columns, Run
-from store.formats.java import decode_utf8, key_hash, tags_code
-from store.formats.message import SCHEDULE_TOPIC, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from store.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
+from store.formats.java import decode_utf8
+from store.kernels.queue_table import QueueTable
+from store.kernels.run import Run
 
 Ints = npt.NDArray[np.int64]
 
-UNKNOWN_DELAY_MS = 1000
+# Keys to be hashed at a time; more than one record can have (32,767 bytes of properties).
+_ROOM = 1 << 17
 
 
 class Units(NamedTuple):
@@ -48,52 +48,37 @@ def log_offsets(run: Run) -> Ints:
 
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...]) -> Units:
     """The units of a run's records."""
+    view, array = run.kernels.view(run.buffer), _dense(run)
+    table = QueueTable()
+    slots = table.assign(run.kernels, view, array, run.count)
+    codes = np.empty(run.count, np.int64)
+    run.kernels.tags_codes(view, array, run.count, np.array(delay_levels_ms, np.int64), codes)
+    picked = np.flatnonzero(slots >= 0)
     columns = run.columns
-    kind = columns.sys_flag & TRANSACTION_MASK
-    picked = np.flatnonzero((kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK))
-    queues: dict[tuple[str, int], int] = {}
-    queue = np.empty(len(picked), np.int64)
-    codes = np.empty(len(picked), np.int64)
-    for row, i in enumerate(picked):
-        topic = _topic(run, columns, i)
-        queue[row] = queues.setdefault((topic, int(columns.queue_id[i])), len(queues))
-        codes[row] = _tags_code(run, columns, i, topic, delay_levels_ms)
+    queues = [(decode_utf8(topic), queue_id) for topic, queue_id in table.queues]
     return Units(
-        list(queues), queue, columns.queue_offset[picked], log_offsets(run)[picked], columns.size[picked], codes
+        queues,
+        slots[picked],
+        columns.queue_offset[picked],
+        log_offsets(run)[picked],
+        columns.size[picked],
+        codes[picked],
     )
 
 
 def expected_entries(run: Run) -> Entries:
     """The index entries of a run's records."""
-    columns = run.columns
-    hashes: list[int] = []
-    rows: list[int] = []
-    for i in range(run.count):
-        if columns.sys_flag[i] & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
-            continue
-        properties = _properties(run, columns, i)
-        topic = _topic(run, columns, i)
-        keys = [*filter(None, [properties.get(UNIQ_KEY)]), *split_keys(properties.get(KEYS, ""))]
-        hashes += [key_hash(f"{topic}#{key}") for key in keys]
-        rows += [i] * len(keys)
-    picked = np.array(rows, np.int64)
-    return Entries(np.array(hashes, np.int64), log_offsets(run)[picked], columns.store_timestamp_ms[picked])
+    view, array = run.kernels.view(run.buffer), _dense(run)
+    hashes, records = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    state = np.zeros(8, np.int64)
+    parts = []
+    while state[0] < run.count:
+        found = run.kernels.key_hashes(view, array, int(state[0]), run.count, hashes, records, state)
+        parts.append(np.stack((hashes[:found], records[:found])))
+    both = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), np.int64)
+    return Entries(both[0], log_offsets(run)[both[1]], run.columns.store_timestamp_ms[both[1]])
 
 
-def _topic(run: Run, columns: Columns, i: int) -> str:
-    at = int(columns.topic_position[i])
-    return decode_utf8(run.buffer[at : at + int(columns.topic_size[i])])
-
-
-def _properties(run: Run, columns: Columns, i: int) -> dict[str, str]:
-    at = int(columns.properties_position[i])
-    return decode_properties(run.buffer[at : at + max(0, int(columns.properties_size[i]))])
-
-
-def _tags_code(run: Run, columns: Columns, i: int, topic: str, delay_levels_ms: tuple[int, ...]) -> int:
-    properties = _properties(run, columns, i)
-    delay = properties.get(DELAY) if topic == SCHEDULE_TOPIC else None
-    level = min(int(delay), len(delay_levels_ms)) if delay else 0
-    if level > 0:
-        return int(columns.store_timestamp_ms[i]) + delay_levels_ms[level - 1]
-    return tags_code(properties.get(TAGS, ""))
+def _dense(run: Run) -> Ints:
+    """The run's columns as the kernels want them: rows that lie one behind another."""
+    return np.ascontiguousarray(run.array[:, : run.count])

@@ -228,7 +228,9 @@ def _as_store_error(error: Exception) -> StoreError:
     kind_name = type(error).__name__
     if kind_name in ("ParseException", "AnalysisException"):
         return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
-    return StoreIOError(f"the Spark job failed: {_first_line(error)}", hint="run it with --verbose for Spark's own log")
+    raised = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.MULTILINE)
+    reason = raised[-1] if raised else _first_line(error)
+    return StoreIOError(f"the Spark job failed: {reason}", hint="run it with --verbose for Spark's own log")
 
 
 def _first_line(error: Exception) -> str:
