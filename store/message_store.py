@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from store.change import interrupted_change, staging_folder
+from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.commit_log import CommitLog, PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
@@ -164,6 +165,19 @@ class MessageStore:
             return self._wait_for_flush(self._group_commit, messages[0], result)
         return result
 
+    def put_many(self, messages: MessageColumns) -> PutManyResult:
+        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
+        services = self._services
+        if services is None or not self._open or services.failed:
+            self._refuse()
+            raise StoreClosed("the store is closed", file=self.layout.root)
+        result = self._log.put_many(messages)
+        if self._group_commit is not None and result.end >= 0:
+            status = self._group_commit.flush_to(result.end, self._sync_timeout_ms)
+            if status is not FlushStatus.PUT_OK:
+                raise StoreIOError("the flush took longer than syncFlushTimeout", file=self.layout.commitlog)
+        return result
+
     def _refuse(self) -> PutResult:
         if self._services is None:
             raise BadRequest("the store was opened for reading", file=self.layout.root)
@@ -197,8 +211,8 @@ class MessageStore:
     ) -> GetResult:
         """One broker call: messages of one queue from a queue offset on."""
         self._require_open()
-        if offset < 0 or max_count < 1:
-            raise BadRequest(f"a get needs an offset of 0 or more and a positive count, not {offset} and {max_count}")
+        if max_count < 1:
+            raise BadRequest(f"a get needs a positive count, not {max_count}")
         queue = self._parts.queues.find(topic, queue_id)
         return get_message(self._log, queue, offset, max_count, self.config, message_filter)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from store.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
+from store.commitlog.scan import DEFAULT_RULES, Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 from store.disk.filesystem import Filesystem
 from store.formats.columns import COLUMN_NAMES
 from store.formats.java import decode_utf8
@@ -21,7 +21,7 @@ from store.kernels.run import Run
 
 
 def readable_behind(
-    segments: Sequence[Segment], log_offset: int, *, rules: ScanRules = ScanRules(), kernels: Kernels | None = None
+    segments: Sequence[Segment], log_offset: int, *, rules: ScanRules = DEFAULT_RULES, kernels: Kernels | None = None
 ) -> Iterator[Step]:
     """Every readable record at or behind `log_offset`, and between the runs the Damage, Blank and End that were met."""
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]

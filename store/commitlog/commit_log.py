@@ -24,7 +24,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from store.commitlog.scan import ScanRules, Step, scan_log
+import numpy as np
+import numpy.typing as npt
+
+from store.commitlog.bulk import MessageColumns, PutManyResult
+from store.commitlog.bulk_put import BulkPut
+from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
 from store.config import StoreConfig
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -101,7 +106,7 @@ class PutResult(NamedTuple):
 
 
 @dataclass(slots=True)
-class _QueueEnd:
+class QueueEnd:
     """The next queue offset of one queue; a cell, so that the hot path needs one dictionary look-up."""
 
     queue_offset: int = 0
@@ -112,13 +117,13 @@ class CommitLog:
 
     def __init__(self, files: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
         self.files = files
-        self._clock = clock
+        self.clock = clock
         self._segment_size = files.file_size
         self._max_body = config.max_message_size
         self._max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, self._segment_size - BLANK_SIZE)
         self._max_delay_level = len(config.delay_levels_ms)
-        self._put_lock = threading.Lock()
-        self._queue_ends: dict[tuple[str, int], _QueueEnd] = {}
+        self.put_lock = threading.Lock()
+        self._queue_ends: dict[tuple[str, int], QueueEnd] = {}
         self._topics: dict[str, bytes] = {}
         self._file: MappedFile | None = None
 
@@ -139,7 +144,7 @@ class CommitLog:
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
         """Tells which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
-        self._queue_ends[topic, queue_id] = _QueueEnd(next_offset)
+        self._queue_ends[topic, queue_id] = QueueEnd(next_offset)
 
     def queue_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset of the queue's next message."""
@@ -174,14 +179,14 @@ class CommitLog:
             return self._too_large(message, size)
         crc = crc32(body)
         queued = is_queued(sys_flag)
-        with self._put_lock:
-            now_ms = self._clock()
+        with self.put_lock:
+            now_ms = self.clock()
             key = (message.topic, message.queue_id)
             end = self._queue_ends.get(key)
             if end is None:
-                end = self._queue_ends[key] = _QueueEnd()
+                end = self._queue_ends[key] = QueueEnd()
             queue_offset = end.queue_offset if queued else 0
-            file = self._file_for(size)
+            file = self.file_for(size)
             position = file.wrote
             log_offset = file.file_start + position
             if is_v4:
@@ -222,10 +227,10 @@ class CommitLog:
         sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
         if sum(sizes) + BLANK_SIZE > self._segment_size:
             return _illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
-        with self._put_lock:
-            now_ms = self._clock()
-            end = self._queue_ends.setdefault((first.topic, first.queue_id), _QueueEnd())
-            file = self._file_for(sum(sizes))
+        with self.put_lock:
+            now_ms = self.clock()
+            end = self._queue_ends.setdefault((first.topic, first.queue_id), QueueEnd())
+            file = self.file_for(sum(sizes))
             position = file.wrote
             log_offset = file.file_start + position
             offsets = tuple(log_offset + sum(sizes[:number]) for number in range(len(sizes)))
@@ -247,6 +252,42 @@ class CommitLog:
         return PutResult(
             PutStatus.PUT_OK, log_offset, sum(sizes), queue_offset, now_ms, len(messages), "", first, offsets
         )
+
+    def put_many(self, messages: MessageColumns) -> PutManyResult:
+        """Appends columns of messages, encoded by a kernel straight into the map; each as `put` would store it.
+
+        Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one.
+        """
+        result = PutManyResult.empty(len(messages))
+        if props.DELAY_MARK in bytes(messages.properties):
+            return self._put_one_by_one(messages, result)
+        refused = self._refuse_rows(messages)
+        rows = np.flatnonzero(~refused)
+        for row in np.flatnonzero(refused):
+            result.refused[int(row)] = self.put(messages.message(int(row))).reason or "refused"
+        BulkPut(self, messages, rows, result).run()
+        return result
+
+    def _put_one_by_one(self, messages: MessageColumns, result: PutManyResult) -> PutManyResult:
+        for row in range(len(messages)):
+            one = self.put(messages.message(row))
+            result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
+            result.sizes[row] = one.size
+            if not one.is_ok:
+                result.refused[row] = one.reason
+        return result
+
+    def _refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
+        """Which rows `put` would refuse; it says why when it is asked about one."""
+        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
+        bad = [not 0 < len(topic) <= MAX_TOPIC_SIZE_V1 for topic in topics]
+        sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
+        bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
+        flags = host_flags(messages.born_host, messages.store_host)
+        total = record_size(0, 0, 0, flags) + bodies + sizes + properties
+        too_large = (bodies > self._max_body) | (total > self._max_record) | (properties > props.MAX_PROPERTIES_SIZE)
+        refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
+        return refused
 
     def _refuse_batch(self, messages: Sequence[Message]) -> PutResult | None:
         """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
@@ -308,7 +349,7 @@ class CommitLog:
             message.prepared_transaction_offset,
         )
 
-    def _file_for(self, size: int) -> MappedFile:
+    def file_for(self, size: int) -> MappedFile:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
         file = self._file
         if file is None:
@@ -329,9 +370,18 @@ class CommitLog:
         buffer, end = file.write_buffer, position + len(record)
         # A blank's 8 bytes are always left, so this never reaches beyond the segment.
         if buffer[end : end + BLANK_SIZE] != _ZEROS:
-            buffer[end : end + BLANK_SIZE] = _ZEROS
+            self.close_stale_tail(file, end)
         buffer[position:end] = record
         file.wrote = end
+
+    def close_stale_tail(self, file: MappedFile, end: int) -> None:
+        """What lies behind `end` must not be read as a record."""
+        if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
+            file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
+
+    def queue_end(self, topic: str, queue_id: int) -> QueueEnd:
+        """The cell that holds a queue's next offset; change it under the put lock only."""
+        return self._queue_ends.setdefault((topic, queue_id), QueueEnd())
 
     # Reading.
 
@@ -373,7 +423,7 @@ class CommitLog:
         offset = self.min_offset
         return self.store_timestamp(offset, RECORD_MIN_SIZE) if offset >= 0 else -1
 
-    def scan(self, log_offset: int | None = None, rules: ScanRules = ScanRules()) -> Iterator[Step]:
+    def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
         """The walk over the log from `log_offset` on."""
         return scan_log(self.files.files, log_offset, rules=rules)
 

@@ -89,12 +89,15 @@ class ScanRules:
     accept_v2: bool = True
 
 
+DEFAULT_RULES = ScanRules()
+
+
 def scan_segment(
     segment: Segment,
     position: int = 0,
     limit: int | None = None,
     *,
-    rules: ScanRules = ScanRules(),
+    rules: ScanRules = DEFAULT_RULES,
     kernels: Kernels | None = None,
     capacity: int = RUN_CAPACITY,
 ) -> Iterator[Step]:
@@ -119,7 +122,7 @@ def scan_log(
     segments: Sequence[Segment],
     log_offset: int | None = None,
     *,
-    rules: ScanRules = ScanRules(),
+    rules: ScanRules = DEFAULT_RULES,
     kernels: Kernels | None = None,
 ) -> Iterator[Step]:
     """Walks on from `log_offset` (default: the first byte) over the segments, into the next one at every Blank.

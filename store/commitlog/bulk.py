@@ -1,0 +1,153 @@
+"""Many messages at once, as columns: what `MessageStore.put_many` takes, and what it answers.
+
+    MessageColumns.of(messages)        from Message objects
+    MessageColumns.from_arrow(batch)   from an Arrow record batch with the columns named below
+
+        topic                string, or a dictionary of strings
+        body                 binary or string
+        queue_id, flag, sys_flag, reconsume_times     integers, 0 where absent
+        born_timestamp_ms, prepared_transaction_offset
+        properties           binary: the stored property string, empty where absent
+
+All messages of one MessageColumns share the born host and the store host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from store.errors import BadRequest
+from store.formats.host import LOCALHOST, Host
+from store.formats.message import Message
+from store.kernels.run import Int64Array
+
+NUMBER_COLUMNS = (
+    "queue_id",
+    "flag",
+    "sys_flag",
+    "born_timestamp_ms",
+    "reconsume_times",
+    "prepared_transaction_offset",
+)
+
+
+@dataclass(slots=True)
+class MessageColumns:
+    """n messages. `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic."""
+
+    topics: list[str]
+    topic_of: Int64Array
+    bodies: Any
+    body_ends: Int64Array
+    properties: Any
+    property_ends: Int64Array
+    numbers: dict[str, Int64Array]
+    born_host: Host = LOCALHOST
+    store_host: Host = LOCALHOST
+
+    def __len__(self) -> int:
+        return len(self.topic_of)
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> MessageColumns:
+        """BadRequest unless all messages have the same hosts."""
+        first = messages[0] if messages else Message("")
+        if any((one.born_host, one.store_host) != (first.born_host, first.store_host) for one in messages):
+            raise BadRequest("the messages of one bulk put must have the same hosts")
+        topics = list(dict.fromkeys(message.topic for message in messages))
+        places = {topic: place for place, topic in enumerate(topics)}
+        bodies, body_ends = _joined([message.body for message in messages])
+        properties, property_ends = _joined([message.properties for message in messages])
+        return cls(
+            topics,
+            np.array([places[message.topic] for message in messages], np.int64),
+            bodies,
+            body_ends,
+            properties,
+            property_ends,
+            {name: np.array([getattr(one, name) for one in messages], np.int64) for name in NUMBER_COLUMNS},
+            first.born_host,
+            first.store_host,
+        )
+
+    @classmethod
+    def from_arrow(cls, batch: Any, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST) -> MessageColumns:
+        """From a pyarrow.RecordBatch; BadRequest when `topic` or `body` is missing or empty anywhere."""
+        names = set(batch.schema.names)
+        if not {"topic", "body"} <= names:
+            raise BadRequest("a record batch of messages needs the columns topic and body")
+        count = batch.num_rows
+        topic = batch.column("topic")
+        topic = topic if hasattr(topic, "dictionary") else topic.dictionary_encode()
+        if topic.null_count or batch.column("body").null_count:
+            raise BadRequest("topic and body may not be null")
+        bodies, body_ends = _arrow_bytes(batch.column("body"))
+        empty = (memoryview(b""), np.zeros(count + 1, np.int64))
+        properties, property_ends = _arrow_bytes(batch.column("properties")) if "properties" in names else empty
+        return cls(
+            topic.dictionary.to_pylist(),
+            np.asarray(topic.indices).astype(np.int64),
+            bodies,
+            body_ends,
+            properties,
+            property_ends,
+            {name: _arrow_numbers(batch, name, names) for name in NUMBER_COLUMNS},
+            born_host,
+            store_host,
+        )
+
+    def message(self, row: int) -> Message:
+        """One row as a Message."""
+        numbers = {name: int(column[row]) for name, column in self.numbers.items()}
+        return Message(
+            self.topics[int(self.topic_of[row])],
+            bytes(self.bodies[int(self.body_ends[row]) : int(self.body_ends[row + 1])]),
+            properties=bytes(self.properties[int(self.property_ends[row]) : int(self.property_ends[row + 1])]),
+            born_host=self.born_host,
+            store_host=self.store_host,
+            **numbers,
+        )
+
+
+@dataclass(slots=True)
+class PutManyResult:
+    """Places of n messages in their order; -1 for one that was refused, whose reason is in `refused`."""
+
+    log_offsets: Int64Array
+    queue_offsets: Int64Array
+    sizes: Int64Array
+    refused: dict[int, str]
+
+    @classmethod
+    def empty(cls, count: int) -> PutManyResult:
+        return cls(np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count, np.int64), {})
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last message, -1 when none was stored."""
+        return int((self.log_offsets + self.sizes).max()) if len(self.sizes) else -1
+
+
+def _joined(parts: list[bytes]) -> tuple[memoryview, Int64Array]:
+    ends = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=ends[1:])
+    return memoryview(b"".join(parts)), ends
+
+
+def _arrow_bytes(array: Any) -> tuple[Any, Int64Array]:
+    """Data and offsets of a binary or string array, without copying the data."""
+    wide = "large" in str(array.type)
+    _, offsets, data = array.buffers()
+    size = np.int64 if wide else np.int32
+    ends = np.frombuffer(offsets, size)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    return memoryview(data) if data is not None else memoryview(b""), ends
+
+
+def _arrow_numbers(batch: Any, name: str, names: set[str]) -> Int64Array:
+    if name not in names:
+        return np.zeros(batch.num_rows, np.int64)
+    return np.asarray(batch.column(name).fill_null(0)).astype(np.int64)

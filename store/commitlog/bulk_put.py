@@ -1,0 +1,105 @@
+"""BulkPut: one put_many under way.
+
+    1. the kernel's arguments are made once from the columns
+    2. chunk by chunk, under the put lock: store time, queue offsets, then the kernel writes records into the segment
+       until the chunk, the segment or the messages end
+    3. `wrote` moves behind a whole chunk, so readers never see half a record
+
+Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppend (4.9.8).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from store.commitlog.bulk import MessageColumns, PutManyResult
+from store.commitlog.scan import RUN_CAPACITY
+from store.formats.columns import COLUMN_NAMES, ScanOutcome
+from store.formats.message import BORN_HOST_IPV6, RECORD_MIN_SIZE, STORE_HOST_IPV6, host_flags
+from store.kernels import for_work
+from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
+from store.kernels.run import Int64Array
+
+if TYPE_CHECKING:
+    from store.commitlog.commit_log import CommitLog
+
+
+class BulkPut:
+    """One put_many under way: the kernel's arguments, made once, and where each chunk of messages landed."""
+
+    def __init__(self, log: CommitLog, messages: MessageColumns, rows: Int64Array, result: PutManyResult) -> None:
+        self.log = log
+        self.messages = messages
+        self.rows = rows
+        self.result = result
+        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
+        self.topics = memoryview(b"".join(topics))
+        self.topic_ends = np.concatenate(([0], np.cumsum([len(topic) for topic in topics]))).astype(np.int64)
+        queues = messages.topic_of << 32 | messages.numbers["queue_id"]
+        self.queue_keys, self.queue_of = np.unique(queues, return_inverse=True)
+        born, stored = messages.born_host.encode(), messages.store_host.encode()
+        self.hosts = memoryview(born.ljust(STORE_HOST_AT, b"\0") + stored.ljust(STORE_HOST_AT, b"\0"))
+        self.kernels = for_work(int(messages.body_ends[-1]) if len(messages) else 0)
+        self.columns = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64)
+        self.state = np.zeros(8, np.int64)
+
+    def run(self) -> None:
+        """Chunk by chunk, each under the put lock for its own time only."""
+        if not len(self.rows):
+            return
+        numbers, body_ends, property_ends = self._numbers()
+        start = 0
+        while start < len(self.rows):
+            stop = min(start + RUN_CAPACITY, len(self.rows))
+            with self.log.put_lock:
+                start += self._chunk(numbers[:, :stop], body_ends, property_ends, start)
+
+    def _numbers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The rows that are stored, as the kernel wants them; without refused rows nothing is copied but numbers."""
+        messages = self.messages
+        numbers = np.zeros((len(NUMBER_NAMES), len(messages)), np.int64)
+        for name, column in messages.numbers.items():
+            numbers[NUMBER_NAMES.index(name)] = column
+        numbers[NUMBER_NAMES.index("topic")] = messages.topic_of
+        numbers[NUMBER_NAMES.index("queue")] = self.queue_of
+        flags = host_flags(messages.born_host, messages.store_host)
+        sys_flags = numbers[NUMBER_NAMES.index("sys_flag")]
+        sys_flags &= ~(BORN_HOST_IPV6 | STORE_HOST_IPV6)
+        sys_flags |= flags
+        if len(self.rows) == len(messages):
+            return numbers, messages.body_ends, messages.property_ends
+        kept = MessageColumns.of([messages.message(int(row)) for row in self.rows])
+        self.messages.bodies, self.messages.properties = kept.bodies, kept.properties
+        return np.ascontiguousarray(numbers[:, self.rows]), kept.body_ends, kept.property_ends
+
+    def _chunk(self, numbers: Int64Array, body_ends: Int64Array, property_ends: Int64Array, start: int) -> int:
+        log = self.log
+        now_ms = log.clock()
+        numbers[NUMBER_NAMES.index("store_timestamp_ms"), start:] = now_ms
+        file = log.file_for(RECORD_MIN_SIZE)
+        cells = [log.queue_end(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
+        next_offsets = np.array([cell.queue_offset for cell in cells], np.int64)
+        view = self.kernels.view
+        count = int(
+            self.kernels.encode_records(
+                view(file.write_buffer), file.wrote, file.file_start,
+                view(self.messages.bodies), body_ends, view(self.messages.properties), property_ends,
+                view(self.topics), self.topic_ends, view(self.hosts),
+                numbers, start, next_offsets, self.columns, self.state,
+            )
+        )  # fmt: skip
+        end = int(self.state[0])
+        log.close_stale_tail(file, end)
+        file.wrote = end
+        file.store_timestamp_ms = now_ms
+        for cell, next_offset in zip(cells, next_offsets.tolist(), strict=True):
+            cell.queue_offset = next_offset
+        rows = self.rows[start : start + count]
+        self.result.log_offsets[rows] = self.columns[0, :count] + file.file_start
+        self.result.sizes[rows] = self.columns[1, :count]
+        self.result.queue_offsets[rows] = self.columns[9, :count]
+        if self.state[1] == ScanOutcome.BLANK:
+            log.file_for(int(self.state[3]))
+        return count
