@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from rmqctl import __version__
 from rmqctl.commands import COMMANDS, add_commands
 from rmqctl.context import DEFAULT_STORE, Environment, Options, Session
-from rmqctl.exit_codes import OK, USAGE, exit_code_of
+from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
 from rmqctl.output import Format
 from rmqctl.result import Result
 
@@ -147,6 +147,9 @@ def _run(session: Session, arguments: Sequence[str] | None) -> int:
     if isinstance(answer, Result):
         session.show(answer)
         return answer.final_exit_code()
+    if answer == INTERRUPTED:
+        # Typer swallows the interrupt and answers with this number.
+        raise KeyboardInterrupt
     return answer if isinstance(answer, int) else OK
 
 
@@ -168,10 +171,8 @@ def _report_usage(session: Session, error: Any) -> int:
         return USAGE
     path = context.command_path if context is not None else "rmqctl"
     text = " ".join(str(error.format_message()).split()).rstrip(".")
-    if hint := _global_option_hint(getattr(error, "option_name", None), path):
-        session.fail(f"{text}; {hint}")
-    else:
-        session.fail(f"{text} (see {path} --help)")
+    hint = _global_option_hint(getattr(error, "option_name", None), path)
+    session.fail(hint or f"{text} (see {path} --help)")
     return USAGE
 
 

@@ -28,6 +28,9 @@ SETTINGS = {
     "transient": {"flushDiskType": "ASYNC_FLUSH", "transientStorePoolEnable": "true"},
 }
 
+# Small files, so that creating them does not drown what is measured.
+GEOMETRY = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -147,7 +150,7 @@ def measure_mode(
             super().fdatasync(descriptor)
 
     fs = CountingFilesystem()
-    settings = {**SETTINGS[mode], "mappedFileSizeCommitLog": str(SEGMENT_SIZE)}
+    settings = {**SETTINGS[mode], **GEOMETRY}
     message = Message(topic="FlushBench", body=os.urandom(body_size), born_timestamp_ms=1)
     with open_store(folder, settings=settings, read_only=False, fs=fs) as opened:
         record_size = opened.put(message).size

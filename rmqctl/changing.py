@@ -92,16 +92,22 @@ def carry_out(
     change_id = _apply(session, change, consent)
     if change_id is not None:
         session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}")
-    return dataclasses.replace(plan, facts={"applied": True, "undo_id": change_id, **found})
+    return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "undo_id": change_id})
 
 
 def _plan_result(command: str, change: Change, facts: Mapping[str, Any]) -> Result:
     """The plan as a value; rows are taken now, because sizes are gone once it is applied."""
-    tables = [Table("actions", change.rows(), ("action", "file", "bytes", "reason"))]
+    tables = [Table(name, value) for name, value in facts.items() if _is_table(value)]
+    facts = {name: value for name, value in facts.items() if not _is_table(value)}
+    tables.insert(0, Table("actions", change.rows(), ("action", "file", "bytes", "reason")))
     if change.lost:
         lost = [{"topic": topic, "messages": count} for topic, count in sorted(change.lost.items())]
         tables.append(Table("lost", lost, ("topic", "messages")))
     return Result(command, {"applied": False, **facts}, tables)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
 def _apply(session: Session, change: Change, consent: Consent) -> str | None:

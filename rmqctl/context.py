@@ -101,14 +101,18 @@ class Session:
         """The store of --store, open until the command's result is printed."""
         from store import open_store
 
-        opened = open_store(
-            self.root,
-            settings=self.settings(**(settings or {})),
-            read_only=read_only,
-            clock=self.environment.clock_ms,
-            **options,
-        )
+        with self.progress("reading the log") as bar:
+            opened = open_store(
+                self.root,
+                settings=self.settings(**(settings or {})),
+                read_only=read_only,
+                clock=self.environment.clock_ms,
+                progress=bar.update,
+                **options,
+            )
         self.resources.callback(self._close, opened)
+        for note in opened.notes:
+            self.note(f"note: {note}")
         return opened
 
     def _close(self, opened: MessageStore) -> None:

@@ -26,17 +26,15 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def planning(
-    session: Session, consent: Consent, command: str, compat: str | None = None
-) -> Iterator[StoreParts]:
+def planning(session: Session, consent: Consent, compat: str | None = None) -> Iterator[StoreParts]:
     """The parts of --store, opened for a plan. `compat` None takes the line that wrote the store."""
+    from store.message_store import require_no_interrupted_change
     from store.opening import detect_compat, infer_config
     from store.store_parts import open_parts
 
-    with (
-        locked(session, take=not consent.dry_run) as (layout, fs),
-        _overlay(layout, fs, command, consent) as overlay,
-    ):
+    with locked(session, take=not consent.dry_run) as (layout, fs), _overlay(layout, consent) as overlay:
+        if not consent.dry_run:
+            require_no_interrupted_change(layout, fs)
         config = infer_config(layout, session.settings(), fs)
         line = compat or detect_compat(layout, fs)
         parts = open_parts(layout, config, fs, session.environment.clock_ms, compat=line, overlay=overlay)
@@ -61,7 +59,7 @@ def locked(session: Session, *, take: bool = True) -> Iterator[tuple[StoreLayout
 
 
 @contextlib.contextmanager
-def _overlay(layout: StoreLayout, fs: Filesystem, command: str, consent: Consent) -> Iterator[Overlay]:
+def _overlay(layout: StoreLayout, consent: Consent) -> Iterator[Overlay]:
     """Where changes go until they are applied; gone when the block ends."""
     from store.change import staging_folder
     from store.disk.overlay import Overlay
@@ -69,13 +67,13 @@ def _overlay(layout: StoreLayout, fs: Filesystem, command: str, consent: Consent
     if consent.dry_run:
         folder = Path(tempfile.mkdtemp(prefix="rmqctl-plan-"))
     else:
-        folder = staging_folder(layout.root, f"{command}-{os.getpid()}")
-        fs.make_folder(folder)
+        folder = staging_folder(layout.root, f"plan-{os.getpid()}")
     try:
         yield Overlay(folder, sparse=consent.dry_run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        for parent in (folder.parent, folder.parent.parent):
-            if not consent.dry_run:
+        if not consent.dry_run:
+            # rmqctl's own folder goes as well, where nothing else is in it.
+            for parent in (folder.parent, folder.parent.parent):
                 with contextlib.suppress(OSError):
                     parent.rmdir()

@@ -34,7 +34,7 @@ def run_show(ctx: typer.Context) -> Result:
 
     session: Session = ctx.obj
     look = Consent(dry_run=True)
-    with planning(session, look, "checkpoint show") as parts, session.progress("reading the log") as bar:
+    with planning(session, look) as parts, session.progress("reading the log") as bar:
         review = review_checkpoint(parts, progress=bar.update)
     facts = {
         "file_bytes": review.file_size,
@@ -83,7 +83,7 @@ def run_rewrite(
     from store.checkpoint_review import plan_checkpoint
 
     with (
-        planning(session, consent, "checkpoint-rewrite") as parts,
+        planning(session, consent) as parts,
         session.progress("reading the log") as bar,
     ):
         change = plan_checkpoint(parts, progress=bar.update)

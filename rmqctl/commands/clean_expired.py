@@ -52,7 +52,7 @@ def run(
     from store.cleaning import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
-    with planning(session, consent, "clean-expired") as parts:
+    with planning(session, consent) as parts:
         change = plan_clean(
             parts,
             now_ms=now_ms,
@@ -61,4 +61,7 @@ def run(
             force=force,
             passes=passes,
         )
-        return carry_out(session, "clean-expired", change, consent)
+        result = carry_out(session, "clean-expired", change, consent)
+    if result.read_facts()["applied"] and consent.keep:
+        session.note("the space is free once `rmqctl quarantine purge` has run")
+    return result

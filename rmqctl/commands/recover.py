@@ -59,6 +59,6 @@ def run(
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
-    with planning(session, consent, "recover", line) as parts, session.progress("reading the log") as bar:
+    with planning(session, consent, line) as parts, session.progress("reading the log") as bar:
         change = plan_recovery(parts, mode=mode, keep_index=keep_index, progress=bar.update)
         return carry_out(session, "recover", change, consent)

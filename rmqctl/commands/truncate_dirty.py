@@ -40,6 +40,6 @@ def run(
 
     from store.recovery import plan_truncate
 
-    with planning(session, consent, "truncate-dirty") as parts, session.progress("reading the log") as bar:
+    with planning(session, consent) as parts, session.progress("reading the log") as bar:
         change = plan_truncate(parts, offset, progress=bar.update)
         return carry_out(session, "truncate-dirty", change, consent)

@@ -1,0 +1,318 @@
+"""The commands on stores that real brokers wrote: what they answer, what they change, and what they leave alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.support.golden import golden
+
+
+def copy_of(name: str, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(golden(name).store, tmp_path / name, copy_function=shutil.copy2))
+
+
+def look(store: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and mtime of every file, rmqctl's own and the lock left out."""
+    files = (path for path in store.rglob("*") if path.is_file() and ".rmqctl" not in path.parts)
+    return {
+        str(path.relative_to(store)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in files
+        if path.name != "lock"
+    }
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Path:
+    """A store of three messages in small files."""
+    store = tmp_path / "new"
+    sizes = (
+        "mappedFileSizeCommitLog=65536",
+        "mappedFileSizeConsumeQueue=400",
+        "maxHashSlotNum=50",
+        "maxIndexNum=100",
+    )
+    options = [word for size in sizes for word in ("--set", size)]
+    for number in range(3):
+        run = rmqctl(
+            *options,
+            "put",
+            "T",
+            f"body {number}",
+            "--tags",
+            "AB"[number % 2],
+            "--key",
+            f"k{number}",
+            store=store,
+        )
+        assert run.code == 0, run.err
+    return store
+
+
+def test_a_put_says_where_the_message_is(new_store: Path) -> None:
+    run = rmqctl("--format", "json", "put", "T", "four", "--queue", "2", store=new_store)
+    row = run.json["results"][0]
+    assert run.json["schema"] == "rmqctl.put/1"
+    assert (row["status"], row["queue_id"], row["queue_offset"]) == ("PUT_OK", 2, 0)
+    found = rmqctl("--format", "json", "get", "--msg-id", row["msg_id"], store=new_store).json["messages"][0]
+    assert base64.b64decode(found["body"]) == b"four"
+    assert found["log_offset"] == row["log_offset"]
+
+
+def test_get_shows_every_name_of_the_message_object(new_store: Path) -> None:
+    row = rmqctl("--format", "json", "get", "T", "--max", "1", store=new_store).json["messages"][0]
+    names = """topic queue_id queue_offset log_offset size msg_id uniq_key keys tags flag sys_flag born_timestamp_ms
+        born_host store_timestamp_ms store_host reconsume_times prepared_transaction_offset body_crc body body_encoding
+        properties"""
+    assert list(row) == names.split()
+
+
+def test_filters_choose_by_tags_and_by_sql(new_store: Path) -> None:
+    def bodies(*options: str) -> list[str]:
+        run = rmqctl("--format", "jsonl", "get", "T", "--body", "utf8", *options, store=new_store)
+        return [row["body"] for row in run.rows]
+
+    assert bodies("--tags", "A") == ["body 0", "body 2"]
+    assert bodies("--tags", "A || B") == ["body 0", "body 1", "body 2"]
+    assert bodies("--sql", "KEYS = 'k1'") == ["body 1"]
+    assert bodies("--sql", "missing > 1") == []
+
+
+def test_nothing_found_is_exit_1_with_the_brokers_status(new_store: Path) -> None:
+    run = rmqctl("--format", "json", "get", "T", "--offset", "99", store=new_store)
+    assert run.code == 1
+    assert (run.json["status"], run.json["next_offset"]) == ("OFFSET_OVERFLOW_BADLY", 3)
+
+
+def test_index_query_finds_by_key(new_store: Path) -> None:
+    run = rmqctl("--format", "json", "index-query", "T", "k1", store=new_store)
+    assert [row["queue_offset"] for row in run.json["messages"]] == [1]
+    assert len(run.json["index_files"]) == 1
+    assert rmqctl("index-query", "T", "k9", store=new_store).code == 1
+
+
+def test_messages_come_from_json_lines_and_go_back_into_them(new_store: Path, tmp_path: Path) -> None:
+    lines = rmqctl("--format", "jsonl", "get", "T", store=new_store).out
+    copy = tmp_path / "copy"
+    small = (
+        "--set",
+        "mappedFileSizeCommitLog=65536",
+        "--set",
+        "maxHashSlotNum=50",
+        "--set",
+        "maxIndexNum=100",
+    )
+    run = rmqctl(*small, "--format", "jsonl", "put", "--from", "-", store=copy, stdin=lines.encode())
+    assert [row["status"] for row in run.rows] == ["PUT_OK"] * 3
+    again = [
+        json.loads(line) for line in rmqctl("--format", "jsonl", "get", "T", store=copy).out.splitlines()
+    ]
+    assert [(row["body"], row["properties"]) for row in again] == [
+        (row["body"], row["properties"]) for row in map(json.loads, lines.splitlines())
+    ]
+
+
+def test_a_bad_line_is_named_and_what_stood_before_it_is_stored(new_store: Path) -> None:
+    stdin = b'{"topic": "T", "body_text": "good"}\n{"topic": "T", "boddy": "bad"}\n'
+    run = rmqctl("put", "--from", "-", store=new_store, stdin=stdin)
+    assert run.code == 2
+    assert "line 2: unknown name 'boddy'" in run.err
+    assert rmqctl("--format", "json", "get", "T", "--offset", "3", store=new_store).json["next_offset"] == 4
+
+
+def test_a_refused_put_is_exit_1_with_its_reason(new_store: Path) -> None:
+    run = rmqctl("--format", "json", "put", "t" * 128, "x", store=new_store)
+    assert run.code == 1
+    assert run.json["results"][0]["status"] == "MESSAGE_ILLEGAL"
+
+
+def test_raw_writes_the_stored_records(new_store: Path) -> None:
+    words = [sys.executable, "-m", "rmqctl", "--store", str(new_store), "get", "T", "--raw"]
+    raw = subprocess.run(words, capture_output=True, check=True).stdout
+    assert raw == (new_store / "commitlog" / ("0" * 20)).read_bytes()[: len(raw)]
+    assert raw.count(b"body ") == 3
+
+
+def test_an_unclean_store_is_refused_for_putting_and_names_the_way_out(tmp_path: Path) -> None:
+    run = rmqctl("put", "T", "x", store=copy_of("aborted", tmp_path))
+    assert run.code == 4
+    assert "recover --abnormal" in run.err
+
+
+def test_a_dry_run_and_reading_change_nothing(tmp_path: Path) -> None:
+    store = copy_of("corrupt-mid", tmp_path)
+    before = look(store)
+    for words in (
+        ["recover", "--abnormal", "--dry-run"],
+        ["truncate-dirty", "--dry-run"],
+        ["clean-expired", "--force", "--reserved-hours", "0", "--dry-run"],
+        ["checkpoint", "rewrite", "--dry-run"],
+        ["checkpoint", "show"],
+        ["get", "TopicA"],
+        ["index-query", "TopicA", "order0"],
+        ["quarantine", "list"],
+    ):
+        assert rmqctl(*words, store=store).code in (0, 1), words
+    assert look(store) == before
+    assert not (store / ".rmqctl").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["recover", "--abnormal"],
+        ["truncate-dirty"],
+        ["clean-expired", "--force", "--reserved-hours", "0"],
+        ["checkpoint", "rewrite"],
+    ],
+    ids=" ".join,
+)
+def test_undo_gives_back_every_byte_and_time(words: list[str], tmp_path: Path) -> None:
+    store = copy_of("corrupt-mid", tmp_path)
+    before = look(store)
+    applied = rmqctl("--format", "json", *words, "--yes", store=store)
+    assert applied.code == 0, applied.err
+    assert applied.json["applied"] is True
+    assert look(store) != before
+    assert rmqctl("undo", applied.json["undo_id"], store=store).code == 0
+    assert look(store) == before
+
+
+def test_the_plan_names_the_messages_that_would_be_lost(tmp_path: Path) -> None:
+    run = rmqctl(
+        "--format", "json", "recover", "--abnormal", "--dry-run", store=copy_of("corrupt-mid", tmp_path)
+    )
+    assert run.json["applied"] is False
+    assert run.json["valid_end"] == 66765
+    assert "bad body CRC" in run.json["stopped_by"]
+    assert sum(row["messages"] for row in run.json["lost"]) > 200
+
+
+@pytest.mark.parametrize(("answer", "applied"), [(b"y\n", True), (b"n\n", False), (b"", False)])
+def test_on_a_terminal_the_plan_is_shown_and_asked_for(answer: bytes, applied: bool, tmp_path: Path) -> None:
+    store = copy_of("aborted", tmp_path)
+    run = rmqctl("recover", "--abnormal", store=store, terminal=True, stdin=answer)
+    assert "Apply these" in run.err
+    assert (store / "abort").exists() is not applied
+    assert run.code == (0 if applied else 1)
+
+
+def test_quarantine_lists_and_purges(tmp_path: Path) -> None:
+    store = copy_of("aborted", tmp_path)
+    rmqctl("recover", "--yes", store=store)
+    listed = rmqctl("--format", "json", "quarantine", "list", store=store).json["changes"]
+    assert [row["state"] for row in listed] == ["applied"]
+    purged = rmqctl("--format", "json", "quarantine", "purge", listed[0]["id"], "--yes", store=store)
+    assert purged.json["freed_bytes"] == listed[0]["bytes"] > 0
+    assert rmqctl("--format", "json", "quarantine", "list", store=store).json["changes"] == []
+    assert rmqctl("undo", listed[0]["id"], store=store).code == 2
+
+
+def test_checkpoint_show_tells_where_an_abnormal_recovery_would_start() -> None:
+    document = rmqctl(
+        "--format", "json", "checkpoint", "show", store=golden("crash-async-checkpoint0").store
+    ).json
+    verdicts = {row["field"]: row["verdict"] for row in document["times"]}
+    assert verdicts["physic"] == "never set"
+    assert document["start_segment"] == 0
+
+
+def test_a_checkpoint_ahead_of_the_files_is_a_finding_and_rewriting_mends_it(tmp_path: Path) -> None:
+    store = copy_of("normal", tmp_path)
+    page = (store / "checkpoint").read_bytes()
+    (store / "checkpoint").write_bytes((1 << 60).to_bytes(8, "big") + page[8:])
+    assert rmqctl("checkpoint", "show", store=store).code == 1
+    assert rmqctl("checkpoint", "rewrite", "--yes", store=store).code == 0
+    assert rmqctl("checkpoint", "show", store=store).code == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "says"),
+    [
+        (shutil.rmtree, 4, "no such folder"),
+        (lambda store: (store / "commitlog" / "notes.txt").write_text("x"), 4, "notes.txt"),
+        (lambda store: os.truncate(store / "commitlog" / ("0" * 20), 100), 4, "00000000000000000000"),
+        (lambda store: (store / "consumequeue" / "CURRENT").touch(), 4, "RocksDB"),
+    ],
+    ids=["gone", "foreign file", "wrong length", "RocksDB"],
+)
+def test_bad_input_is_one_sentence_and_its_exit_code(
+    damage: object, code: int, says: str, tmp_path: Path
+) -> None:
+    store = copy_of("normal", tmp_path)
+    damage(store)  # type: ignore[operator]
+    for words in (["get", "TopicA"], ["recover", "--dry-run"], ["put", "T", "x"]):
+        if words[0] == "put" and not store.exists():
+            continue
+        run = rmqctl(*words, store=store)
+        assert run.code == code, (words, run.err)
+        assert says in run.err
+        assert run.err.count("\n") == 1
+
+
+def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "--from", "-"],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while not (new_store / "abort").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        second = subprocess.run(
+            [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "T", "x"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert second.returncode == 3, second.stderr
+        assert rmqctl("get", "T", store=new_store).code == 0
+    finally:
+        holder.communicate(b"")
+    assert holder.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new_store: Path) -> None:
+    words = [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "T", "--from", "-"]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b'{"body_text": "one"}\n' * 2000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 20
+    while not (new_store / "abort").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"interrupted; the store is consistent" in err
+    assert b"Traceback" not in err
+    assert not (new_store / "abort").exists()
+    assert rmqctl("get", "T", "--offset", "3", store=new_store).code == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(new_store: Path) -> None:
+    line = (
+        f"{sys.executable} -m rmqctl --store {new_store} --format jsonl get T --max 3 | head -n 1 >/dev/null"
+    )
+    run = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    run = rmqctl(
+        "--format", "json", "flush-bench", "--messages", "50", "--threads", "2", store=tmp_path / "store"
+    )
+    assert run.code == 0, run.err
+    assert [row["mode"] for row in run.json["modes"]] == ["async", "sync", "transient"]
+    assert all(row["messages_per_s"] > 0 and row["ratio"] > 0 for row in run.json["modes"])
+    assert list(tmp_path.iterdir()) == []
