@@ -28,6 +28,7 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from store.kernels import cache, memory
 
+_VECTOR_SIZE = 32
 _SYMBOL = "rmqctl_crc32"
 _CRC: Any = types.ExternalFunction(_SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -43,6 +44,8 @@ _TYPES = {
     "matrix": _MATRIX,
     "none": types.void,
 }
+# No reference counts: kernels make no arrays, and counting costs more than most helpers do.
+_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
 _lock = threading.Lock()
 _folder: str | None = None
 
@@ -54,7 +57,7 @@ def compile_kernel(function: Callable[..., Any], signature: str) -> Any:
         saved = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = _folder
         try:
-            compiled = numba.njit(parse_signature(signature), nogil=True, cache=True, error_model="numpy")(function)
+            compiled = numba.njit(parse_signature(signature), **_OPTIONS)(function)
         finally:
             numba.config.CACHE_DIR = saved
     return compiled
@@ -256,6 +259,39 @@ def _prefetch(typing_context: Any, buffer: Any, position: Any) -> Any:
     return types.void(buffer, types.int64), generate
 
 
+@intrinsic
+def _matches(typing_context: Any, buffer: Any, position: Any, first: Any, second: Any) -> Any:
+    """A bit for each of the 32 bytes at `position` that is one byte or the other."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+        vector = ir.VectorType(ir.IntType(8), _VECTOR_SIZE)
+        data = builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
+        same = [builder.icmp_signed("==", data, _splat(builder, vector, value)) for value in arguments[2:]]
+        bits = builder.bitcast(builder.or_(*same), ir.IntType(_VECTOR_SIZE))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.int64(buffer, types.int64, types.int64, types.int64), generate
+
+
+def _splat(builder: Any, vector: Any, value: Any) -> Any:
+    int32 = ir.IntType(32)
+    byte = builder.trunc(value, ir.IntType(8))
+    single = builder.insert_element(ir.Constant(vector, ir.Undefined), byte, int32(0))
+    zeros = ir.Constant(ir.VectorType(int32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), zeros)
+
+
+@intrinsic
+def _lowest_bit(typing_context: Any, mask: Any) -> Any:
+    """Number of the lowest bit of a mask that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(1))
+
+    return types.int64(types.int64), generate
+
+
 _load_byte, _load_short, _load_int, _load_long = (
     _loader(8, False),
     _loader(16, True),
@@ -329,6 +365,23 @@ def _find_head(buffer: Any, head: int, start: int, stop: int) -> int:
     return -1
 
 
+def _find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> Any:
+    at = start
+    inside = len(buffer) - _VECTOR_SIZE
+    while at < stop:
+        if at <= inside:
+            found = _matches(buffer, at, first, second)
+            if found != 0:
+                return min(at + _lowest_bit(found), stop)
+            at += _VECTOR_SIZE
+        else:
+            byte = _load_byte(buffer, at)
+            if byte in (first, second):
+                return at
+            at += 1
+    return stop
+
+
 def _ask_for(buffer: Any, position: int) -> Any:
     return _prefetch(buffer, position)
 
@@ -349,6 +402,7 @@ _TWINS = dict(
             _bytes_equal,
             _body_crc,
             _find_head,
+            _find_either,
             _ask_for,
         ),
         strict=True,

@@ -13,8 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from store.kernels.hashing import hash_text, to_int
-from store.kernels.memory import bytes_equal, read_byte, write_int, write_long
-from store.kernels.properties import DELAY, TAGS, find_values, parse_int
+from store.kernels.memory import bytes_equal, read_byte, read_long, write_int, write_long
+from store.kernels.properties import (
+    DELAY,
+    PREFETCH_RECORDS,
+    TAGS,
+    find_values,
+    parse_int,
+    prefetch_properties,
+)
 from store.kernels.scan import SCHEDULE_TOPIC_SIZE, is_schedule_topic
 
 if TYPE_CHECKING:
@@ -31,9 +38,9 @@ EMPTY = -1
 QUEUE_TOPIC_AT, QUEUE_TOPIC_SIZE, QUEUE_ID, QUEUE_HASH = range(4)
 QUEUE_ROWS = 4
 
-_HASH_START = 0x811C9DC5
-_HASH_PRIME = 0x01000193
-_HASH_MASK = 0xFFFFFFFF
+_HASH_START = 0x297A2D39
+_HASH_PRIME = 0x2C1B3C6D
+_HASH_MASK = 0x7FFFFFFF
 # What an unknown delay level waits (ScheduleMessageService.computeDeliverTimestamp).
 UNKNOWN_LEVEL_DELAY_MS = 1000
 
@@ -58,6 +65,7 @@ def assign_queues(
     """
     last = NO_QUEUE
     for row in range(start, count):
+        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
         transaction = int(columns[11, row]) & TRANSACTION_MASK
         if queued_only and transaction not in (0, TRANSACTION_COMMIT):
             slots[row] = NO_QUEUE
@@ -94,12 +102,21 @@ def is_queue(
 
 
 def queue_hash(buffer: Any, at: int, size: int, queue_id: int) -> int:
-    """FNV-1a of the topic's bytes and the queue id, in 32 bits."""
-    value = _HASH_START
-    for place in range(at, at + size):
-        value = ((value ^ read_byte(buffer, place)) * _HASH_PRIME) & _HASH_MASK
-    value = ((value ^ (queue_id & _HASH_MASK)) * _HASH_PRIME) & _HASH_MASK
-    return value ^ (value >> 15)
+    """A hash of the topic's bytes and the queue id: eight bytes a step, the last step may overlap the one before."""
+    value = mix(_HASH_START, queue_id)
+    if size < 8:
+        for place in range(at, at + size):
+            value = mix(value, read_byte(buffer, place))
+        return value
+    for place in range(at, at + size - 8, 8):
+        value = mix(value, read_long(buffer, place))
+    return mix(value, read_long(buffer, at + size - 8))
+
+
+def mix(value: int, word: int) -> int:
+    """One step of the hash; value and result are 0 … 2^31 - 1, so that no product passes 2^63."""
+    value = (value ^ (word & _HASH_MASK)) * _HASH_PRIME + (word >> 32)
+    return (value ^ (value >> 29)) & _HASH_MASK
 
 
 def tags_codes(
@@ -110,6 +127,7 @@ def tags_codes(
     delay_levels_ms  delay of each level, level 1 first; -1 for a level that is not configured
     """
     for row in range(count):
+        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
         start = int(columns[6, row])
         stop = start + int(columns[7, row])
         tags_at, tags_stop, delay_at, delay_stop = find_values(buffer, start, stop, TAGS, DELAY)
@@ -203,7 +221,7 @@ def find_break(
     return stop
 
 
-HELPERS = (is_queue, queue_hash, find_queue, delay_level, delay_of_level)
+HELPERS = (is_queue, mix, queue_hash, find_queue, delay_level, delay_of_level)
 KERNELS = {
     "assign_queues": (
         assign_queues,

@@ -230,10 +230,13 @@ def write_properties(
     columns[7, row] = size
 
 
+ENCODE_SIGNATURE = (
+    "long(writable, long, long, bytes, longs, bytes, longs, bytes, longs, bytes, matrix, long, longs, matrix, longs)"
+)
 HELPERS = (take_queue_offset, record_size, write_head, write_body, write_topic, write_properties)
 KERNELS = {
     "encode_records": (
         encode_records,
-        "long(writable, long, long, bytes, longs, bytes, longs, bytes, longs, bytes, matrix, long, longs, matrix, longs)",
+        ENCODE_SIGNATURE,
     ),
 }

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from store.formats import index_page as page
 from store.kernels.hashing import WORD_MASK, hash_text, to_key_hash
-from store.kernels.memory import prefetch, read_byte, read_int, write_int, write_long
-from store.kernels.properties import KEYS, SPACE, UNIQ_KEY, find_values
+from store.kernels.memory import find_either, prefetch, read_int, write_int, write_long
+from store.kernels.properties import KEYS, PREFETCH_RECORDS, SPACE, UNIQ_KEY, find_values, prefetch_properties
 
 if TYPE_CHECKING:
     from numpy import int64
@@ -53,6 +53,7 @@ def key_hashes(
     found = 0
     row = start
     while row < count:
+        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
         properties = int(columns[7, row])
         # A key takes at least one byte and its separator.
         if found + properties // 2 + 1 > len(hashes):
@@ -83,21 +84,13 @@ def hash_keys(
         found += 1
     at = keys_at
     while 0 <= at < keys_stop:
-        end = key_end(buffer, at, keys_stop)
+        end = find_either(buffer, SPACE, SPACE, at, keys_stop)
         if end > at:
             hashes[found] = to_key_hash(hash_text(buffer, at, end, topic))
             records[found] = row
             found += 1
         at = end + 1
     return found
-
-
-def key_end(buffer: Any, start: int, stop: int) -> int:
-    """Where the key that begins at `start` ends: at a space or at `stop`."""
-    at = start
-    while at < stop and read_byte(buffer, at) != SPACE:
-        at += 1
-    return at
 
 
 def put_index_entries(
@@ -184,7 +177,7 @@ def write_header(index: Any, header: NDArray[int64]) -> None:
     write_int(index, INDEX_COUNT_AT, int(header[INDEX_COUNT]))
 
 
-HELPERS = (key_end, hash_keys, time_diff_seconds, write_header, put_entry)
+HELPERS = (hash_keys, time_diff_seconds, write_header, put_entry)
 KERNELS = {
     "key_hashes": (key_hashes, "long(bytes, matrix, long, long, longs, longs, longs)"),
     "put_index_entries": (

@@ -86,6 +86,15 @@ def find_head(buffer: Any, head: int, start: int, stop: int) -> int:
     return -1
 
 
+def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> int:
+    """First position in start … stop - 1 of one byte or the other, or `stop`."""
+    part = bytes(buffer[start:stop])
+    found = part.find(first)
+    other = part.find(second, 0, found if found >= 0 else len(part)) if second != first else -1
+    place = other if other >= 0 else found
+    return start + place if place >= 0 else stop
+
+
 def prefetch(buffer: Any, position: int) -> None:
     """Ask for the cache line at `position`, which may lie outside the buffer. Nothing to do here."""
 
@@ -103,5 +112,6 @@ PRIMITIVES = (
     bytes_equal,
     body_crc,
     find_head,
+    find_either,
     prefetch,
 )

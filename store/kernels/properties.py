@@ -9,10 +9,18 @@ Source: MessageDecoder.string2messageProperties, Integer.parseInt (Java 8).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from store.formats import properties as names
-from store.kernels.memory import read_byte, read_int, read_long
+from store.kernels.memory import find_either, prefetch, read_byte, read_int, read_long
+
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
+
+# How far ahead of its turn a record's properties are asked for.
+PREFETCH_RECORDS = 6
+_LINE_SIZE = 64
 
 NAME_END = ord(names.NAME_VALUE_SEPARATOR)
 PART_END = ord(names.PROPERTY_SEPARATOR)
@@ -30,14 +38,6 @@ assert [len(name) for name in (names.TAGS, names.KEYS, names.DELAY, names.UNIQ_K
 
 _PLUS, _MINUS, _ZERO = ord("+"), ord("-"), ord("0")
 _INT_LIMIT = 1 << 31
-
-
-def part_end(buffer: Any, start: int, stop: int) -> int:
-    """Where the part that begins at `start` ends: at a 0x02 or at `stop`."""
-    at = start
-    while at < stop and read_byte(buffer, at) != PART_END:
-        at += 1
-    return at
 
 
 def name_code(buffer: Any, start: int, size: int) -> int:
@@ -64,11 +64,11 @@ def find_values(buffer: Any, start: int, stop: int, first: int, second: int) -> 
     first_start = first_stop = second_start = second_stop = -1
     at = start
     while at < stop:
-        name = name_end_or_part_end(buffer, at, stop)
+        name = find_either(buffer, NAME_END, PART_END, at, stop)
         if name < stop and read_byte(buffer, name) == PART_END:
             at = name + 1
             continue
-        end = part_end(buffer, name, stop)
+        end = find_either(buffer, PART_END, PART_END, name, stop)
         if name > at and end > name + 1:
             code = name_code(buffer, at, name - at)
             if code == first:
@@ -77,17 +77,6 @@ def find_values(buffer: Any, start: int, stop: int, first: int, second: int) -> 
                 second_start, second_stop = name + 1, end
         at = end + 1
     return first_start, first_stop, second_start, second_stop
-
-
-def name_end_or_part_end(buffer: Any, start: int, stop: int) -> int:
-    """The first 0x01 or 0x02, or `stop`."""
-    at = start
-    while at < stop:
-        byte = read_byte(buffer, at)
-        if byte in (NAME_END, PART_END):
-            return at
-        at += 1
-    return at
 
 
 def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
@@ -115,4 +104,13 @@ def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
     return True, -value if negative else value
 
 
-HELPERS = (part_end, name_code, name_end_or_part_end, find_values, parse_int)
+def prefetch_properties(buffer: Any, columns: NDArray[int64], row: int, count: int) -> None:
+    """Ask for the topic and the first properties of a record whose turn comes soon."""
+    if row < count:
+        at = int(columns[4, row])
+        prefetch(buffer, at)
+        prefetch(buffer, at + _LINE_SIZE)
+        prefetch(buffer, at + 2 * _LINE_SIZE)
+
+
+HELPERS = (prefetch_properties, name_code, find_values, parse_int)
