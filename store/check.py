@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from store.commitlog.scan import Blank, Damage, End, ScanRules
-from store.kernels.run import Run
 from store.config import StoreConfig
 from store.expected import Entries, Ints, Units, expected_entries, expected_units, log_offsets
 from store.files import StoredFile, StoreFiles
@@ -49,6 +48,7 @@ from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.columns import DamageReason
 from store.formats.message import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.formats.queue_unit import UNIT_SIZE
+from store.kernels.run import Run
 from store.parts import Part, walk_part
 from store.survey import IndexFile, QueueFile, entries_of, survey_index, survey_queue, units_of
 
@@ -115,7 +115,7 @@ def check(
             yield found
         else:
             surveys.append(found)
-    chosen = [s for s in segments if _is_chosen(s, options)]
+    chosen = [s for s in segments if is_chosen(s, options)]
     progress.bytes_in_all = sum(segment.size for segment in chosen)
     seams: list[Seam] = []
     for segment in chosen:
@@ -133,7 +133,8 @@ def check(
         yield from checkpoint_findings(files, seams, [s for s in surveys if isinstance(s, IndexFile)])
 
 
-def _is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
+def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
+    """Is this segment in the sample, and not before the offset to go on from?"""
     if segment.number + segment.size <= options.from_offset:
         return False
     # A hash of the name, so that every run and every engine samples the same segments.

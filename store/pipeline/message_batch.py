@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.kernels.run import Columns
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, Host
 from store.formats.message import (
     BORN_HOST_AT,
@@ -24,6 +23,7 @@ from store.formats.message import (
     STORE_HOST_IPV6,
 )
 from store.formats.properties import KEYS, TAGS, UNIQ_KEY
+from store.kernels.run import Columns
 from store.pipeline.gather import Ints, distinct_text, hex_text, ints, longs, rows, slices, text
 from store.pipeline.property_map import PropertyTable, split_words
 

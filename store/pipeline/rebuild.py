@@ -18,7 +18,6 @@ staging folder before the job is over. The folder must be the same path on every
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,31 +44,16 @@ from store.kernels.run import Run
 from store.layout import StoreLayout, index_file_name, segment_name
 from store.parts import DEFAULT_PART_BYTES, Part, cut, cut_into, walk_part
 from store.pipeline.session import Progress, errors_as_sentences, watched
+from store.pipeline.tasks import SHARE_ARROW, SHARE_SCHEMA, in_tasks, share_frame, shares_of
+from store.rebuild import Queue, RebuildScope, Rebuilt
 from store.survey import UNIT_DTYPE
-
-Queue = tuple[str, int]
 
 CHUNK_SCHEMA = "file bigint, log_offset bigint, payload binary"
 CHUNK_ARROW = pa.schema([("file", pa.int64()), ("log_offset", pa.int64()), ("payload", pa.binary())])
-SHARE_SCHEMA = "number bigint, share binary"
-SHARE_ARROW = pa.schema([("number", pa.int64()), ("share", pa.binary())])
 
 WHOLE_QUEUE = -1
 KEY_DTYPE = np.dtype([("key_hash", "i4"), ("log_offset", "i8"), ("store_timestamp_ms", "i8")])
 IRREGULAR_DTYPE = np.dtype([("unit", UNIT_DTYPE), ("queue_offset", "i8")])
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildScope:
-    """What is rebuilt: the queues (all, of a topic, or one), the index, or both."""
-
-    queues: bool = True
-    index: bool = True
-    topic: str | None = None
-    queue_id: int | None = None
-
-    def wants(self, queue: Queue) -> bool:
-        return self.topic in (None, queue[0]) and self.queue_id in (None, queue[1])
 
 
 @dataclass(slots=True)
@@ -122,18 +106,6 @@ class RebuildPlan:
     scope: RebuildScope
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """What a rebuild made. `log_end` is the valid end; `stopped_by` says why the log ends there."""
-
-    log_end: int
-    stopped_by: str
-    record_count: int
-    queue_count: int
-    key_count: int
-    file_count: int
-
-
 def rebuild_on_spark(
     spark: Any,
     address: str,
@@ -152,45 +124,19 @@ def rebuild_on_spark(
     segments = files.segments()
     parts = cut_into(segments, parts_per_segment) if parts_per_segment else cut(segments, part_bytes)
     with errors_as_sentences(), watched(spark, progress):
-        surveys = list(_in_tasks(spark, parts, partial(_survey_shares, address, config.delay_levels_ms)))
-        live, log_end, why = valid_parts(sorted(surveys, key=lambda s: s.part.log_start))
+        surveys = list(in_tasks(spark, parts, partial(_survey, address, config.delay_levels_ms)))
+        live, log_end, why = valid_parts(surveys)
         plan = make_plan(live, staging, config, scope, now_ms)
         _build(spark, address, live, log_end, plan)
-    keys = sum(survey.key_count for survey in live)
     records = sum(survey.record_count for survey in live)
-    queues = {target.queue for target in plan.files if target.queue}
-    return Rebuilt(log_end, why, records, len(queues), keys, len(plan.files))
-
-
-# Tasks.
-
-
-def _in_tasks(spark: Any, shares: Sequence[Any], work: Any) -> Iterator[Any]:
-    """`work` over the shares, a task each; gives what it pickled."""
-    if not shares:
-        return
-    rows = [(i, pickle.dumps(share)) for i, share in enumerate(shares)]
-    frame = spark.createDataFrame(rows, SHARE_SCHEMA).repartition(len(rows), "number")
-    for row in frame.mapInArrow(work, SHARE_SCHEMA).collect():
-        yield pickle.loads(row.share)
-
-
-def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    for batch in batches:
-        for share in batch.column("share"):
-            yield pickle.loads(share.as_py())
-
-
-def _survey_shares(
-    address: str, delay_levels_ms: tuple[int, ...], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    files = StoreFiles(address)
-    for part in _shares_of(batches):
-        survey = pickle.dumps(survey_part(files, part, delay_levels_ms))
-        yield pa.RecordBatch.from_pydict({"number": [0], "share": [survey]}, SHARE_ARROW)
+    return Rebuilt(log_end, why, records, len(plan.files))
 
 
 # Step 1: survey.
+
+
+def _survey(address: str, delay_levels_ms: tuple[int, ...], part: Part) -> PartSurvey:
+    return survey_part(StoreFiles(address), part, delay_levels_ms)
 
 
 def survey_part(files: StoreFiles, part: Part, delay_levels_ms: tuple[int, ...]) -> PartSurvey:
@@ -329,9 +275,7 @@ def _build(spark: Any, address: str, live: Sequence[PartSurvey], log_end: int, p
         Path(target.path).parent.mkdir(parents=True, exist_ok=True)
     if not shares:
         return
-    rows = [(i, pickle.dumps(share)) for i, share in enumerate(shares)]
-    frame = spark.createDataFrame(rows, SHARE_SCHEMA).repartition(len(rows), "number")
-    chunks = frame.mapInArrow(partial(_chunk_shares, address, log_end, plan), CHUNK_SCHEMA)
+    chunks = share_frame(spark, shares).mapInArrow(partial(_chunk_shares, address, log_end, plan), CHUNK_SCHEMA)
     writers = min(len(plan.files), max(len(shares), 2))
     ordered = chunks.repartition(writers, "file").sortWithinPartitions("file", "log_offset")
     ordered.mapInArrow(partial(_write_files, plan), SHARE_SCHEMA).collect()
@@ -356,7 +300,7 @@ def _chunk_shares(
     address: str, log_end: int, plan: RebuildPlan, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     files = StoreFiles(address)
-    for part, rank in _shares_of(batches):
+    for _, (part, rank) in shares_of(batches):
         for step in walk_part(files, part, ScanRules(check_crc=False), go_on=False):
             if not isinstance(step, Run) or step.start >= log_end:
                 continue

@@ -16,15 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from store.commitlog.scan import Blank, Damage, ScanRules
-from store.kernels.run import Run
-from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
-from store.formats.message import BORN_HOST_AT, BORN_HOST_IPV6, MAGIC_AT, SYS_FLAG_AT
-from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
-from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
 from store.files import StoredFile, StoreFiles
+from store.formats.index_page import HEADER_SIZE, decode_header
+from store.formats.message import (
+    BORN_HOST_AT,
+    BORN_HOST_IPV6,
+    MAGIC_AT,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    SYS_FLAG_AT,
+)
+from store.formats.queue_unit import UNIT_SIZE
+from store.kernels.run import Run
+from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
 from store.pipeline.filters import Condition, bounds, rows_that_pass
 from store.pipeline.message_batch import TIMESTAMP, MessageRows, row_limits
-from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
+from store.survey import entries_of, is_filler, slot_count_of, units_of
 
 if TYPE_CHECKING:
     from store.pipeline.data_source import Request
@@ -33,10 +40,6 @@ BATCH_BYTES = 32 << 20
 
 # Store times rise but for a clock that was set back: whole segments are only ruled out beyond this.
 CLOCK_SLACK_US = 60_000_000
-
-UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
-assert UNIT_DTYPE.itemsize == UNIT_SIZE and ENTRY_DTYPE.itemsize == ENTRY_SIZE
 
 
 def plan(files: StoreFiles, request: Request, conditions: Sequence[Condition]) -> list[Any]:
@@ -154,25 +157,19 @@ def _read_segment(
 # consumequeue
 
 
-def queue_units(data: Any) -> np.ndarray:
-    """A queue file's units as a structured array over its bytes; nothing is copied."""
-    whole = memoryview(data).nbytes // UNIT_SIZE
-    return np.frombuffer(data, UNIT_DTYPE, whole)
-
-
 def _read_queue(
     files: StoreFiles, _: Request, __: Sequence[Condition], queue: tuple[str, int], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     topic, queue_id = queue
     for file in files.queue_files(topic, queue_id):
-        units = queue_units(files.read(file.path))
+        units = units_of(files.read(file.path))
         for start in range(0, len(units), BATCH_ROWS):
             piece = units[start : start + BATCH_ROWS]
             written = np.flatnonzero((piece["log_offset"] >= 0) & (piece["size"] > 0))
             if not len(written):
                 continue
             piece = piece[written]
-            filler = (piece["log_offset"] == 0) & (piece["size"] == PRE_BLANK_SIZE) & (piece["tags_code"] == 0)
+            filler = is_filler(piece)
             yield _batch(
                 schema,
                 {
@@ -190,45 +187,6 @@ def _read_queue(
 # index
 
 
-def index_slot_count(data: Any, size: int) -> int:
-    """The number of slots of an index file, told from its content.
-
-    The newest entry of a chain is named by its slot. Files of real geometries satisfy
-    size = 40 + 4 * slots + 20 * entries; of the slot counts that fit, the one is taken under which every entry up to the
-    count is reached as its slot says.
-    """
-    header = decode_header(memoryview(data)[:HEADER_SIZE])
-    fitting = (slots for slots in _usual_slot_counts(size) if _fits(data, header, slots, size))
-    return next(fitting, 0)
-
-
-def _usual_slot_counts(size: int) -> Iterator[int]:
-    yield from (5_000_000, 500, 64)
-    rest = size - HEADER_SIZE
-    yield from range(5 if rest % 20 == 0 else (rest % 20) // 4, min(rest // SLOT_SIZE, 10_000_000), 5)
-
-
-def _fits(data: Any, header: IndexHeader, slots: int, size: int) -> bool:
-    entries = size - HEADER_SIZE - SLOT_SIZE * slots
-    if slots <= 0 or entries < 0 or entries % ENTRY_SIZE or header.index_count > entries // ENTRY_SIZE:
-        return False
-    if header.index_count <= 1:
-        return True
-    table = index_entries(data, slots, header.index_count)
-    sample = np.unique(np.linspace(1, header.index_count - 1, 64).astype(np.int64))
-    picked = table[sample]
-    if (picked["key_hash"] < 0).any() or (picked["previous"] >= sample).any():
-        return False
-    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[picked["key_hash"] % slots]
-    return bool((heads >= sample).all())
-
-
-def index_entries(data: Any, slots: int, count: int) -> np.ndarray:
-    """Entries 0 … count-1 as a structured array over the file's bytes (entry 0 is never used)."""
-    at = HEADER_SIZE + SLOT_SIZE * slots
-    return np.frombuffer(data, ENTRY_DTYPE, max(0, min(count, (memoryview(data).nbytes - at) // ENTRY_SIZE)), at)
-
-
 def _read_index(
     files: StoreFiles, _: Request, __: Sequence[Condition], file: StoredFile, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
@@ -236,10 +194,10 @@ def _read_index(
     if memoryview(data).nbytes < HEADER_SIZE:
         return
     header = decode_header(memoryview(data)[:HEADER_SIZE])
-    slots = index_slot_count(data, file.size)
+    slots = slot_count_of(data, header)
     if not slots:
         return
-    entries = index_entries(data, slots, header.index_count)
+    entries = entries_of(data, slots, header.index_count)
     for start in range(1, len(entries), BATCH_ROWS):
         piece = entries[start : start + BATCH_ROWS]
         times = (header.begin_timestamp_ms + piece["time_diff"].astype(np.int64) * 1000) * 1000

@@ -1,0 +1,57 @@
+"""check: the log against queues, index and checkpoint, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+EXAMPLES = (
+    "rmqctl --store /data/store check",
+    "rmqctl --store /data/store check --sample 5 --max-seconds 60",
+    "rmqctl --store /data/store --format jsonl check --from 107374182400",
+)
+COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
+
+
+def run(
+    ctx: typer.Context,
+    sample: Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")] = 100,
+    max_seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")] = None,
+    from_offset: Annotated[
+        int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
+    ] = 0,
+) -> Result:
+    """Find what is wrong with a store, in both directions, without changing it.
+
+    Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to, and every
+    record against the unit and entries it should have; headers, chains, holes, the checkpoint. A check that ran out of
+    time says where to go on with --from. Exit code 1 when something was found.
+    """
+    session: Session = ctx.obj
+
+    from store.check import CheckOptions, Progress, check
+    from store.files import StoreFiles
+
+    files = StoreFiles(str(session.root))
+    files.check_is_store()
+    options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset)
+    progress = Progress()
+    with session.progress("checking") as bar:
+        found = list(
+            check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all))
+        )
+    if progress.stopped_at is not None:
+        session.warn(f"time is up; go on with --from {progress.stopped_at}")
+    facts = {"findings": len(found), "checked_bytes": progress.bytes_done, "stopped_at": progress.stopped_at}
+    return Result("check", facts, [Table("findings", list(_rows(found)), COLUMNS)], FINDINGS if found else OK)
+
+
+def _rows(found: list[Any]) -> Iterator[dict[str, Any]]:
+    for finding in found:
+        yield {name: getattr(finding, name) for name in COLUMNS}

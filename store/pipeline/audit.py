@@ -1,0 +1,110 @@
+"""audit: store.check's steps as Spark tasks, and their findings as a DataFrame.
+
+    1. one task per queue and per index file    the surveys go to the driver, a few numbers per file
+    2. one task per segment                     with the surveys of the files that point into it
+    3. the driver puts the segments' seams together
+
+The functions are those of the local check, with the same inputs; therefore the findings are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from store.check import (
+    CheckOptions,
+    Seam,
+    check_index,
+    check_queue,
+    check_segment,
+    checkpoint_findings,
+    derived_of,
+    is_chosen,
+    seam_findings,
+    segment_list_findings,
+)
+from store.files import StoredFile, StoreFiles
+from store.findings import Finding, gather
+from store.pipeline.schema import ANOMALIES, ddl
+from store.pipeline.session import Progress, errors_as_sentences, watched
+from store.pipeline.tasks import in_tasks
+from store.survey import IndexFile, QueueFile
+
+if TYPE_CHECKING:
+    from store.pipeline.data_source import Request
+
+Survey = QueueFile | IndexFile
+
+
+def audit(
+    spark: Any, address: str, options: CheckOptions = CheckOptions(), progress: Progress | None = None
+) -> list[Finding]:
+    """All findings, sorted by file and offset."""
+    files = StoreFiles(address)
+    files.check_is_store()
+    segments = files.segments()
+    findings = list(segment_list_findings(files, segments))
+    with errors_as_sentences(), watched(spark, progress):
+        surveys: list[Survey] = []
+        for found in in_tasks(spark, _derived_files(files), partial(_survey, address, segments)):
+            findings += [f for f in found if isinstance(f, Finding)]
+            surveys += [f for f in found if not isinstance(f, Finding)]
+        chosen = [segment for segment in segments if is_chosen(segment, options)]
+        shares = [(segment, derived_of(segment, surveys)) for segment in chosen]
+        seams: list[Seam] = []
+        for of_segment, seam in in_tasks(spark, shares, partial(_check, address, options.delay_levels_ms)):
+            findings += of_segment
+            seams.append(seam)
+    seams.sort(key=lambda seam: seam.file_start)
+    findings += gather(seam_findings(files, seams))
+    if len(seams) == len(segments):
+        findings += checkpoint_findings(files, seams, [s for s in surveys if isinstance(s, IndexFile)])
+    return sorted(findings, key=lambda f: (f.file, f.offset, *f.place, f.detail))
+
+
+def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:
+    """Findings as a DataFrame with the columns of the table `anomalies`."""
+    rows = [tuple(getattr(finding, name) for name in ANOMALIES) for finding in findings]
+    return spark.createDataFrame(rows, ddl(ANOMALIES))
+
+
+def _derived_files(files: StoreFiles) -> list[Any]:
+    return [*files.queues(), *files.index_files()]
+
+
+def _survey(address: str, segments: Sequence[StoredFile], share: Any) -> list[Survey | Finding]:
+    files = StoreFiles(address)
+    if isinstance(share, StoredFile):
+        return list(check_index(files, share, segments))
+    return list(check_queue(files, *share, segments))
+
+
+def _check(address: str, delay_levels_ms: tuple[int, ...], share: Any) -> tuple[list[Finding], Seam]:
+    segment, derived = share
+    return check_segment(StoreFiles(address), segment, derived, delay_levels_ms)
+
+
+# The table `anomalies` of the data source: steps 1 and 2 without the driver's part. Of the seams it knows nothing.
+
+
+def plan_tasks(files: StoreFiles, _request: Request) -> list[Any]:
+    """The shares of the table. The surveys are taken here; for stores of many queues `audit` does it in tasks."""
+    segments = files.segments()
+    surveys = [found for share in _derived_files(files) for found in _survey(files.address, segments, share)]
+    known = [survey for survey in surveys if not isinstance(survey, Finding)]
+    direct = [*segment_list_findings(files, segments), *(f for f in surveys if isinstance(f, Finding))]
+    return [direct, *((segment, derived_of(segment, known)) for segment in segments)]
+
+
+def run_task(files: StoreFiles, share: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A share's findings as rows."""
+    if isinstance(share, list):
+        findings: Iterable[Finding] = share
+    else:
+        findings, _ = _check(files.address, CheckOptions().delay_levels_ms, share)
+    rows = [{name: getattr(finding, name) for name in schema.names} for finding in findings]
+    yield pa.RecordBatch.from_pylist(rows, schema=schema)

@@ -1,0 +1,127 @@
+"""sql and export: the tables of one store or of a fleet as Spark views, and a query's answer as rows or files.
+
+Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
+
+Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names the query's text
+holds at all (`*` means all of them, but for count(*)): a column that is not named cannot be asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from store.errors import BadRequest
+from store.files import StoreFiles
+from store.pipeline.schema import TABLES, ddl
+from store.pipeline.session import Progress, errors_as_sentences, watched
+
+FORMATS = ("parquet", "jsonl", "csv")
+_SPARK_FORMAT = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
+
+
+def columns_named(text: str, table: str) -> dict[str, str]:
+    """The table's columns that the text may mean; at least one, so that rows can be counted."""
+    columns = TABLES[table]
+    without_counts = re.sub(r"count\s*\(\s*\*\s*\)", "", text, flags=re.IGNORECASE)
+    # A product is a star as well; then all columns are read, which is slow and not wrong.
+    if "*" in without_counts:
+        return dict(columns)
+    words = set(re.findall(r"\w+", without_counts.lower()))
+    named = {name: kind for name, kind in columns.items() if name in words}
+    return named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
+
+
+def register_views(spark: Any, stores: Sequence[str], text: str) -> None:
+    """Makes the tables that the text names known to Spark under their names."""
+    for table in TABLES:
+        if re.search(rf"\b{table}\b", text, re.IGNORECASE):
+            fleet_frame(spark, stores, table, columns_named(text, table)).createOrReplaceTempView(table)
+
+
+def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str, str]) -> Any:
+    """One table of all stores; the column `store` tells them apart where there are several."""
+    from pyspark.sql.functions import lit
+
+    frames = []
+    for store in stores:
+        StoreFiles(store).check_is_store()
+        reader = spark.read.format("rocketmq").option("table", table).schema(ddl(columns))
+        frame = reader.load(StoreFiles(store).address)
+        frames.append(frame.select(lit(store).alias("store"), "*") if len(stores) > 1 else frame)
+    return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def query(
+    spark: Any, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Names of the columns, and the first `limit` rows of the answer."""
+    with errors_as_sentences(), watched(spark, progress):
+        register_views(spark, stores, text)
+        answer = spark.sql(text)
+        return answer.columns, [row.asDict() for row in answer.limit(limit).collect()]
+
+
+def export(
+    spark: Any,
+    stores: Sequence[str],
+    target: Path,
+    kind: str,
+    *,
+    where: str | None = None,
+    partition_by: Sequence[str] = (),
+    with_body: bool = True,
+    progress: Progress | None = None,
+) -> None:
+    """The messages as files under `target`, which must not exist: it appears when everything is written."""
+    if kind not in FORMATS:
+        raise BadRequest(f"no export is called {kind!r}", hint=", ".join(FORMATS))
+    if target.exists():
+        raise BadRequest("there is something already", file=target, hint="name a folder that does not exist")
+    columns = {name: kind_ for name, kind_ in TABLES["messages"].items() if with_body or name != "body"}
+    unknown = [name for name in partition_by if name not in (*columns, "day", "store")]
+    if unknown:
+        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint="topic, queue_id, day …")
+    staged = target.with_name(f".{target.name}.part")
+    try:
+        with errors_as_sentences(), watched(spark, progress):
+            frame = fleet_frame(spark, stores, "messages", columns)
+            frame = frame.where(where) if where else frame
+            writer = _flat(frame, kind, partition_by).write.format(_SPARK_FORMAT[kind])
+            writer = writer.option("header", "true") if kind == "csv" else writer
+            (writer.partitionBy(*partition_by) if partition_by else writer).save(str(staged.absolute()))
+        staged.rename(target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
+    """With a day where one is asked for; for CSV bytes as base64, and lists and maps as JSON."""
+    from pyspark.sql.functions import base64, col, date_format, to_json
+
+    if "day" in partition_by:
+        frame = frame.withColumn("day", date_format("store_timestamp", "yyyy-MM-dd"))
+    if kind == "csv":
+        changes = {"body": base64(col("body")), "keys": to_json("keys"), "properties": to_json("properties")}
+        frame = frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
+    return frame
+
+
+def described(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows with values that JSON and tables take: bytes as base64, times as ISO 8601."""
+    from base64 import b64encode
+    from datetime import datetime
+
+    for row in rows:
+        yield {
+            name: b64encode(value).decode()
+            if isinstance(value, bytes | bytearray)
+            else value.isoformat()
+            if isinstance(value, datetime)
+            else value
+            for name, value in row.items()
+        }

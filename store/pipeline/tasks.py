@@ -1,0 +1,43 @@
+"""A function over a list, one Spark task for each element; what goes in and comes out is pickled.
+
+It goes through mapInArrow and not through an RDD, so that it works over Spark Connect as well.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+SHARE_SCHEMA = "number bigint, share binary"
+SHARE_ARROW = pa.schema([("number", pa.int64()), ("share", pa.binary())])
+MOST_TASKS = 100_000
+
+
+def in_tasks(spark: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
+    """`work(share)` of every share, in the order of the shares."""
+    if shares:
+        rows = share_frame(spark, shares).mapInArrow(partial(_run, work), SHARE_SCHEMA).collect()
+        for row in sorted(rows, key=lambda row: row.number):
+            yield pickle.loads(row.share)
+
+
+def share_frame(spark: Any, shares: Sequence[Any]) -> Any:
+    """The shares as a DataFrame, about one a partition."""
+    rows = [(number, pickle.dumps(share)) for number, share in enumerate(shares)]
+    return spark.createDataFrame(rows, SHARE_SCHEMA).repartition(min(len(rows), MOST_TASKS), "number")
+
+
+def shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
+    """Number and share of every row."""
+    for batch in batches:
+        for number, share in zip(batch.column("number"), batch.column("share"), strict=True):
+            yield number.as_py(), pickle.loads(share.as_py())
+
+
+def _run(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for number, share in shares_of(batches):
+        yield pa.RecordBatch.from_pydict({"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW)
