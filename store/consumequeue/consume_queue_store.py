@@ -47,7 +47,7 @@ class ConsumeQueueStore:
         fs: Filesystem,
         *,
         writable: bool,
-        overlay: Overlay | Path | None = None,
+        overlay: Overlay | None = None,
     ) -> None:
         self.findings: list[OutOfOrder] = []
         """Queues found shifted while building; the newest 100."""
@@ -57,7 +57,7 @@ class ConsumeQueueStore:
         self._config = config
         self._fs = fs
         self._writable = writable
-        self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
+        self._overlay = overlay
         self.unusable_topics: list[str] = []
         """Topics of damaged records, which no folder can be named after; their records get no units."""
         self._queues: dict[QueueKey, ConsumeQueue] = {}

@@ -23,7 +23,7 @@ class Overlay(NamedTuple):
     """Where changes go. `sparse` reserves no blocks: for scratch folders, which may lie in memory."""
 
     folder: Path
-    sparse: bool = False
+    sparse: bool
 
 
 class StagedFile(NamedTuple):

@@ -60,7 +60,7 @@ class IndexService:
         *,
         writable: bool,
         clock: Callable[[], int],
-        overlay: Overlay | Path | None = None,
+        overlay: Overlay | None = None,
         on_full: Callable[[int], None] = lambda end_timestamp_ms: None,
     ) -> None:
         self.files: list[IndexFile] = []
@@ -71,7 +71,7 @@ class IndexService:
         self._fs = fs
         self._writable = writable
         self._clock = clock
-        self._overlay = Overlay(overlay) if isinstance(overlay, Path) else overlay
+        self._overlay = overlay
         self._on_full = on_full
         self._hashes: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
         self._records: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
