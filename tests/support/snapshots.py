@@ -17,7 +17,7 @@ class FileState(NamedTuple):
 
 
 def snapshot(root: Path) -> dict[str, FileState | None]:
-    """Every path below `root` with size, SHA-256, mtime and mode; None for a folder. rmqctl's own folder is left out."""
+    """Every path below `root` but rmqctl's own folder, with size, SHA-256, mtime and mode; None for a folder."""
     picture: dict[str, FileState | None] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))

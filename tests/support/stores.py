@@ -1,0 +1,103 @@
+"""Stores made on the spot, and the few things tests do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from store import Message, MessageStore, open_store
+from store.change import Change, staging_folder
+from store.disk.filesystem import Filesystem
+from store.disk.overlay import Overlay
+from store.layout import StoreLayout
+from store.message_store import system_clock_ms
+from store.opening import detect_compat, infer_config
+from store.recovery import plan_recovery, plan_truncate
+from store.store_parts import StoreParts, open_parts
+
+SMALL = {
+    "mappedFileSizeCommitLog": 16384,
+    "mappedFileSizeConsumeQueue": 400,
+    "maxHashSlotNum": 50,
+    "maxIndexNum": 100,
+}
+"""Files so small that a hundred messages fill several of each kind."""
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def text_message(number: int, topic: str = "T", queue_id: int = 0, body_size: int = 60) -> Message:
+    """A message that says which one it is, in body, key and tag."""
+    body = f"message {number} ".encode().ljust(body_size, b".")
+    properties = f"KEYS\x01k{number} all\x02UNIQ_KEY\x01U{number}\x02TAGS\x01tag{number % 3}".encode()
+    return Message(topic, body, queue_id, properties, born_timestamp_ms=1_700_000_000_000 + number)
+
+
+def make_store(root: Path, count: int = 100, *, queues: int = 3, **settings: Any) -> Path:
+    """A store with `count` messages in topic T, one second apart, closed cleanly."""
+    clock = Clock()
+    with open_store(root, settings={**SMALL, **settings}, read_only=False, clock=clock) as store:
+        for number in range(count):
+            clock.now_ms += 1000
+            assert store.put(text_message(number, queue_id=number % queues)).is_ok
+    return root
+
+
+@contextmanager
+def planning(
+    root: Path,
+    *,
+    settings: dict[str, Any] | None = None,
+    compat: str | None = None,
+    clock: Callable[[], int] = system_clock_ms,
+) -> Iterator[StoreParts]:
+    """The store's parts as a changing command opens them."""
+    fs = Filesystem()
+    layout = StoreLayout(root)
+    config = infer_config(layout, settings or {}, fs)
+    overlay = Overlay(staging_folder(root, "test"), sparse=False)
+    parts = open_parts(layout, config, fs, clock, compat=compat or detect_compat(layout, fs), overlay=overlay)
+    try:
+        yield parts
+    finally:
+        parts.close()
+
+
+def recover(
+    root: Path, *, mode: str = "auto", keep_index: bool = False, **options: Any
+) -> tuple[Change, str | None]:
+    """Recovers in place; gives the plan and the id to undo it by."""
+    with planning(root, **options) as parts:
+        change = plan_recovery(parts, mode=mode, keep_index=keep_index)
+        return change, change.apply()
+
+
+def truncate(root: Path, log_offset: int | None = None, **options: Any) -> tuple[Change, str | None]:
+    """Cuts in place; gives the plan and the id to undo it by."""
+    with planning(root, **options) as parts:
+        change = plan_truncate(parts, log_offset)
+        return change, change.apply()
+
+
+def stored_messages(store: MessageStore) -> dict[tuple[str, int], list[tuple[int, bytes]]]:
+    """Queue offset and body of everything readable through the queues."""
+    found: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
+    for queue in store.queues():
+        messages = found.setdefault((queue.topic, queue.queue_id), [])
+        offset = queue.min_offset
+        while offset < queue.max_offset:
+            result = store.get(queue.topic, queue.queue_id, offset)
+            messages += [(message.queue_offset, message.body) for message in result.messages]
+            assert result.next_offset > offset, f"no progress at {offset}: {result.status}"
+            offset = result.next_offset
+    return found
