@@ -231,7 +231,7 @@ def _is_number(value: Any) -> bool:
 
 def _words(name: str) -> str:
     """A JSON name as people read it: the unit is in the value, not in the heading."""
-    for unit in ("_ms", "_bytes"):
+    for unit in ("_ms", "_bytes", "_bytes_per_s"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")
 
@@ -245,6 +245,8 @@ def show_value(name: str, value: Any) -> str:
     if _is_number(value):
         if name.endswith("_ms"):
             return show_time(int(value))
+        if name.endswith("bytes_per_s"):
+            return f"{show_bytes(value)}/s"
         if name.endswith("bytes"):
             return show_bytes(value)
         return str(value) if isinstance(value, int) else f"{value:.4g}"
