@@ -35,6 +35,7 @@ from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import Blank, Damage, End, Outcome, ScanRules, scan_log
 from store.disk.mapped_file import MappedFile
 from store.dispatch.dispatcher import Dispatcher, Handler
+from store.dispatch.fan_out import FanOut
 from store.errors import BadRequest, DamagedRecord
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.kernels.run import Run
@@ -63,6 +64,8 @@ class Recovered:
     last_store_timestamp_ms: int = 0
     behind: list[MappedFile] = field(default_factory=list)
     """The segment that the log ends in, and those behind it."""
+    lost: dict[str, int] = field(default_factory=dict)
+    """Readable messages per topic behind the end."""
 
 
 def recover_parts(
@@ -87,8 +90,11 @@ def recover_parts(
     with contextlib.ExitStack() as during:
         if parts.compat.startswith("4"):
             during.enter_context(parts.queues.without_delay_levels())
-        _walk(parts, found, handlers if abnormal else [], progress)
-    _end_log(parts, found)
+        with FanOut(handlers if abnormal else []) as builders:
+            _walk(parts, found, [builders], progress)
+            # What lies behind the end is read while the builders still work.
+            _end_log(parts, found)
+            found.lost = count_lost(found.behind, found.log_end, parts.fs)
     if queue_end >= found.log_end:
         parts.queues.truncate_dirty(found.log_end)
     parts.queues.correct_min_offsets(parts.log.min_offset)
@@ -281,6 +287,7 @@ def plan_truncate(parts: StoreParts, log_offset: int | None = None, *, progress:
         _require_boundary(parts, log_offset)
         found.log_end = log_offset
     _end_log(parts, found)
+    found.lost = count_lost(found.behind, found.log_end, parts.fs)
     change = _new_change(parts, "truncate-dirty")
     change.facts = {
         "log_end": found.log_end,
@@ -303,7 +310,7 @@ def _new_change(parts: StoreParts, command: str) -> Change:
 
 def _cut_log(parts: StoreParts, change: Change, found: Recovered) -> None:
     """Step 5."""
-    change.lost = count_lost(found.behind, found.log_end, parts.fs)
+    change.lost = found.lost
     for segment in reversed(found.behind):
         if segment.file_start > found.log_end:
             change.actions.append(Remove(segment.path, "behind the log's end"))

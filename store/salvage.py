@@ -19,6 +19,8 @@ from store.formats.java import decode_utf8
 from store.kernels import Kernels, for_work
 from store.kernels.run import Run
 
+_ZERO_CHECK_SIZE = 16 * 1024 * 1024
+
 
 def readable_behind(
     segments: Sequence[Segment], log_offset: int, *, rules: ScanRules = DEFAULT_RULES, kernels: Kernels | None = None
@@ -31,7 +33,7 @@ def readable_behind(
 
 
 def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Kernels) -> Iterator[Step]:
-    limit = segment.size
+    limit = _written_end(segment, position)
     view = kernels.view(segment.buffer)
     row = np.empty((len(COLUMN_NAMES), 1), np.int64)
     while position < limit:
@@ -47,6 +49,14 @@ def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Ker
         if found < 0:
             return
         position = int(found)
+
+
+def _written_end(segment: Segment, position: int) -> int:
+    """The segment's end, or `position` where only zeros follow, which is sooner known than that no record does."""
+    for start in range(position, segment.size, _ZERO_CHECK_SIZE):
+        if np.frombuffer(segment.buffer[start : start + _ZERO_CHECK_SIZE], np.uint8).any():
+            return segment.size
+    return position
 
 
 def _next_position(step: Step, position: int) -> int:

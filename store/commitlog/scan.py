@@ -106,9 +106,10 @@ def scan_segment(
     kernels = kernels or for_work(limit - position)
     buffer = segment.buffer
     view = kernels.view(buffer)
-    array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
     state = np.zeros(8, np.int64)
     while True:
+        # A run keeps its columns, so that it can be handed to other threads.
+        array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
         count = kernels.scan_records(view, position, limit, rules.accept_v2, rules.check_crc, array, state)
         if count:
             yield Run(segment.file_start, segment.path, buffer, array, count, kernels)

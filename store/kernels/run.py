@@ -42,7 +42,7 @@ assert Columns._fields == COLUMN_NAMES
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive records of one segment. The arrays belong to the walk: they hold until its next step."""
+    """Consecutive records of one segment."""
 
     file_start: int
     path: Path
