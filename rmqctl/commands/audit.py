@@ -21,13 +21,15 @@ EXAMPLES = (
 def run(
     ctx: typer.Context,
     stores: Stores = None,
-    sample: Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")] = 100,
+    sample: Annotated[
+        float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")
+    ] = 100,
     master: Master = None,
     remote: Remote = None,
 ) -> Result:
-    """Find what is wrong with large stores: what check finds, found by Spark.
+    """Find what is wrong with large stores, on Spark.
 
-    Every queue, index file and segment is a task of its own. Exit code 1 when something was found.
+    Finds what check finds. Every queue, index file and segment is a task of its own. Exit code 1 when something was found.
     """
     session: Session = ctx.obj
 

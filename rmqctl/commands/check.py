@@ -21,16 +21,25 @@ COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 def run(
     ctx: typer.Context,
-    sample: Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")] = 100,
-    max_seconds: Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")] = None,
+    sample: Annotated[
+        float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")
+    ] = 100,
+    max_seconds: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")
+    ] = None,
     from_offset: Annotated[
-        int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
+        int,
+        typer.Option(
+            "--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset."
+        ),
     ] = 0,
 ) -> Result:
-    """Find what is wrong with a store, in both directions, without changing it.
+    """Find what is wrong with a store.
 
-    Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to, and every
-    record against the unit and entries it should have; headers, chains, holes, the checkpoint. A check that ran out of
+    Looks in both directions and changes nothing.
+
+    Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to,
+    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. A check that ran out of
     time says where to go on with --from. Exit code 1 when something was found.
     """
     session: Session = ctx.obj
@@ -43,9 +52,7 @@ def run(
     options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset)
     progress = Progress()
     with session.progress("checking") as bar:
-        found = list(
-            check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all))
-        )
+        found = list(check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)))
     if progress.stopped_at is not None:
         session.warn(f"time is up; go on with --from {progress.stopped_at}")
     facts = {"findings": len(found), "checked_bytes": progress.bytes_done, "stopped_at": progress.stopped_at}

@@ -30,7 +30,9 @@ def run(
     ctx: typer.Context,
     to: Annotated[Path, typer.Option(metavar="DIR", help="A folder that does not exist yet.")],
     kind: Annotated[ExportFormat, typer.Option("--as", help="The files' format.")] = ExportFormat.PARQUET,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="Which messages.", show_default="all")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Which messages.", show_default="all")
+    ] = None,
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stores: Stores = None,
@@ -52,4 +54,6 @@ def run(
             where=where, partition_by=columns, with_body=not no_body, progress=bar.update,
         )  # fmt: skip
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
-    return Result("export", {"folder": str(to), "files": len(files), "size_bytes": sum(p.stat().st_size for p in files)})
+    return Result(
+        "export", {"folder": str(to), "files": len(files), "size_bytes": sum(p.stat().st_size for p in files)}
+    )

@@ -28,7 +28,9 @@ def run(
     queues: Annotated[bool, typer.Option("--queues", help="Only the consume queues.")] = False,
     index: Annotated[bool, typer.Option("--index", help="Only the index.")] = False,
     topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic's queues.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue of the topic.")] = None,
+    queue: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only this queue of the topic.")
+    ] = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -38,17 +40,19 @@ def run(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Build consume queues and index from the log, and put them in place of the old ones.
+    """Build consume queues and index from the log.
 
-    Everything is built in a staging folder and published by rename under the store's lock; the old files go to quarantine. Without
-    --queues and --index both are built; with --topic or --queue the queues alone.
+    Everything is built in a staging folder and published by rename under the store's lock; the old files go to
+    quarantine. Without --queues and --index both are built; with --topic or --queue the queues alone.
     """
     session: Session = ctx.obj
     if queue is not None and topic is None:
         raise typer.BadParameter("--queue needs --topic")
     if topic is not None and index:
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = Consent.given(
+        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
+    )
 
     from store.change import staging_folder
     from store.files import StoreFiles
@@ -69,13 +73,18 @@ def run(
             if choice.is_spark:
                 from store.pipeline.rebuild import rebuild_on_spark
 
-                with spark_session(session, master, remote) as spark, session.progress("rebuilding", unit="tasks") as bar:
+                with (
+                    spark_session(session, master, remote) as spark,
+                    session.progress("rebuilding", unit="tasks") as bar,
+                ):
                     made = rebuild_on_spark(
                         spark, address, staging, config, scope, now_ms=clock(), progress=bar.update
                     )
             else:
                 with session.progress("rebuilding") as bar:
-                    made = rebuild_locally(address, staging, config, scope, clock=clock, on_progress=bar.update)
+                    made = rebuild_locally(
+                        address, staging, config, scope, clock=clock, on_progress=bar.update
+                    )
             change = plan_publish(layout.root.absolute(), staging, scope, fs)
             facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
             return carry_out(session, "rebuild", change, consent, facts)

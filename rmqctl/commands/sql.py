@@ -18,13 +18,21 @@ EXAMPLES = (
 
 def run(
     ctx: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="SQL", help="A query over messages, consumequeue, index, segments, anomalies.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="SQL", help="A query over messages, consumequeue, index, segments, anomalies."
+        ),
+    ],
     stores: Stores = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Print so many rows at most.")] = 1000,
     master: Master = None,
     remote: Remote = None,
 ) -> Result:
-    """Run a Spark SQL query over a store's messages, queues, index, segments and anomalies."""
+    """Query stores with SQL, on Spark.
+
+    The tables are messages, consumequeue, index, segments and anomalies.
+    """
     session: Session = ctx.obj
 
     from store.files import StoreFiles

@@ -17,9 +17,14 @@ EXAMPLES = (
 
 def run(
     ctx: typer.Context,
-    by: Annotated[str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")] = "topic",
+    by: Annotated[
+        str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")
+    ] = "topic",
 ) -> Result:
-    """Show messages, bytes and times by topic, queue, tag or day, largest first."""
+    """Show what uses the disk.
+
+    Messages, bytes, share and times by topic, queue, tag or day, largest first.
+    """
     session: Session = ctx.obj
 
     from store.files import StoreFiles
@@ -29,5 +34,8 @@ def run(
     names = [name.strip() for name in by.split(",") if name.strip()]
     with session.progress("reading the log") as bar:
         rows = usage(files, names, bar.update)
-    facts = {"messages": sum(row["messages"] for row in rows), "size_bytes": sum(row["size_bytes"] for row in rows)}
+    facts = {
+        "messages": sum(row["messages"] for row in rows),
+        "size_bytes": sum(row["size_bytes"] for row in rows),
+    }
     return Result("usage", facts, [Table("usage", rows)])

@@ -314,5 +314,5 @@ def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_p
     )
     assert run.code == 0, run.err
     assert [row["mode"] for row in run.json["modes"]] == ["async", "sync", "transient"]
-    assert all(row["messages_per_s"] > 0 and row["ratio"] > 0 for row in run.json["modes"])
+    assert all(row["messages_per_s"] > 0 and row["ratio"] >= 0 for row in run.json["modes"])
     assert list(tmp_path.iterdir()) == []
