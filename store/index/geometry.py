@@ -17,13 +17,16 @@ from store.formats.index_page import (
     ENTRY_SIZE,
     HEADER_SIZE,
     SLOT_SIZE,
+    IndexHeader,
     decode_entry,
     decode_header,
     decode_slot,
+    entry_position,
     index_file_size,
 )
 
 _ENTRIES_TO_CHECK = 64
+_BYTES_TO_CHECK = 1 << 20
 _MAX_CANDIDATES = 2_000_000
 
 
@@ -52,12 +55,15 @@ def geometry_of(buffer: memoryview) -> Geometry | None:
     size = len(buffer)
     if size == index_file_size(*DEFAULT_GEOMETRY):
         return DEFAULT_GEOMETRY
-    newest = decode_header(buffer).index_count - 1
+    if size < index_file_size(1, 2):
+        return None
+    header = decode_header(buffer)
+    newest = header.index_count - 1
     if newest < 1:
         return None
     for slot_count in _slot_counts_by_newest(buffer, newest):
         entry_count = (size - HEADER_SIZE - SLOT_SIZE * slot_count) // ENTRY_SIZE
-        if newest < entry_count and _agrees(buffer, slot_count, newest):
+        if newest < entry_count and _agrees(buffer, slot_count, header):
             return Geometry(slot_count, entry_count)
     return None
 
@@ -76,8 +82,16 @@ def _slot_counts_by_newest(buffer: memoryview, newest: int) -> list[int]:
     return [int(count) for count in candidates[good]]
 
 
-def _agrees(buffer: memoryview, slot_count: int, newest: int) -> bool:
-    """Whether the newest entries hang in chains as this slot count puts them."""
+def _agrees(buffer: memoryview, slot_count: int, header: IndexHeader) -> bool:
+    """Whether the entries are the header's, nothing stands behind them, and the newest ones hang in their chains."""
+    newest = header.index_count - 1
+    if decode_entry(buffer, slot_count, newest).log_offset != header.end_log_offset:
+        return False
+    if decode_entry(buffer, slot_count, 1).log_offset != header.begin_log_offset:
+        return False
+    behind = entry_position(slot_count, newest + 1)
+    if np.frombuffer(buffer[behind : behind + _BYTES_TO_CHECK], np.uint8).any():
+        return False
     for number in range(newest, max(0, newest - _ENTRIES_TO_CHECK), -1):
         entry = decode_entry(buffer, slot_count, number)
         if entry.key_hash < 0 or not 0 <= entry.previous < number:

@@ -9,7 +9,13 @@ from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.formats.java import tags_code
-from store.formats.queue_unit import UNIT_SIZE, ExtUnit, decode_ext_address, encode_ext_address, is_ext_address
+from store.formats.queue_unit import (
+    UNIT_SIZE,
+    ExtUnit,
+    decode_ext_address,
+    encode_ext_address,
+    is_ext_address,
+)
 from tests.support.small_log import START_MS, SmallLog, open_queues, reopened_queues, units_of
 
 FILE_SIZE = 100

@@ -1,0 +1,68 @@
+"""How many slots and entries a file has is found from its contents alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.index.geometry import Geometry, geometry_of, infer_geometry
+from tests.support.golden import golden
+from tests.support.small_log import SmallLog, open_index
+
+fs = Filesystem()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("normal", Geometry(500, 1000)),
+        ("batch", Geometry(500, 1000)),
+        ("ipv6", Geometry(500, 1000)),
+        ("many", Geometry(500, 1000)),
+        ("normal5", Geometry(500, 1000)),
+        ("crash-async-checkpoint0", Geometry(64, 256)),
+        ("preblank", Geometry(64, 256)),
+    ],
+)
+def test_the_geometry_of_files_that_brokers_wrote(name: str, expected: Geometry) -> None:
+    files = sorted((golden(name).store / "index").iterdir())
+    assert files
+    found = [infer_geometry(path, fs) for path in files]
+    assert set(found) <= {expected, None}
+    assert expected in found
+
+
+@given(slots=st.integers(1, 400), entries=st.integers(2, 400), keys=st.integers(1, 60))
+def test_a_file_with_some_keys_tells_its_geometry(
+    tmp_path_factory: pytest.TempPathFactory, slots: int, entries: int, keys: int
+) -> None:
+    root = tmp_path_factory.mktemp("geometry")
+    index = open_index(root, StoreConfig(max_hash_slot_num=slots, max_index_num=entries))
+    log = SmallLog()
+    for number in range(keys):
+        log.put(keys=f"key{number}")
+    log.dispatch_to(index)
+    index.close()
+    first = min((root / "index").iterdir())
+    assert infer_geometry(first, fs) == Geometry(slots, entries)
+    shutil.rmtree(root)
+
+
+@given(data=st.binary(max_size=3000))
+def test_bytes_that_are_no_index_tell_nothing_wrong(data: bytes) -> None:
+    found = geometry_of(memoryview(data)) if len(data) >= 84 else None
+    assert found is None or 4 * found.slot_count + 20 * found.entry_count <= len(data) - 40
+
+
+def test_an_empty_file_tells_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "20260101000000000"
+    path.write_bytes(bytes(22040))
+    assert infer_geometry(path, fs) is None
+    path.write_bytes(b"")
+    assert infer_geometry(path, fs) is None

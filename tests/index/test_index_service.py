@@ -1,0 +1,267 @@
+"""The index: which keys get entries, in which files; look-up by key and time; what a broker throws away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.config import StoreConfig
+from store.disk.overlay import Overlay
+from store.formats.index_page import (
+    ENTRY_SIZE,
+    IndexEntry,
+    IndexHeader,
+    decode_entry,
+    decode_header,
+    entry_position,
+    index_key,
+)
+from store.formats.java import key_hash
+from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from store.index.index_service import IndexService
+from store.kernels import compiled
+from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, open_index, tree
+
+SLOTS, CAPACITY = SMALL_CONFIG.max_hash_slot_num, SMALL_CONFIG.max_index_num
+LONG_AGO, FAR_AHEAD = 0, 1 << 60
+
+
+def built(root: Path, log: SmallLog, **more: object) -> IndexService:
+    index = open_index(root, **more)  # type: ignore[arg-type]
+    log.dispatch_to(index)
+    index.close()
+    return open_index(root)
+
+
+def offsets(
+    index: IndexService, key: str, begin_ms: int = LONG_AGO, end_ms: int = FAR_AHEAD, max_count: int = 64
+) -> list[int]:
+    return index.query("T", key, max_count, begin_ms, end_ms).log_offsets
+
+
+def test_unique_key_and_keys_lead_to_the_message(tmp_path: Path) -> None:
+    log = SmallLog()
+    first = log.put(uniq_key="U1", keys="a  b")
+    second = log.put(uniq_key="U2", keys="b")
+    index = built(tmp_path, log)
+    assert offsets(index, "U1") == offsets(index, "a") == [first]
+    assert offsets(index, "b") == [second, first]
+    assert index.files[0].header == IndexHeader(START_MS, START_MS + 1000, first, second, 5, 6)._replace(
+        hash_slot_count=index.files[0].header.hash_slot_count
+    )
+
+
+def test_prepared_messages_are_indexed_and_rolled_back_ones_are_not(tmp_path: Path) -> None:
+    log = SmallLog()
+    prepared = log.put(keys="k", sys_flag=TRANSACTION_PREPARED)
+    log.put(keys="k", sys_flag=TRANSACTION_ROLLBACK)
+    assert offsets(built(tmp_path, log), "k") == [prepared]
+
+
+def test_a_full_file_is_flushed_reported_and_followed_by_another(tmp_path: Path) -> None:
+    log, full = SmallLog(), []
+    places = log.put_many(25, keys="k")
+    index = built(tmp_path, log, full=full)
+    assert [file.header.index_count for file in index.files] == [12, 12, 4]
+    assert full == [START_MS + 10_000, START_MS + 21_000]
+    assert offsets(index, "k") == places[::-1]
+
+
+def test_two_files_of_one_millisecond_have_two_names(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(25, keys="k")
+    names = [file.path.name for file in built(tmp_path, log).files]
+    assert len(set(names)) == 3
+    assert names == sorted(names)
+    assert all(len(name) == 17 for name in names)
+
+
+def test_a_file_is_filled_in_the_middle_of_a_message(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(10, keys="k")
+    split = log.put(keys="x y z")
+    index = built(tmp_path, log)
+    assert [file.header.index_count for file in index.files] == [12, 3]
+    assert offsets(index, "x") == offsets(index, "z") == [split]
+
+
+def test_a_message_without_keys_begins_a_new_file_if_the_last_one_is_full(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(11, keys="k")
+    assert len(built(tmp_path / "full", log).files) == 1
+    log.put()
+    index = open_index(tmp_path / "next")
+    log.dispatch_to(index, start=0)
+    index.close()
+    last = open_index(tmp_path / "next").files[-1]
+    end = (START_MS + 10_000, log.units[10].log_offset)
+    # As a broker constructs it: the times of its predecessor's end, and a count of 0 in the file until the first entry.
+    assert IndexHeader._make(last.header)._replace(index_count=0) == IndexHeader(end[0], end[0], end[1], end[1], 0, 0)
+    assert last.buffer[36:40] == bytes(4)
+
+
+def test_messages_before_the_end_are_passed_over_and_the_one_at_the_end_is_taken_again(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(3, keys="k")
+    index = open_index(tmp_path)
+    log.dispatch_to(index)
+    log.dispatch_to(index, start=0)
+    assert offsets(index, "k") == [places[2], places[2], places[1], places[0]]
+
+
+def test_a_query_keeps_to_its_times(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(30, keys="k")
+    index = built(tmp_path, log)
+    assert offsets(index, "k", START_MS + 5_000, START_MS + 7_000) == places[7:4:-1]
+    assert offsets(index, "k", START_MS + 9_000, START_MS + 13_000) == places[13:8:-1]
+    assert offsets(index, "k", START_MS + 40_000, START_MS + 50_000) == []
+    assert offsets(index, "k", max_count=2) == places[:-3:-1]
+
+
+def test_a_query_says_which_files_it_visited_and_how_far_the_index_reaches(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(30, keys="k")
+    index = built(tmp_path, log)
+    answer = index.query("T", "k", 64, START_MS + 25_000, FAR_AHEAD)
+    assert answer.files == [index.files[-1].path]
+    assert (answer.last_update_timestamp_ms, answer.last_update_log_offset) == (START_MS + 29_000, places[-1])
+
+
+@pytest.mark.parametrize("links", [{3: 3}, {3: 2, 2: 3}, {1: 3}, {2: 99}, {3: -5}])
+def test_a_damaged_chain_does_not_hold_a_query_for_ever(tmp_path: Path, links: dict[int, int]) -> None:
+    log = SmallLog()
+    log.put_many(3, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    for number, previous in links.items():
+        at = entry_position(SLOTS, number) + ENTRY_SIZE - 4
+        data[at : at + 4] = previous.to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    assert 1 <= len(offsets(open_index(tmp_path), "k", max_count=64)) <= 64
+
+
+def test_after_a_crash_a_broker_throws_away_what_the_checkpoint_does_not_cover(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(25, keys="k")
+    index = built(tmp_path, log)
+    assert index.unsafe_files(START_MS + 10_000) == index.files[1:]
+    assert index.unsafe_files(0) == index.files
+    index.remove(index.unsafe_files(START_MS + 10_000))
+    assert len(tree(tmp_path)) == 1
+
+
+def test_files_that_end_before_the_log_expire_but_never_the_newest(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(25, keys="k")
+    index = built(tmp_path, log)
+    assert index.expired_files(places[10]) == []
+    assert index.expired_files(places[11]) == index.files[:1]
+    assert index.expired_files(log.end) == index.files[:2]
+
+
+def test_a_foreign_name_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index/notes.txt").write_text("mine")
+    log = SmallLog()
+    place = log.put(keys="k")
+    assert offsets(built(tmp_path, log), "k") == [place]
+
+
+def test_a_short_file_reads_as_if_zeros_followed_and_is_not_touched_by_reading(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(5, keys="k")
+    path = built(tmp_path, log).files[0].path
+    used = path.read_bytes()[: entry_position(SLOTS, 6)]
+    path.write_bytes(used)
+    assert offsets(open_index(tmp_path, writable=False), "k") == places[::-1]
+    assert path.read_bytes() == used
+
+
+def test_an_overlay_copies_the_file_it_goes_on_with(tmp_path: Path) -> None:
+    log, real = SmallLog(), tmp_path / "store"
+    places = log.put_many(3, keys="k")
+    built(real, log)
+    before = tree(real)
+    places += log.put_many(12, keys="k")
+    index = open_index(real, overlay=Overlay(tmp_path / "staged", sparse=True))
+    log.dispatch_to(index)
+    assert offsets(index, "k") == places[::-1]
+    assert [place for place, _ in index.staged_files()] == [file.path for file in index.files]
+    assert tree(real) == before
+
+
+def test_an_overlay_that_has_nothing_to_add_copies_nothing(tmp_path: Path) -> None:
+    log, real = SmallLog(), tmp_path / "store"
+    log.put_many(3, keys="k")
+    log.put()
+    built(real, log)
+    index = open_index(real, overlay=Overlay(tmp_path / "staged", sparse=True))
+    log.dispatch_to(index, start=log.units[3].log_offset)
+    assert index.staged_files() == []
+    assert not (tmp_path / "staged").exists()
+
+
+class NaiveIndex:
+    """buildIndex and putKey once more: lists of entries and dictionaries of slots."""
+
+    def __init__(self) -> None:
+        self.files: list[tuple[list[IndexEntry], dict[int, int], list[int]]] = []
+
+    def add(self, log_offset: int, time_ms: int, keys: list[str]) -> None:
+        self._last()
+        if log_offset < self._last()[2][3]:
+            return
+        for key in keys:
+            entries, slots, header = self._last()
+            hash_code, number = key_hash(index_key("T", key)), len(entries) + 1
+            seconds = max(0, time_ms - header[0]) // 1000 if header[0] > 0 else 0
+            entries.append(IndexEntry(hash_code, log_offset, seconds, slots.get(hash_code % SLOTS, 0)))
+            slots[hash_code % SLOTS] = number
+            if number == 1:
+                header[0], header[2] = time_ms, log_offset
+            header[1], header[3] = time_ms, log_offset
+
+    def _last(self) -> tuple[list[IndexEntry], dict[int, int], list[int]]:
+        if not self.files or len(self.files[-1][0]) == CAPACITY - 1:
+            end = self.files[-1][2] if self.files else [0, 0, 0, 0]
+            self.files.append(([], {}, [end[1], end[1], end[3], end[3]]))
+        return self.files[-1]
+
+
+@given(
+    messages=st.lists(st.lists(st.sampled_from("abcdefg中"), max_size=4), max_size=40),
+    again_from=st.integers(0, 40),
+    use_compiled=st.booleans(),
+)
+def test_every_sequence_of_messages_gives_what_one_by_one_gives(
+    tmp_path_factory: pytest.TempPathFactory, messages: list[list[str]], again_from: int, use_compiled: bool
+) -> None:
+    log, naive, index = SmallLog(), NaiveIndex(), open_index(tmp_path_factory.mktemp("index"))
+    for keys in messages:
+        log.put(keys=" ".join(keys))
+    kernels = compiled() if use_compiled else None
+    starts = [0, *(unit.log_offset for unit in log.units[again_from : again_from + 1])]
+    for start in starts:
+        log.dispatch_to(index, start=start, kernels=kernels)
+        for number, keys in enumerate(messages):
+            if log.units[number].log_offset >= start:
+                naive.add(log.units[number].log_offset, START_MS + 1000 * number, keys)
+    assert len(index.files) == len(naive.files)
+    for file, (entries, slots, header) in zip(index.files, naive.files, strict=True):
+        got = [decode_entry(file.buffer, SLOTS, number) for number in range(1, file.header.index_count)]
+        assert got == entries
+        expected = (header[0], header[1], header[2], header[3], len(slots), len(entries) + 1)
+        assert decode_header(file.buffer) == expected
+    index.close()
+
+
+def test_a_bigger_file_is_only_read_as_far_as_the_settings_say(tmp_path: Path) -> None:
+    log = SmallLog()
+    place = log.put(keys="k")
+    path = built(tmp_path, log).files[0].path
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert offsets(open_index(tmp_path, StoreConfig(max_hash_slot_num=SLOTS, max_index_num=CAPACITY)), "k") == [place]
