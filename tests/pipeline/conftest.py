@@ -1,0 +1,16 @@
+"""One Spark session for all tests of the pipeline: starting it takes longer than most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from store.pipeline.session import open_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    with open_session("local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
+        yield session
