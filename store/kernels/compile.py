@@ -45,7 +45,7 @@ _TYPES = {
     "none": types.void,
 }
 # No reference counts: kernels make no arrays, and counting costs more than most helpers do.
-_OPTIONS = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
 _lock = threading.Lock()
 _folder: str | None = None
 
@@ -370,7 +370,7 @@ def _find_either(buffer: Any, first: int, second: int, start: int, stop: int) ->
     inside = len(buffer) - _VECTOR_SIZE
     while at < stop:
         if at <= inside:
-            found = _matches(buffer, at, first, second)
+            found: Any = _matches(buffer, at, first, second)
             if found != 0:
                 return min(at + _lowest_bit(found), stop)
             at += _VECTOR_SIZE

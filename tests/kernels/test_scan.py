@@ -1,0 +1,147 @@
+"""The walk's verdicts, interpreted and compiled, against the naive twin."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.formats.columns import DamageReason, ScanOutcome
+from store.kernels import Kernels
+from tests.support import naive
+from tests.support.golden import ALL, golden
+from tests.support.logs import END_OF_FILE, SCHEDULE, log_of, mutations, record, segments
+from tests.support.twice import COLUMN_COUNT, agrees_with_twin, both, scan
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("accept_v2", [False, True])
+@pytest.mark.parametrize("check_crc", [False, True])
+def test_both_modes_and_the_twin_agree_on_every_golden_store(name: str, accept_v2: bool, check_crc: bool) -> None:
+    for data in golden(name).log.values():
+        agrees_with_twin(data, accept_v2=accept_v2, check_crc=check_crc)
+
+
+@given(segments(), st.booleans(), st.booleans())
+def test_a_healthy_segment_is_walked_to_its_end(data: bytes, accept_v2: bool, check_crc: bool) -> None:
+    agrees_with_twin(data, accept_v2=accept_v2, check_crc=check_crc)
+
+
+@given(segments(), st.lists(mutations(), min_size=1, max_size=3), st.booleans(), st.booleans())
+def test_a_damaged_segment_gets_the_twins_verdict(data, damages, accept_v2, check_crc) -> None:  # type: ignore[no-untyped-def]
+    for damage in damages:
+        data = damage(data)
+    agrees_with_twin(data, accept_v2=accept_v2, check_crc=check_crc)
+
+
+@given(st.binary(max_size=300), st.integers(-5, 310), st.integers(-5, 310))
+def test_any_bytes_and_any_places_are_survived(data: bytes, position: int, limit: int) -> None:
+    scan(b"\0\0\0\x7b\xda\xa3\x20\xa7" + data, position, limit)
+
+
+def test_a_full_matrix_stops_the_walk_where_it_can_go_on() -> None:
+    data = log_of([{"body": bytes([n])} for n in range(5)])
+    first = scan(data, capacity=2)
+    assert first.outcome == ScanOutcome.FULL and len(first.rows) == 2
+    rest = scan(data, first.next_position, capacity=10)
+    assert rest.outcome == ScanOutcome.LIMIT and len(rest.rows) == 3
+
+
+def _with_int(data: bytes, at: int, value: int) -> bytes:
+    return data[:at] + struct.pack(">i", value) + data[at + 4 :]
+
+
+_SOUND = record(properties=b"K\x01v")
+_BODY_SIZE_AT = 84
+_TOPIC_AT = _BODY_SIZE_AT + 4 + 4
+_PROPERTIES_AT = _TOPIC_AT + 1 + 5
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "size"),
+    [
+        (_with_int(_SOUND, 4, 0x12345678), DamageReason.BAD_MAGIC, -1),
+        (_with_int(_SOUND, 0, -5), DamageReason.BAD_SIZE, -1),
+        (_with_int(_SOUND, 0, 12), DamageReason.BAD_SIZE, 12),
+        (_with_int(_SOUND, 0, 5000), DamageReason.SIZE_BEYOND_SEGMENT, 5000),
+        (_with_int(_SOUND, 0, 0x7FFFFFFF), DamageReason.SIZE_BEYOND_SEGMENT, 0x7FFFFFFF),
+        (_SOUND[:60], DamageReason.SIZE_BEYOND_SEGMENT, -1),
+        (_with_int(_SOUND, _BODY_SIZE_AT, 0x7FFFFFFF), DamageReason.BODY_BEYOND, -1),
+        (_SOUND[:_TOPIC_AT] + b"\x80" + _SOUND[_TOPIC_AT + 1 :], DamageReason.NEGATIVE_TOPIC, -1),
+        (_SOUND[:_TOPIC_AT] + b"\x7f" + _SOUND[_TOPIC_AT + 1 :], DamageReason.TOPIC_BEYOND, -1),
+        (_SOUND[:_PROPERTIES_AT] + b"\x7f\xff" + _SOUND[_PROPERTIES_AT + 2 :], DamageReason.PROPERTIES_BEYOND, -1),
+        (_with_int(_SOUND, 0, len(_SOUND) + 1) + b"\0", DamageReason.LENGTH_MISMATCH, len(_SOUND) + 1),
+        (record(SCHEDULE, properties=b"DELAY\x01x"), DamageReason.BAD_DELAY_LEVEL, -1),
+        (_with_int(_SOUND, 8, 1), DamageReason.BAD_CRC, -1),
+    ],
+)
+def test_damage_is_named_and_has_the_brokers_size(data: bytes, reason: DamageReason, size: int) -> None:
+    found = scan(data, accept_v2=False, check_crc=True)
+    assert (found.outcome, found.reason, found.size) == (ScanOutcome.DAMAGE, reason, size)
+    assert found.next_position == 0 and not found.rows
+
+
+@pytest.mark.parametrize(
+    ("tail", "outcome"),
+    [
+        (b"", ScanOutcome.LIMIT),
+        (b"\0", ScanOutcome.END),
+        (b"\0" * 7, ScanOutcome.END),
+        (b"\0" * 100, ScanOutcome.END),
+        (END_OF_FILE, ScanOutcome.BLANK),
+        (b"\0\0\0\0\0\0\0\1", ScanOutcome.DAMAGE),
+    ],
+)
+def test_what_follows_the_last_record_decides_the_outcome(tail: bytes, outcome: ScanOutcome) -> None:
+    found = scan(_SOUND + tail)
+    assert (found.outcome, found.next_position, len(found.rows)) == (outcome, len(_SOUND), 1)
+
+
+def test_a_long_topic_is_a_record_to_5x_and_damage_to_4x() -> None:
+    data = record(b"t" * 200)
+    assert scan(data, accept_v2=True).outcome == ScanOutcome.LIMIT
+    assert scan(data, accept_v2=False).reason == DamageReason.BAD_MAGIC
+
+
+@pytest.mark.parametrize(
+    ("level", "is_number"),
+    [(b"1", True), (b"+7", True), (b"-7", True), (b"-2147483648", True), (b"2147483647", True), (b"2147483648", False)]
+    + [(b"-2147483649", False), (b"+", False), (b"-", False), (b"1 ", False), (b"99999999999999999999", False)],
+)
+def test_a_delay_level_is_a_number_where_java_takes_it_for_one(level: bytes, is_number: bool) -> None:
+    delayed = scan(record(SCHEDULE, properties=b"DELAY\x01" + level))
+    assert (delayed.outcome == ScanOutcome.LIMIT) == is_number
+    assert scan(record(b"Other", properties=b"DELAY\x01" + level)).outcome == ScanOutcome.LIMIT
+
+
+def _find(data: bytes, position: int, file_start: int = 0, limit: int | None = None) -> int:
+    def ask(kernels: Kernels) -> int:
+        columns = np.zeros((COLUMN_COUNT, 1), np.int64)
+        end = len(data) if limit is None else limit
+        return int(kernels.find_record_start(kernels.view(data), position, end, file_start, True, columns))
+
+    found: int = both(ask)
+    return found
+
+
+@given(segments(), st.lists(mutations(), max_size=2), st.integers(0, 300))
+def test_the_next_record_start_is_the_twins(data, damages, position) -> None:  # type: ignore[no-untyped-def]
+    for damage in damages:
+        data = damage(data)
+    assert _find(data, position) == naive.find_record_start(data, position, len(data), 0, True)
+
+
+def test_a_copy_of_a_record_inside_a_body_is_not_taken_for_a_record() -> None:
+    first = record(body=record(position=0))
+    data = first + record(position=len(first))
+    assert _find(data, 1) == len(first)
+
+
+def test_a_magic_at_the_very_end_is_no_record() -> None:
+    for cut in range(len(_SOUND)):
+        assert _find(_SOUND[:cut], 0) == -1
+    assert _find(_SOUND, 0) == 0
+    assert _find(_SOUND, 0, limit=len(_SOUND) - 1) == -1

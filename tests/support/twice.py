@@ -1,0 +1,75 @@
+"""Running a kernel interpreted and compiled, and insisting that both say the same.
+
+    scan(data)                  a Scan: columns, next position, outcome, reason, size
+    both(lambda kernels: …)     any comparable answer of both kinds of kernels, once they agree
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
+from store.kernels import Kernels, compiled, plain
+from tests.support import naive
+
+COLUMN_COUNT = len(COLUMN_NAMES)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one call of scan_records gave; `columns` as a list of rows, one per record."""
+
+    rows: tuple[tuple[int, ...], ...]
+    next_position: int
+    outcome: ScanOutcome
+    reason: DamageReason
+    size: int
+
+    @property
+    def matrix(self) -> Any:
+        return np.array(self.rows, np.int64).reshape(-1, COLUMN_COUNT).T.copy()
+
+
+def both(ask: Callable[[Kernels], Any]) -> Any:
+    """The answer of plain kernels, which is also that of compiled ones."""
+    interpreted, machine = ask(plain()), ask(compiled())
+    assert interpreted == machine
+    return interpreted
+
+
+def scan(
+    data: bytes,
+    position: int = 0,
+    limit: int | None = None,
+    *,
+    accept_v2: bool = True,
+    check_crc: bool = False,
+    capacity: int = 1000,
+) -> Scan:
+    """scan_records, run both ways."""
+    limit = len(data) if limit is None else limit
+
+    def ask(kernels: Kernels) -> Scan:
+        columns = np.full((COLUMN_COUNT, capacity), -7, np.int64)
+        state = np.zeros(8, np.int64)
+        count = kernels.scan_records(
+            kernels.view(data), position, limit, accept_v2, check_crc, columns, state
+        )
+        rows = tuple(tuple(row) for row in columns[:, :count].T.tolist())
+        return Scan(rows, int(state[0]), ScanOutcome(int(state[1])), DamageReason(int(state[2])), int(state[3]))
+
+    result: Scan = both(ask)
+    return result
+
+
+def agrees_with_twin(data: bytes, position: int = 0, *, accept_v2: bool, check_crc: bool) -> Scan:
+    """scan_records both ways, held against the naive walk."""
+    result = scan(data, position, accept_v2=accept_v2, check_crc=check_crc)
+    records, next_position, outcome, size = naive.scan(data, position, len(data), accept_v2, check_crc)
+    assert [list(row) for row in result.rows] == [record.row for record in records]
+    assert (result.next_position, int(result.outcome), result.size) == (next_position, outcome, size)
+    return result
