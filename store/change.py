@@ -126,7 +126,7 @@ class Change:
 
         quarantine  the folder that takes what is removed (default ROOT/.rmqctl/quarantine)
         keep        False deletes what was taken away once the change is complete
-        Raises StoreIOError; everything done so far has then been put back.
+        Raises StoreIOError; everything done so far has then been put back, as after an interrupt.
         """
         for path in self.sync_paths:
             if self.fs.exists(path):
@@ -141,8 +141,9 @@ class Change:
                 if on_action is not None:
                     on_action(action)
             journal.finish()
-        except StoreError as error:
+        except BaseException as error:
             self._roll_back(journal, error)
+            raise
         self.drop()
         if not keep:
             purge(self.root, [journal.id], quarantine=journal.folder.parent, fs=self.fs)
@@ -155,15 +156,17 @@ class Change:
             remove_tree(self.fs, self.staging)
             self.staging = None
 
-    def _roll_back(self, journal: _Journal, error: StoreError) -> None:
+    def _roll_back(self, journal: _Journal, error: BaseException) -> None:
+        """Puts back what was done, also after an interrupt; tells in the error's hint how that went."""
         try:
             journal.undo()
         except StoreError:
-            error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
-            raise error from None
+            if isinstance(error, StoreError):
+                error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
+            return
         remove_tree(self.fs, journal.folder)
-        error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"
-        raise error
+        if isinstance(error, StoreError):
+            error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +214,9 @@ def undo(root: Path, change_id: str, *, quarantine: Path | None = None, force: b
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
     """Every change that can still be undone or purged, oldest first."""
     folder = quarantine or quarantine_folder(root)
-    entries = (entry for entry in fs.list_folder(folder) if entry.is_folder)
-    return [_Journal.load(root, entry.path.name, folder, fs).summary() for entry in entries]
+    # A folder without a manifest is of a change that failed or was killed before it touched anything.
+    ids = [entry.path.name for entry in fs.list_folder(folder) if fs.exists(entry.path / "manifest.json")]
+    return [_Journal.load(root, change_id, folder, fs).summary() for change_id in ids]
 
 
 def interrupted_change(root: Path, fs: Filesystem) -> str | None:

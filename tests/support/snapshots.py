@@ -16,12 +16,15 @@ class FileState(NamedTuple):
     mode: int
 
 
-def snapshot(root: Path) -> dict[str, FileState | None]:
-    """Every path below `root` but rmqctl's own folder, with size, SHA-256, mtime and mode; None for a folder."""
+def snapshot(root: Path, without: tuple[str, ...] = ()) -> dict[str, FileState | None]:
+    """Every path below `root` but rmqctl's own folder, with size, SHA-256, mtime and mode; None for a folder.
+
+    without  files to leave alone: reading `lock` in the process that holds it would drop its lock
+    """
     picture: dict[str, FileState | None] = {}
     for path in sorted(root.rglob("*")):
         name = str(path.relative_to(root))
-        if name.split("/")[0] != OWN_FOLDER:
+        if name.split("/")[0] != OWN_FOLDER and name not in without:
             picture[name] = None if path.is_dir() else _state(path)
     return picture
 

@@ -1,0 +1,87 @@
+"""Many threads, one store; many processes, one writer."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from store import MessageStore, open_store
+from tests.support.processes import command_line, run
+from tests.support.snapshots import snapshot
+from tests.support.stores import SMALL, make_store, stored_messages, text_message
+
+WRITERS, READERS, QUEUES = 8, 4, 3
+
+
+@pytest.mark.parametrize(("flush", "each"), [("ASYNC_FLUSH", 150), ("SYNC_FLUSH", 30)])
+def test_queue_offsets_stay_dense_and_records_intact_with_8_writers_and_4_readers(
+    flush: str, each: int, tmp_path: Path
+) -> None:
+    settings = {**SMALL, "flushDiskType": flush}
+    done = threading.Event()
+    with open_store(tmp_path / "store", settings=settings, read_only=False) as store:
+        with ThreadPoolExecutor(WRITERS + READERS) as pool:
+            readers = [pool.submit(read_until, store, done) for _ in range(READERS)]
+            writers = [pool.submit(put_many, store, writer, each) for writer in range(WRITERS)]
+            placed = [place for writer in writers for place in writer.result(60)]
+            done.set()
+            for reader in readers:
+                reader.result(60)
+        store.catch_up()
+    assert sorted(placed) == [
+        (queue, offset) for queue in range(QUEUES) for offset in range(WRITERS * each // QUEUES)
+    ]
+    with open_store(tmp_path / "store") as store:
+        found = stored_messages(store)
+    for (_, _), messages in found.items():
+        assert [offset for offset, _ in messages] == list(range(len(messages)))
+    bodies = sorted(body for messages in found.values() for _, body in messages)
+    assert bodies == sorted(text_message(number).body for number in range(WRITERS * each))
+
+
+def put_many(store: MessageStore, writer: int, each: int) -> list[tuple[int, int]]:
+    """Puts this writer's share; gives the queue and queue offset of each message."""
+    placed = []
+    for number in range(writer * each, (writer + 1) * each):
+        result = store.put(text_message(number, queue_id=number % QUEUES))
+        assert result.is_ok, result
+        placed.append((number % QUEUES, result.queue_offset))
+    return placed
+
+
+def read_until(store: MessageStore, done: threading.Event) -> None:
+    """Reads all queues again and again; whatever is visible must be whole and at its place."""
+    while not done.is_set():
+        for queue in range(QUEUES):
+            offset = 0
+            while messages := store.get("T", queue, offset).messages:
+                for message in messages:
+                    assert message.is_crc_right
+                    assert message.queue_offset == offset
+                    offset += 1
+
+
+def test_a_second_process_is_refused_with_exit_3_while_the_first_holds_the_lock(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 10)
+    with open_store(root, read_only=False) as store:
+        before = snapshot(root, without=("lock",))
+        for words in (("put", "T", "body"), ("recover", "--yes"), ("truncate-dirty", "--yes")):
+            refused = run(command_line(root, *words))
+            assert refused.code == 3
+            assert len(refused.err.strip().splitlines()) == 1
+            assert "lock" in refused.err
+        assert snapshot(root, without=("lock",)) == before
+        assert store.put(text_message(10)).is_ok
+    assert run(command_line(root, "put", "T", "body")).code == 0
+
+
+def test_reading_works_beside_a_writer_and_takes_no_lock(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 10)
+    with open_store(root, read_only=False) as store:
+        store.put(text_message(10, queue_id=1))
+        with open_store(root) as reader:
+            assert len(stored_messages(reader)["T", 1]) == 4
+        store.put(text_message(11, queue_id=2))

@@ -1,0 +1,129 @@
+"""Undo gives back every byte, every name and every modification time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.change import Change, list_quarantine, purge, undo
+from store.cleaning import plan_clean
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest, StoreIOError
+from store.recovery import plan_recovery
+from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.golden import ALL, MANIFEST, copy_store, golden
+from tests.support.snapshots import snapshot
+from tests.support.stores import planning, recover, truncate
+
+CRASHED = [name for name in ALL if MANIFEST[name]["crashed"]]
+FAR_FUTURE_MS = 1_900_000_000_000
+
+
+@pytest.mark.parametrize("name", CRASHED)
+@pytest.mark.parametrize("keep_index", [False, True])
+def test_a_recovery_is_undone(name: str, keep_index: bool, tmp_path: Path) -> None:
+    root = copy_store(golden(name).store, tmp_path / "store")
+    before = snapshot(root)
+    _, change_id = recover(root, keep_index=keep_index, settings=golden(name).settings)
+    assert change_id is not None
+    assert snapshot(root) != before
+    undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("name", ["normal", "many", "batch"])
+def test_a_truncation_is_undone(name: str, tmp_path: Path) -> None:
+    root = copy_store(golden(name).store, tmp_path / "store")
+    before = snapshot(root)
+    middle = list(golden(name).puts())[100].answer["wroteOffset"]
+    _, change_id = truncate(root, middle)
+    assert change_id is not None
+    assert snapshot(root) != before
+    undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("name", ["normal", "many"])
+def test_a_cleaning_is_undone(name: str, tmp_path: Path) -> None:
+    root = copy_store(golden(name).store, tmp_path / "store")
+    before = snapshot(root)
+    change_id = clean(root).apply()
+    assert change_id is not None
+    assert len(list((root / "commitlog").iterdir())) < len(list((golden(name).store / "commitlog").iterdir()))
+    undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+
+
+def test_two_changes_are_undone_one_after_the_other(tmp_path: Path) -> None:
+    root = copy_store(golden("many").store, tmp_path / "store")
+    whole = snapshot(root)
+    _, first = truncate(root, 98304)
+    cut = snapshot(root)
+    second = clean(root).apply()
+    assert first is not None and second is not None
+    assert [entry.id for entry in list_quarantine(root, fs=Filesystem())] == [first, second]
+    undo(root, second, fs=Filesystem())
+    assert snapshot(root) == cut
+    undo(root, first, fs=Filesystem())
+    assert snapshot(root) == whole
+
+
+def test_undo_is_refused_when_the_store_has_moved_on(tmp_path: Path) -> None:
+    root = copy_store(golden("torn").store, tmp_path / "store")
+    _, change_id = recover(root)
+    assert change_id is not None
+    (root / "commitlog" / f"{0:020d}").touch()
+    with pytest.raises(BadRequest, match="has changed since"):
+        undo(root, change_id, fs=Filesystem())
+
+
+def test_undoing_twice_is_refused(tmp_path: Path) -> None:
+    root = copy_store(golden("torn").store, tmp_path / "store")
+    _, change_id = recover(root)
+    assert change_id is not None
+    undo(root, change_id, fs=Filesystem())
+    with pytest.raises(BadRequest, match="undone already"):
+        undo(root, change_id, fs=Filesystem())
+
+
+def test_after_a_purge_there_is_nothing_left_to_undo(tmp_path: Path) -> None:
+    root = copy_store(golden("torn").store, tmp_path / "store")
+    _, change_id = recover(root)
+    assert change_id is not None
+    assert purge(root, fs=Filesystem()) > 0
+    assert list_quarantine(root, fs=Filesystem()) == []
+    with pytest.raises(BadRequest, match="no quarantined change"):
+        undo(root, change_id, fs=Filesystem())
+
+
+@pytest.mark.parametrize(("name", "step"), [("corrupt-mid", 29), ("aborted", 5)])
+def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
+    name: str, step: int, tmp_path: Path
+) -> None:
+    """Before, after, or interrupted: then undo brings back what was before."""
+    original = golden(name).store
+    before = snapshot(original)
+    for fail_at in range(1, 5000, step):
+        root = copy_store(original, tmp_path / str(fail_at))
+        with planning(root) as parts:
+            change = plan_recovery(parts)
+            change.fs = faulty = FaultyFilesystem(fail_at)
+            try:
+                change.apply()
+            except StoreIOError:
+                assert faulty.failed is not None
+        if faulty.failed is None:
+            return
+        for entry in list_quarantine(root, fs=Filesystem()):
+            if entry.state == "applying":
+                undo(root, entry.id, fs=Filesystem())
+        changed = {path for path in before if snapshot(root).get(path) != before[path]}
+        assert not changed or list_quarantine(root, fs=Filesystem())[0].state == "applied"
+    raise AssertionError("the recovery never gets through")
+
+
+def clean(root: Path) -> Change:
+    """A plan that lets go whatever is older than no time at all."""
+    with planning(root) as parts:
+        return plan_clean(parts, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True)

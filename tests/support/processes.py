@@ -1,0 +1,87 @@
+"""rmqctl as a process of its own: as somebody else, on a read-only mount, with little memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a process ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command_line(store: Path, *words: object) -> list[str]:
+    return [sys.executable, "-m", "rmqctl", "--store", str(store), *map(str, words)]
+
+
+def run(words: Sequence[str], *, memory_bytes: int | None = None, **options: object) -> Finished:
+    """Runs a command line to its end; `memory_bytes` limits what it may allocate, mapped files not counted."""
+
+    def limit() -> None:
+        if memory_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+    done = subprocess.run(
+        words,
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        preexec_fn=limit,
+        check=False,
+        **options,  # type: ignore[call-overload]
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def run_as_a_stranger(store: Path, *words: object) -> Finished:
+    """As one who may read everything in `store` but write nothing there: another user, or without the write bits."""
+    if os.geteuid() == 0:
+        return run(command_line(store, *words), user=NOBODY, group=NOBODY, extra_groups=[])
+    paths = [store, *store.rglob("*")]
+    modes = {path: path.stat().st_mode & 0o7777 for path in paths}
+    for path in paths:
+        path.chmod(modes[path] & ~0o222)
+    try:
+        return run(command_line(store, *words))
+    finally:
+        for path in paths:
+            path.chmod(modes[path])
+
+
+def run_on_read_only_mount(store: Path, *words: object) -> Finished:
+    """With `store` mounted read-only over itself, in a mount namespace of the process's own."""
+    script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
+    return run([*namespace(), "sh", "-c", script, "sh", str(store), *command_line(store, *words)])
+
+
+@cache
+def namespace() -> tuple[str, ...]:
+    """The command that opens a mount namespace, as root or as root of a user namespace; () where neither is allowed."""
+    if shutil.which("unshare"):
+        for words in (("unshare", "-m"), ("unshare", "-rm")):
+            probe = [*words, "sh", "-c", "mount --bind /tmp /tmp"]
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return words
+    return ()
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY)}
