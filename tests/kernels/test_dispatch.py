@@ -1,0 +1,158 @@
+"""Queues, units and index entries from whole logs, against the naive twin and the brokers' own files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.config import StoreConfig
+from store.kernels import Kernels
+from store.kernels.queue_table import QueueTable
+from tests.support import naive
+from tests.support.golden import ALL, golden
+from tests.support.logs import SCHEDULE, log_of, parts, record
+from tests.support.twice import both, scan
+
+LEVELS = [1000, 5000, 10000]
+
+
+def queue_files(data: bytes, levels: list[int] = LEVELS) -> dict[tuple[bytes, int], bytes]:
+    """The units of every queue, made by the kernels of both kinds."""
+    columns = scan(data).matrix
+    count = columns.shape[1]
+
+    def ask(kernels: Kernels) -> dict[tuple[bytes, int], bytes]:
+        view, table = kernels.view(data), QueueTable()
+        slots = table.assign(kernels, view, columns, count)
+        codes, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        starts = np.zeros(len(table) + 1, np.int64)
+        kernels.tags_codes(view, columns, count, np.array(levels, np.int64), codes)
+        kernels.order_by_queue(slots, count, len(table), order, starts)
+        files = {}
+        for number, queue in enumerate(table.queues):
+            units = bytearray(20 * int(starts[number + 1] - starts[number]))
+            end = kernels.write_units(
+                kernels.view(units), 0, order, int(starts[number]), int(starts[number + 1]), columns, codes
+            )
+            assert end == len(units)
+            files[queue] = bytes(units)
+        return files
+
+    found: dict[tuple[bytes, int], bytes] = both(ask)
+    return found
+
+
+def index_files(data: bytes, slot_count: int, capacity: int, key_room: int = 1 << 15) -> list[bytes]:
+    """The index files of a segment, made by the kernels of both kinds."""
+    columns = scan(data).matrix
+
+    def ask(kernels: Kernels) -> list[bytes]:
+        size = 40 + 4 * slot_count + 20 * capacity
+        files, header = [bytearray(size)], np.array([0, 0, 0, 0, 0, 1], np.int64)
+        hashes, records, state = np.zeros(key_room, np.int64), np.zeros(key_room, np.int64), np.zeros(8, np.int64)
+        view = kernels.view(data)
+        while state[0] < columns.shape[1]:
+            found = kernels.key_hashes(view, columns, int(state[0]), columns.shape[1], hashes, records, state)
+            at = 0
+            while at < found:
+                at = kernels.put_index_entries(
+                    kernels.view(files[-1]), slot_count, capacity, hashes, records, at, found, columns, header
+                )
+                if at < found:
+                    files.append(bytearray(size))
+                    header[:] = [header[1], header[1], header[3], header[3], 0, 1]
+        return [bytes(file) for file in files]
+
+    made: list[bytes] = both(ask)
+    return made
+
+
+def records_of(data: bytes) -> list[naive.Record]:
+    return naive.scan(data, 0, len(data), True, False)[0]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_queue_units_of_golden_stores_are_the_twins(name: str) -> None:
+    levels = list(StoreConfig().delay_levels_ms)
+    for data in golden(name).log.values():
+        assert queue_files(data, levels) == naive.queue_files(records_of(data), levels)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_index_files_of_golden_stores_are_the_twins(name: str) -> None:
+    for data in golden(name).log.values():
+        assert index_files(data, 500, 300) == naive.index_files(records_of(data), 500, 300)
+
+
+@given(st.lists(parts, max_size=12))
+def test_queue_units_of_any_log_are_the_twins(log: list[dict[str, object]]) -> None:
+    data = log_of(log)
+    assert queue_files(data) == naive.queue_files(records_of(data), LEVELS)
+
+
+@given(st.lists(parts, max_size=12), st.integers(1, 5), st.integers(2, 6))
+def test_index_files_of_any_log_are_the_twins(log: list[dict[str, object]], slots: int, capacity: int) -> None:
+    data = log_of(log)
+    assert index_files(data, slots, capacity) == naive.index_files(records_of(data), slots, capacity)
+
+
+def test_more_queues_than_the_table_begins_with_find_their_numbers() -> None:
+    queues = [(b"Topic-%d" % (n % 30), n // 30) for n in range(400)]
+    data = log_of([{"topic": topic, "queue_id": queue_id} for topic, queue_id in queues * 2])
+    files = queue_files(data)
+    assert sorted(files) == sorted(queues)
+    assert all(len(units) == 40 for units in files.values())
+
+
+def test_prepared_and_rolled_back_messages_are_in_no_queue() -> None:
+    data = log_of([{"sys_flag": flag} for flag in (0, 4, 8, 0xC)])
+    assert [len(units) for units in queue_files(data).values()] == [40]
+
+
+@pytest.mark.parametrize(
+    ("level", "levels", "delay"),
+    [(b"2", LEVELS, 5000), (b"9", LEVELS, 10000), (b"0", LEVELS, None), (b"-1", LEVELS, None), (b"2", [], None)],
+)
+def test_a_delayed_message_has_its_deliver_time_for_a_tags_code(level: bytes, levels: list[int], delay: int | None) -> None:
+    data = record(SCHEDULE, properties=b"DELAY\x01" + level, store_timestamp_ms=7)
+    (units,) = queue_files(data, levels).values()
+    assert int.from_bytes(units[12:], "big") == (0 if delay is None else 7 + delay)
+
+
+def test_hashes_stop_before_a_record_whose_keys_might_not_fit() -> None:
+    data = log_of([{"properties": b"KEYS\x01a b c d"}] * 9)
+    assert index_files(data, 3, 100, key_room=20) == naive.index_files(records_of(data), 3, 100)
+
+
+def test_a_damaged_header_makes_no_writes_outside_the_index() -> None:
+    columns = scan(record(properties=b"KEYS\x01k")).matrix
+    for count in (-(1 << 31), -1, 0, 5, 1 << 31):
+        header = np.array([0, 0, 0, 0, 0, count], np.int64)
+        ones, zeros = np.ones(1, np.int64), np.zeros(1, np.int64)
+
+        def ask(kernels: Kernels) -> bytes:
+            index = bytearray(40 + 4 * 2 + 20 * 5)
+            kernels.put_index_entries(kernels.view(index), 2, 1000, ones, zeros, 0, 1, columns, header.copy())
+            return bytes(index)
+
+        both(ask) if count <= 5 else None
+
+
+def find_break(data: bytes, queue_offset: int, max_log_offset: int) -> int:
+    columns = scan(data).matrix
+    order = np.arange(columns.shape[1], dtype=np.int64)
+    found: int = both(
+        lambda kernels: int(kernels.find_break(order, 0, len(order), columns, queue_offset, max_log_offset))
+    )
+    return found
+
+
+def test_a_break_is_where_a_queue_does_not_simply_go_on() -> None:
+    data = log_of([{"queue_offset": n} for n in (5, 6, 8)])
+    size = len(data) // 3
+    assert find_break(data, 5, 0) == 2
+    assert find_break(data, 4, 0) == 0
+    assert find_break(data, 5, size - 1) == 2
+    assert find_break(data, 5, size) == 0

@@ -1,0 +1,92 @@
+"""Bulk encoding gives the bytes and the columns that one record at a time gives."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.formats.columns import ScanOutcome
+from store.kernels import Kernels
+from store.kernels.encode import NUMBER_NAMES
+from tests.support.logs import parts, record
+from tests.support.twice import COLUMN_COUNT, both, scan
+
+FILE_START = 4096
+HOSTS = bytes(40)
+
+
+def joined(items: list[bytes]) -> tuple[bytes, Any]:
+    ends = np.array([0, *accumulate(map(len, items))], np.int64)
+    return b"".join(items), ends
+
+
+def encode(messages: list[dict[str, Any]], segment_size: int, *, start: int = 0, capacity: int = 100) -> Any:
+    """(segment, columns, next queue offsets, count, state) of both kinds of kernels."""
+    topics = sorted({message["topic"] for message in messages})
+    rows = {name: [0] * len(messages) for name in NUMBER_NAMES}
+    rows["topic"] = [topics.index(message["topic"]) for message in messages]
+    rows["queue"] = [message.get("queue_id", 0) + 1 for message in messages]
+    rows["flag"] = [5] * len(messages)
+    rows["born_timestamp_ms"] = [1] * len(messages)
+    for name in ("queue_id", "sys_flag", "store_timestamp_ms"):
+        rows[name] = [message.get(name, 0) for message in messages]
+    numbers = np.array(list(rows.values()), np.int64).reshape(len(NUMBER_NAMES), -1)
+    bodies, body_ends = joined([message["body"] for message in messages])
+    texts, property_ends = joined([message["properties"] for message in messages])
+    names, topic_ends = joined(topics)
+
+    def ask(kernels: Kernels) -> Any:
+        segment = bytearray(segment_size)
+        columns, state = np.zeros((COLUMN_COUNT, capacity), np.int64), np.zeros(8, np.int64)
+        offsets = np.full(8, 10, np.int64)
+        view = kernels.view
+        count = kernels.encode_records(
+            view(segment), 0, FILE_START, view(bodies), body_ends, view(texts), property_ends,
+            view(names), topic_ends, view(HOSTS), numbers, start, offsets, columns, state,
+        )  # fmt: skip
+        return bytes(segment), columns[:, :count].T.tolist(), offsets.tolist(), count, state.tolist()[:4]
+
+    return both(ask)
+
+
+@given(st.lists(parts.filter(lambda part: len(part["topic"]) < 128), max_size=8))
+def test_many_records_are_the_bytes_of_each_and_their_columns_those_of_a_scan(messages: list[dict[str, Any]]) -> None:
+    messages = [message for message in messages if not message["properties"].count(b"DELAY")]
+    expected, offsets = b"", [10] * 8
+    for message in messages:
+        queue, queued = message["queue_id"] + 1, message["sys_flag"] & 0xC in (0, 8)
+        message = {**message, "queue_offset": offsets[queue] if queued else 0}
+        offsets[queue] += queued
+        expected += record(**message, position=FILE_START + len(expected))
+    segment, columns, moved, count, state = encode(messages, len(expected) + 8)
+    assert (segment[: len(expected)], count, moved) == (expected, len(messages), offsets)
+    assert (state[0], state[1]) == (len(expected), ScanOutcome.LIMIT)
+    assert [list(row) for row in scan(expected, check_crc=True).rows] == columns
+
+
+MESSAGE = {"topic": b"T", "body": b"0123456789", "properties": b"K\x01v"}
+SIZE = len(record(**MESSAGE))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("spare", "fitting"), [(7, 2), (8, 3), (SIZE + 7, 3)])
+def test_a_record_is_written_only_if_a_blank_still_fits_behind_it(spare: int, fitting: int) -> None:
+    segment, _, _, count, state = encode([MESSAGE] * 9, 3 * SIZE + spare)
+    assert (count, state[0], state[1], state[3]) == (fitting, fitting * SIZE, ScanOutcome.BLANK, SIZE)
+    assert not any(segment[fitting * SIZE :])
+
+
+def test_full_columns_stop_the_encoder_where_it_can_go_on() -> None:
+    _, _, offsets, count, state = encode([MESSAGE] * 9, 100 * SIZE, capacity=4)
+    assert (count, state[1], offsets[1]) == (4, ScanOutcome.FULL, 14)
+    assert encode([MESSAGE] * 9, 100 * SIZE, start=4)[3] == 5
+
+
+@pytest.mark.parametrize("part", [{"topic": b"t" * 128}, {"properties": b"p" * 32_768}])
+def test_a_part_the_format_cannot_hold_is_refused_before_a_byte_is_written(part: dict[str, bytes]) -> None:
+    segment, _, _, count, state = encode([{**MESSAGE, **part}], 1 << 16)
+    assert (count, state[0], state[1], any(segment)) == (0, 0, ScanOutcome.DAMAGE, False)
