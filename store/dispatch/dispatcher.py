@@ -51,10 +51,11 @@ class Dispatcher:
         return self._log.max_offset - self.log_offset
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Hands over everything up to the readable end; gives the number of records."""
+        """Hands over everything up to what is the readable end now; gives the number of records."""
         self.log_offset = max(self.log_offset, self._log.min_offset, 0)
+        end = self._log.max_offset
         count = 0
-        while self.behind_bytes > 0:
+        while self.log_offset < end:
             segment = self._log.files.find_by_offset(self.log_offset)
             if segment is None or not segment.hold():
                 break
@@ -69,8 +70,8 @@ class Dispatcher:
 
     def _one_segment(self, segment: Segment, on_progress: Callable[[int], None] | None) -> int:
         count = 0
-        position = self.log_offset - segment.file_start
-        for step in scan_segment(segment, position, rules=self._rules):
+        position, readable = self.log_offset - segment.file_start, segment.readable_position
+        for step in scan_segment(segment, position, readable, rules=self._rules):
             if isinstance(step, Run):
                 for handler in self._handlers:
                     handler.dispatch(step)
@@ -81,13 +82,13 @@ class Dispatcher:
             elif isinstance(step, Blank):
                 self.log_offset = segment.file_start + segment.size
             elif isinstance(step, Damage):
-                self._skip(segment, step)
+                self.damages = [*self.damages[-99:], step]
+                end = step.position + step.size if step.size > 0 else readable
+                self.log_offset = segment.file_start + min(end, readable)
+            else:
+                # Zeros before the readable end are no record either.
+                self.log_offset = segment.file_start + readable
         return count
-
-    def _skip(self, segment: Segment, damage: Damage) -> None:
-        self.damages = [*self.damages[-99:], damage]
-        end = damage.position + damage.size if damage.size > 0 else segment.readable_position
-        self.log_offset = segment.file_start + min(end, segment.readable_position)
 
 
 class ReputMessageService:
@@ -114,6 +115,7 @@ class ReputMessageService:
             while not self._stopping.is_set():
                 busy = self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up()
                 self._stopping.wait(GATHER_INTERVAL_S if busy else POLL_INTERVAL_S)
-            self.dispatcher.catch_up()
+            while self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
+                pass
         except BaseException as error:
             self.failure = error

@@ -1,0 +1,179 @@
+"""Following the log: over segments, over damage, in a thread; and several handlers side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from store.commitlog.commit_log import CommitLog
+from store.commitlog.scan import ScanRules
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.dispatch.dispatcher import Dispatcher, ReputMessageService
+from store.dispatch.fan_out import FanOut
+from store.formats.message import Message
+from store.kernels import compiled
+from store.kernels.run import Run
+from tests.support.small_log import START_MS, SmallLog
+
+SEGMENT_SIZE = 4096
+
+
+class Collector:
+    """Keeps the log offsets it was given, and the count of each call."""
+
+    def __init__(self) -> None:
+        self.log_offsets: list[int] = []
+        self.calls = 0
+
+    def dispatch(self, run: Run) -> None:
+        self.calls += 1
+        self.log_offsets += run.columns.log_offset.tolist()
+
+
+def new_log(folder: Path) -> CommitLog:
+    files = MappedFileQueue(folder, SEGMENT_SIZE, Filesystem(), writable=True)
+    config = StoreConfig(mapped_file_size_commit_log=SEGMENT_SIZE)
+    return CommitLog(files, config, lambda: START_MS)
+
+
+def put(log: CommitLog, count: int, body_size: int = 300) -> list[int]:
+    return [log.put(Message("T", bytes(body_size))).log_offset for _ in range(count)]
+
+
+def dispatcher(log: CommitLog, *handlers: Collector, start: int = 0) -> Dispatcher:
+    return Dispatcher(log, handlers, start, ScanRules())
+
+
+def damage(log: CommitLog, log_offset: int, position: int, data: bytes) -> None:
+    file = log.files.find_by_offset(log_offset)
+    assert file is not None
+    at = log_offset - file.file_start + position
+    file.buffer[at : at + len(data)] = data
+
+
+def test_every_record_is_handed_to_every_handler_once_over_several_segments(tmp_path: Path) -> None:
+    log, first, second = new_log(tmp_path), Collector(), Collector()
+    places = put(log, 30)
+    follower = dispatcher(log, first, second)
+    assert follower.behind_bytes == log.max_offset
+    assert follower.catch_up() == 30
+    assert first.log_offsets == second.log_offsets == places
+    assert follower.behind_bytes == 0
+    places += put(log, 5)
+    assert follower.catch_up() == 5
+    assert first.log_offsets == places
+
+
+def test_it_begins_where_it_is_told_to_but_not_before_the_log(tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 30)
+    dispatcher(log, collector, start=places[20]).catch_up()
+    assert collector.log_offsets == places[20:]
+    first = log.files.first
+    assert first is not None
+    log.files.delete_files([first])
+    again = Collector()
+    dispatcher(log, again).catch_up()
+    assert again.log_offsets == [place for place in places if place >= SEGMENT_SIZE]
+
+
+def test_a_record_whose_sum_alone_is_wrong_is_skipped(tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 6)
+    # A shorter properties length: the parts no longer add up to the size.
+    log.put(Message("T", b"b", properties=b"A\x01b"))
+    places += put(log, 2)
+    broken = places[6] - (91 + 1 + 1 + 3)
+    damage(log, broken, 91 + 1 + 1 - 2, b"\0\1")
+    follower = dispatcher(log, collector)
+    follower.catch_up()
+    assert collector.log_offsets == places
+    assert [one.position for one in follower.damages] == [broken]
+
+
+@pytest.mark.parametrize("magic", [b"\1\2\3\4", b"\0\0\0\0"])
+def test_at_anything_worse_the_rest_of_the_segment_is_skipped(tmp_path: Path, magic: bytes) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 20)
+    damage(log, places[3], 0, bytes(4) + magic)
+    follower = dispatcher(log, collector)
+    follower.catch_up()
+    assert collector.log_offsets == places[:3] + [place for place in places if place >= SEGMENT_SIZE]
+    assert follower.behind_bytes == 0
+
+
+def test_it_stops_at_what_was_readable_when_it_began(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    put(log, 3)
+
+    class PuttingHandler(Collector):
+        def dispatch(self, run: Run) -> None:
+            super().dispatch(run)
+            put(log, 1)
+
+    handler = PuttingHandler()
+    assert dispatcher(log, handler).catch_up() == 3
+    assert handler.calls == 1
+
+
+def test_the_service_keeps_up_and_hands_over_the_rest_when_it_stops(tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    service = ReputMessageService(dispatcher(log, collector))
+    service.start()
+    places = put(log, 10)
+    deadline = time.monotonic() + 30
+    while len(collector.log_offsets) < 10 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert collector.log_offsets == places
+    places += put(log, 50)
+    service.stop()
+    assert collector.log_offsets == places
+    assert service.failure is None
+
+
+def test_what_stops_the_service_is_kept(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+
+    class Broken:
+        def dispatch(self, run: Run) -> None:
+            raise OSError("no space")
+
+    service = ReputMessageService(Dispatcher(log, [Broken()], 0, ScanRules()))
+    service.start()
+    put(log, 1)
+    service.stop()
+    assert isinstance(service.failure, OSError)
+
+
+def test_handlers_side_by_side_get_every_run_in_order() -> None:
+    log, handlers = SmallLog(), [Collector(), Collector()]
+    places = log.put_many(200)
+    with FanOut(handlers) as fan_out:
+        log.dispatch_to(fan_out, kernels=compiled())
+    assert [handler.log_offsets for handler in handlers] == [places, places]
+
+
+def test_a_failing_handler_ends_the_walk_with_its_error() -> None:
+    log = SmallLog()
+    log.put_many(200)
+
+    class Broken(Collector):
+        def dispatch(self, run: Run) -> None:
+            super().dispatch(run)
+            raise OSError("no space")
+
+    broken = Broken()
+
+    def walk() -> None:
+        with FanOut([Collector(), broken]) as fan_out:
+            log.dispatch_to(fan_out, kernels=compiled())
+
+    with pytest.raises(OSError, match="no space"):
+        walk()
+    assert broken.calls == 1
+    assert "Broken.dispatch" not in [thread.name for thread in threading.enumerate()]

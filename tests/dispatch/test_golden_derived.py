@@ -1,0 +1,79 @@
+"""Queues and index built from a broker's log are, byte for byte, those that the broker built."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from store.commitlog.scan import ScanRules, scan_log
+from store.disk.filesystem import Filesystem
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.overlay import Overlay
+from store.kernels import Kernels, compiled, plain
+from store.kernels.run import Run
+from tests.support.golden import Golden, golden
+from tests.support.small_log import open_index, open_queues
+
+CLOSED = ("normal", "batch", "ipv6", "many", "normal5")
+
+
+def build(
+    source: Golden, root: Path, kernels: Kernels, overlay: Overlay | None = None, *, recovering: bool = False
+) -> None:
+    """Queues and index of a golden store's whole log, in `root` or in the overlay."""
+    config = source.config
+    log = MappedFileQueue(
+        source.store / "commitlog", config.mapped_file_size_commit_log, Filesystem(), writable=False
+    )
+    log.load(source.compat)
+    queues, index = open_queues(root, config, overlay=overlay), open_index(root, config, overlay=overlay)
+    rules = ScanRules(check_crc=True, accept_v2=not source.compat.startswith("4"))
+    with queues.without_delay_levels() if recovering else nullcontext():
+        for step in scan_log(log.files, rules=rules, kernels=kernels):
+            if isinstance(step, Run):
+                queues.dispatch(step)
+                index.dispatch(step)
+    index.close()
+
+
+def built(root: Path, folder: str) -> list[tuple[str, str]]:
+    """Name and SHA-256 of the files of a folder; index files, whose names are times, by their order."""
+    files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
+    names = [str(path.relative_to(root)) if folder == "consumequeue" else str(n) for n, path in enumerate(files)]
+    return [(name, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in zip(names, files, strict=True)]
+
+
+def wanted(source: Golden, stage: str, folder: str) -> list[tuple[str, str]]:
+    files = sorted((path, digest) for path, (_, digest) in source.files(stage).items() if path.startswith(f"{folder}/"))
+    if folder == "consumequeue":
+        return files
+    return [(str(number), digest) for number, (_, digest) in enumerate(files)]
+
+
+@pytest.mark.parametrize("kernels", [plain(), compiled()], ids=["plain", "compiled"])
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_whole_log_gives_the_files_its_broker_left(name: str, kernels: Kernels, tmp_path: Path) -> None:
+    source = golden(name)
+    build(source, tmp_path, kernels)
+    for folder in ("consumequeue", "index"):
+        assert built(tmp_path, folder) == wanted(source, "pristine", folder)
+
+
+@pytest.mark.parametrize("kernels", [plain(), compiled()], ids=["plain", "compiled"])
+def test_a_log_without_queues_and_index_gives_what_its_broker_rebuilt(kernels: Kernels, tmp_path: Path) -> None:
+    source = golden("no-derived")
+    build(source, tmp_path, kernels, recovering=True)
+    for folder in ("consumequeue", "index"):
+        assert built(tmp_path, folder) == wanted(source, "after-load-only", folder)
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_staged_files_are_the_same_as_those_built_in_place(name: str, tmp_path: Path) -> None:
+    source = golden(name)
+    build(source, tmp_path / "store", plain(), Overlay(tmp_path / "staged", sparse=False))
+    assert not (tmp_path / "store").exists()
+    for folder in ("consumequeue", "index"):
+        assert built(tmp_path / "staged", folder) == wanted(source, "pristine", folder)
