@@ -29,7 +29,12 @@ Master = Annotated[
 Remote = Annotated[str | None, typer.Option(metavar="URL", help="Spark Connect address, as sc://HOST:15002.")]
 Stores = Annotated[
     list[str] | None,
-    typer.Option("--store", metavar="DIR", help="A store's folder or URI; repeat it for a fleet.", show_default="--store"),
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="A store's folder or URI; repeat it for a fleet.",
+        show_default="--store",
+    ),
 ]
 SparkAbove = Annotated[
     int, typer.Option(metavar="GIB", min=0, help="With --engine auto: larger commit logs go to Spark.")

@@ -11,6 +11,7 @@ finds the same. Nothing grows with the log but the numbers of step 1: a few per 
 
 from __future__ import annotations
 
+import itertools
 import time
 import zlib
 from bisect import bisect_left
@@ -67,7 +68,8 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Seam:
-    """What a segment's neighbours must fit: its ends, in time, in log and in every queue. `end` is None without records."""
+    """What a segment's neighbours must fit: its ends, in time, in log and in every queue. `end` is None
+    without records."""
 
     path: str
     file_start: int
@@ -145,13 +147,15 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
 
 
 def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
-    for before, file in zip(segments, segments[1:], strict=False):
+    for before, file in itertools.pairwise(segments):
         expected = before.number + before.size
         if file.size != segments[0].size:
             detail = f"{file.size} bytes, the first has {segments[0].size}"
             yield Finding(WRONG_SIZE, files.name_of(file.path), file.number, detail=detail)
         if file.number != expected:
-            detail = f"the log goes from {expected} to {file.number}: {file.number - expected} bytes are not there"
+            detail = (
+                f"the log goes from {expected} to {file.number}: {file.number - expected} bytes are not there"
+            )
             yield Finding(MISSING_SEGMENT, files.name_of(file.path), expected, detail=detail)
 
 
@@ -174,13 +178,20 @@ def check_queue(
         yield found
         if found.first_unit >= 0 and not _covers(segments, found.low, found.high):
             units = units_of(files.read(found.path))[found.first_unit : found.last_unit + 1]
-            out = np.flatnonzero(_outside(segments, units["log_offset"].astype(np.int64)) & (units["size"] > 0))
+            out = np.flatnonzero(
+                _outside(segments, units["log_offset"].astype(np.int64)) & (units["size"] > 0)
+            )
             if len(out):
                 unit = found.start // UNIT_SIZE + found.first_unit + int(out[0])
                 where = int(units["log_offset"][out[0]])
                 findings.append(
                     Finding(
-                        UNIT_NOWHERE, files.name_of(found.path), unit, topic, queue_id, len(out),
+                        UNIT_NOWHERE,
+                        files.name_of(found.path),
+                        unit,
+                        topic,
+                        queue_id,
+                        len(out),
                         f"points to {where}, where no segment is",
                     )
                 )
@@ -204,14 +215,16 @@ def check_index(
                 where = int(entries["log_offset"][out[0]])
                 detail = f"points to {where}, where no segment is"
                 name = files.name_of(found.path)
-                findings.append(Finding(INDEX_ENTRY_NOWHERE, name, int(out[0]), count=len(out), detail=detail))
+                findings.append(
+                    Finding(INDEX_ENTRY_NOWHERE, name, int(out[0]), count=len(out), detail=detail)
+                )
     yield from gather(findings)
 
 
 def _covers(segments: Sequence[StoredFile], low: int, high: int) -> bool:
     """Does one unbroken run of segments hold both offsets, or is all below `high` expired or there?"""
     outside = _outside(segments, np.array([low, high], np.int64))
-    unbroken = all(a.number + a.size == b.number for a, b in zip(segments, segments[1:], strict=False))
+    unbroken = all(a.number + a.size == b.number for a, b in itertools.pairwise(segments))
     return unbroken and not outside.any()
 
 
@@ -305,7 +318,9 @@ class _SegmentCheck:
         times = columns.store_timestamp_ms
         before = np.concatenate(([self.seam.last_ms if self.seam.record_count else times[0]], times[:-1]))
         for i in np.flatnonzero(times < before):
-            self._add(TIME_BACKWARDS, places[i], f"{int(before[i] - times[i])} ms before the record in front of it")
+            self._add(
+                TIME_BACKWARDS, places[i], f"{int(before[i] - times[i])} ms before the record in front of it"
+            )
         if not self.seam.record_count:
             self.seam.first, self.seam.first_ms = run.start, int(times[0])
         self.seam.last_ms, self.seam.end = int(times[-1]), run.end
@@ -316,7 +331,11 @@ class _SegmentCheck:
         """Holds the log from the cursor to `end`, whose records are `run`, against the units and entries there."""
         starts = np.empty(0, np.int64) if run is None else log_offsets(run)
         expected = None if run is None else expected_units(run, self.delay_levels_ms)
-        found = {} if expected is None else {q: np.flatnonzero(expected.queue == i) for i, q in enumerate(expected.queues)}
+        found = (
+            {}
+            if expected is None
+            else {q: np.flatnonzero(expected.queue == i) for i, q in enumerate(expected.queues)}
+        )
         for queue in sorted({*found, *self.queues}):
             rows = found.get(queue, np.empty(0, np.int64))
             if expected is not None and len(rows):
@@ -328,12 +347,18 @@ class _SegmentCheck:
 
     def _check_continuity(self, queue: Queue, units: Units, rows: Ints) -> None:
         offsets, places = units.queue_offset[rows], units.log_offset[rows]
-        first, first_place, last = self.seam.queues.get(queue, (int(offsets[0]), int(places[0]), int(offsets[0]) - 1))
+        first, first_place, last = self.seam.queues.get(
+            queue, (int(offsets[0]), int(places[0]), int(offsets[0]) - 1)
+        )
         self.findings += continuity_findings(self.name, queue, last, offsets, places)
         self.seam.queues[queue] = (first, first_place, int(offsets[-1]))
 
     def _compare_queue(self, queue: Queue, units: Units | None, rows: Ints, starts: Ints, end: int) -> None:
-        pieces = [piece for file in self.queues.get(queue, ()) if (piece := file.between(self.cursor, end)) is not None]
+        pieces = [
+            piece
+            for file in self.queues.get(queue, ())
+            if (piece := file.between(self.cursor, end)) is not None
+        ]
         total = sum(len(piece.units) for piece in pieces)
         if units is not None and len(pieces) == 1 and _agree(pieces[0], units, rows):
             return
@@ -358,7 +383,9 @@ class _SegmentCheck:
             for rows, why in _split_by_start(there["log_offset"].astype(np.int64), bad, starts):
                 detail = f"points to {int(there['log_offset'][rows[0]])}, {why}"
                 self.findings.append(
-                    Finding(INDEX_ENTRY_NOWHERE, file.name, int(numbers[rows[0]]), count=len(rows), detail=detail)
+                    Finding(
+                        INDEX_ENTRY_NOWHERE, file.name, int(numbers[rows[0]]), count=len(rows), detail=detail
+                    )
                 )
         missing = np.setdiff1d(wanted, np.concatenate(seen))
         if len(missing):
@@ -386,9 +413,7 @@ def _walk(files: StoreFiles, segment: StoredFile) -> Iterator[Run | Blank | End 
         position += 1
 
 
-def continuity_findings(
-    name: str, queue: Queue, last: int, offsets: Ints, places: Ints
-) -> Iterator[Finding]:
+def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, places: Ints) -> Iterator[Finding]:
     """Queue offsets of one queue's records in log order, after `last`: each must be the one before plus one."""
     steps = np.diff(np.concatenate(([last], offsets)))
     for kind, rows in ((QUEUE_GAP, np.flatnonzero(steps > 1)), (QUEUE_DUPLICATE, np.flatnonzero(steps < 1))):
@@ -537,7 +562,14 @@ def _split_by_start(there: Ints, rows: Ints, starts: Ints) -> Iterator[tuple[Int
 
 
 def _shifts(
-    piece: _Piece, queue: Queue, mine: Ints, record: Ints, exact: np.ndarray, is_met: np.ndarray, units: Units, rows: Ints
+    piece: _Piece,
+    queue: Queue,
+    mine: Ints,
+    record: Ints,
+    exact: np.ndarray,
+    is_met: np.ndarray,
+    units: Units,
+    rows: Ints,
 ) -> Iterator[Finding]:
     """Units of the right record at another place: duplicates where the record has a better one, else shifted."""
     off = np.flatnonzero(~exact)
@@ -590,7 +622,11 @@ def checkpoint_findings(
     index_ms = max((index.end_timestamp_ms for index in indexes), default=0)
     name = files.name_of("checkpoint")
     for at, (word, told, found) in enumerate(
-        (("physic", page.physic_ms, log_ms), ("logics", page.logics_ms, log_ms), ("index", page.index_ms, index_ms))
+        (
+            ("physic", page.physic_ms, log_ms),
+            ("logics", page.logics_ms, log_ms),
+            ("index", page.index_ms, index_ms),
+        )
     ):
         if told > found:
             detail = f"{word} time {told} is {told - found} ms later than anything in the files"

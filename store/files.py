@@ -1,4 +1,5 @@
-"""A store's files by name, as check and the pipeline read them: through pyarrow.fs, so that `s3://`, `hdfs://` and `gs://` work like a folder.
+"""A store's files by name, as check and the pipeline read them: through pyarrow.fs, so that `s3://`,
+`hdfs://` and `gs://` work like a folder.
 
 A local or mounted folder is mapped: `read` copies nothing, and pages come in as the walk touches them. Of a remote file
 `read` fetches just the bytes asked for, which is why every reader here asks part by part.
@@ -32,7 +33,8 @@ class StoredFile:
 
 
 class StoreFiles:
-    """The files of one store at a folder or URI. Numbers are log offsets or byte offsets (segments) or times (index)."""
+    """The files of one store at a folder or URI. Numbers are log offsets or byte offsets (segments) or
+    times (index)."""
 
     def __init__(self, address: str) -> None:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
@@ -53,7 +55,9 @@ class StoreFiles:
         if info.type != pafs.FileType.Directory:
             raise NotAStore("a store is a folder, this is a file", file=self.address)
         if self._info(f"{self._root}/commitlog").type != pafs.FileType.Directory:
-            raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
+            raise NotAStore(
+                "no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir"
+            )
 
     def segments(self) -> list[StoredFile]:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""
@@ -105,7 +109,9 @@ class StoreFiles:
 
     def _list(self, folder: str) -> list[Any]:
         with self._errors(folder, "list"):
-            return list(self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)))
+            return list(
+                self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True))
+            )
 
     def _info(self, path: str) -> Any:
         with self._errors(path, "look at"):

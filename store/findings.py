@@ -1,6 +1,7 @@
 """What a check can find: the kinds, and one Finding. `check` and `audit` speak the same words.
 
-A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost queue, a lost index)
+A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost
+queue, a lost index)
 are gathered into one Finding per file, topic and queue, with a count and the first place.
 """
 
@@ -75,7 +76,15 @@ class Finding:
 
 
 # Each of these is a place to look at; the others come in masses.
-SINGLE_KINDS = {BAD_CRC, BAD_LENGTH, BAD_SELF_OFFSET, TIME_BACKWARDS, MISSING_SEGMENT, CHECKPOINT_AHEAD, WRONG_SIZE}
+SINGLE_KINDS = {
+    BAD_CRC,
+    BAD_LENGTH,
+    BAD_SELF_OFFSET,
+    TIME_BACKWARDS,
+    MISSING_SEGMENT,
+    CHECKPOINT_AHEAD,
+    WRONG_SIZE,
+}
 
 
 def gather(findings: Iterable[Finding]) -> list[Finding]:

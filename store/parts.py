@@ -56,7 +56,7 @@ class Part:
         return self.file_start + self.stop
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Window:
     """Some bytes of a segment, as the scanner wants a segment (store.commitlog.scan.Segment)."""
 
@@ -89,7 +89,8 @@ def walk_part(
 ) -> Iterator[Run | Blank | End | Damage]:
     """The runs of a part and what ended them; with `go_on` every damage is followed by what can be read behind it.
 
-    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up for log offsets.
+    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
+    for log offsets.
     """
     position: int | None = part.start
     if part.start:
@@ -131,7 +132,9 @@ def _walk_windows(
 
 def _may_be_cut(step: Blank | End | Damage) -> bool:
     """Could more bytes behind the window turn this outcome into a record?"""
-    return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
+    return isinstance(step, End) or (
+        isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT
+    )
 
 
 def _window(files: StoreFiles, part: Part, position: int, size: int) -> Window:

@@ -9,6 +9,7 @@ walk of one segment find the units and entries that point into it, without readi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,11 @@ from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHe
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
 
 UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
-assert UNIT_DTYPE.itemsize == UNIT_SIZE and ENTRY_DTYPE.itemsize == ENTRY_SIZE
+ENTRY_DTYPE = np.dtype(
+    [("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")]
+)
+assert UNIT_DTYPE.itemsize == UNIT_SIZE
+assert ENTRY_DTYPE.itemsize == ENTRY_SIZE
 
 # Slots are looked at in this many groups, so that an index of 20 M entries needs tens of megabytes, not hundreds.
 SLOT_GROUPS = 8
@@ -31,7 +35,8 @@ USUAL_SLOT_COUNTS = (5_000_000, 500, 64)
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """One file of a queue. `first_unit` … `last_unit` (places in the file) are written and no filler; -1 when none is."""
+    """One file of a queue. `first_unit` … `last_unit` (places in the file) are written and no filler; -1
+    when none is."""
 
     topic: str
     queue_id: int
@@ -73,7 +78,9 @@ def entries_of(data: Any, slot_count: int, count: int) -> np.ndarray:
 
 def is_filler(units: np.ndarray) -> np.ndarray:
     """Pre-blank units."""
-    return (units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0)
+    return np.asarray(
+        (units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0)
+    )
 
 
 def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[QueueFile | Finding]:
@@ -83,12 +90,22 @@ def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[Queue
     for file, following in zip(stored, [*stored[1:], None], strict=False):
         if file.size != usual or file.size % UNIT_SIZE:
             yield Finding(
-                WRONG_SIZE, files.name_of(file.path), file.number // UNIT_SIZE, topic, queue_id, 1,
+                WRONG_SIZE,
+                files.name_of(file.path),
+                file.number // UNIT_SIZE,
+                topic,
+                queue_id,
+                1,
                 f"{file.size} bytes, the others have {usual}",
             )
         if following is not None and following.number != file.number + file.size:
             yield Finding(
-                QUEUE_GAP, files.name_of(following.path), following.number // UNIT_SIZE, topic, queue_id, 1,
+                QUEUE_GAP,
+                files.name_of(following.path),
+                following.number // UNIT_SIZE,
+                topic,
+                queue_id,
+                1,
                 f"files between {file.number} and {following.number} are missing",
             )
         yield from _survey_queue_file(files, topic, queue_id, file)
@@ -112,8 +129,16 @@ def _survey_queue_file(
     offsets = units["log_offset"][live].astype(np.int64)
     rises = bool((np.diff(offsets) > 0).all()) and len(live) == live[-1] - live[0] + 1
     yield QueueFile(
-        topic, queue_id, file.path, file.number, file.size, int(live[0]), int(live[-1]),
-        int(offsets.min()), int(offsets.max()), rises,
+        topic,
+        queue_id,
+        file.path,
+        file.number,
+        file.size,
+        int(live[0]),
+        int(live[-1]),
+        int(offsets.min()),
+        int(offsets.max()),
+        rises,
     )
 
 
@@ -138,13 +163,16 @@ def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Fi
     offsets = entries["log_offset"][1:].astype(np.int64)
     low, high = (int(offsets.min()), int(offsets.max())) if len(offsets) else (0, -1)
     rises = bool((np.diff(offsets) >= 0).all())
-    yield IndexFile(file.path, file.size, slots, header.index_count, low, high, rises, header.end_timestamp_ms)
+    yield IndexFile(
+        file.path, file.size, slots, header.index_count, low, high, rises, header.end_timestamp_ms
+    )
 
 
 def slot_count_of(data: Any, header: IndexHeader) -> int:
     """The number of hash slots, told from size and content; 0 when nothing fits.
 
-    The size leaves few numbers open (size = 40 + 4 x slots + 20 x entries); the right one is where every entry lies on the
+    The size leaves few numbers open (size = 40 + 4 x slots + 20 x entries); the right one is where every
+    entry lies on the
     chain of its hash, which is tried on a few of them.
     """
     size = memoryview(data).nbytes
@@ -169,7 +197,9 @@ def _fits(data: Any, header: IndexHeader, slots: int, rest: int) -> bool:
         return False
     heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[hashes % slots]
     # A few damaged entries must not make the whole file unreadable.
-    return bool(np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9)
+    return bool(
+        np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9
+    )
 
 
 def _header_findings(name: str, header: IndexHeader, entries: np.ndarray, slots: int) -> Iterator[Finding]:
@@ -191,7 +221,7 @@ def _chain_findings(name: str, data: Any, entries: np.ndarray, slots: int) -> It
     wrong: list[np.ndarray] = []
     dead_slots = 0
     edges = np.linspace(0, slots, SLOT_GROUPS + 1).astype(np.int64)
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in itertools.pairwise(edges):
         numbers = np.flatnonzero((slot_of >= low) & (slot_of < high)) + 1
         order = numbers[np.argsort(slot_of[numbers - 1], kind="stable")]
         chain = slot_of[order - 1]

@@ -29,7 +29,8 @@ def run(
 ) -> Result:
     """Find what is wrong with large stores, on Spark.
 
-    Finds what check finds. Every queue, index file and segment is a task of its own. Exit code 1 when something was found.
+    Finds what check finds. Every queue, index file and segment is a task of its own. Exit code 1 when
+    something was found.
     """
     session: Session = ctx.obj
 

@@ -39,7 +39,8 @@ def run(
     Looks in both directions and changes nothing.
 
     Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to,
-    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. A check that ran out of
+    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. A
+    check that ran out of
     time says where to go on with --from. Exit code 1 when something was found.
     """
     session: Session = ctx.obj

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from store.pipeline.data_source import Request
 
 Survey = QueueFile | IndexFile
+DEFAULT_OPTIONS = CheckOptions()
 
 
 def audit(
-    spark: Any, address: str, options: CheckOptions = CheckOptions(), progress: Progress | None = None
+    spark: Any, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[Finding]:
     """All findings, sorted by file and offset."""
     files = StoreFiles(address)
@@ -80,7 +81,8 @@ def _survey(address: str, segments: Sequence[StoredFile], share: Any) -> list[Su
     files = StoreFiles(address)
     if isinstance(share, StoredFile):
         return list(check_index(files, share, segments))
-    return list(check_queue(files, *share, segments))
+    topic, queue_id = share
+    return list(check_queue(files, topic, queue_id, segments))
 
 
 def _check(address: str, delay_levels_ms: tuple[int, ...], share: Any) -> tuple[list[Finding], Seam]:

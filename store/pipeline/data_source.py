@@ -4,7 +4,8 @@ Options
     table           messages (default), consumequeue, index, segments, anomalies; store.pipeline.schema has the columns
     body            binary (default), or none: bodies are null and never read
     checkCrc        true: a record with a bad body CRC is not shown (it is in `anomalies`); default false
-    from, to        a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms): records from, and before
+    from, to        a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms): records
+    from, and before
     partitionBytes  bytes of a segment per task, default 268435456
     partitions      parts per segment instead of partitionBytes
 
@@ -132,7 +133,9 @@ def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadRequest(f"{text!r} is neither a log offset nor a time", hint="12345, 1700000000000ms or ISO 8601") from None
+        raise BadRequest(
+            f"{text!r} is neither a log offset nor a time", hint="12345, 1700000000000ms or ISO 8601"
+        ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
 

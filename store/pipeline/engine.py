@@ -1,7 +1,8 @@
 """Which engine does the work: this process with the compiled kernels, or Spark.
 
 auto takes Spark when a master or a Connect address is named, or when the commit logs hold more than `spark_above` bytes
-and Java is there; else the local engine. A store at a remote URI goes to Spark in any case: the local engine maps files.
+and Java is there; else the local engine. A store at a remote URI goes to Spark in any case: the local
+engine maps files.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def choose_engine(
         if master or remote:
             raise BadRequest("--engine local contradicts --master and --remote")
         if is_remote_store:
-            raise BadRequest("the local engine reads folders only", hint="use --engine spark for a store at a URI")
+            raise BadRequest(
+                "the local engine reads folders only", hint="use --engine spark for a store at a URI"
+            )
         return Choice(False, "asked for")
     if engine == "spark":
         return Choice(True, "asked for")

@@ -57,8 +57,10 @@ def understand(given: Filter) -> Condition | None:
     """The same as a Condition, or None when it is for Spark to decide."""
     if isinstance(given, Not):
         inner = understand(given.child)
-        return inner and Condition(inner.column, inner.sign, inner.value, not inner.negated)
-    attribute = getattr(given, "attribute", ())
+        if inner is None or inner.sign == "exists":
+            return None
+        return Condition(inner.column, inner.sign, inner.value, not inner.negated)
+    attribute: tuple[str, ...] = getattr(given, "attribute", ())
     if len(attribute) != 1:
         return None
     column = attribute[0]
@@ -71,9 +73,11 @@ def understand(given: Filter) -> Condition | None:
         return None
     convert = _microseconds if column == TIME else int
     if isinstance(given, In):
-        return None if None in given.value else Condition(column, "in", tuple(convert(v) for v in given.value))
-    found = _COMPARE.get(type(given))
-    return Condition(column, found[0], convert(given.value)) if found and given.value is not None else None
+        return (
+            None if None in given.value else Condition(column, "in", tuple(convert(v) for v in given.value))
+        )
+    found, value = _COMPARE.get(type(given)), getattr(given, "value", None)
+    return Condition(column, found[0], convert(value)) if found and value is not None else None
 
 
 def _microseconds(value: datetime) -> int:
@@ -87,7 +91,9 @@ def rows_that_pass(found: MessageRows, conditions: Iterable[Condition]) -> Messa
     for condition in conditions:
         if condition.sign == "exists" or not found.count:
             continue
-        mask = _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
+        mask = (
+            _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
+        )
         mask = ~mask if condition.negated else mask
         if not mask.all():
             found = found.select(mask)
@@ -114,7 +120,7 @@ def _topic_mask(found: MessageRows, condition: Condition) -> np.ndarray:
     else:
         wanted = condition.value if condition.sign == "in" else [condition.value]
         good = pc.is_in(words, value_set=pa.array([w for w in wanted if w is not None], pa.string()))
-    return np.asarray(good)[found.topics.indices.to_numpy()]
+    return np.asarray(np.asarray(good)[found.topics.indices.to_numpy()])
 
 
 def bounds(conditions: Iterable[Condition], column: str) -> tuple[int | None, int | None]:

@@ -1,9 +1,9 @@
 """Fields at many places of a buffer at once, by numpy and Arrow; nothing here takes a step per record.
 
-    longs, ints      big-endian numbers at byte positions: one fancy index over an overlapping view of the buffer
-    slices           byte strings at (position, size): the buffer itself is the data of an Arrow array whose offsets
-                     are start, end, start, end …; taking every other element copies each string once, in C++
-    distinct_text    the same as text: each distinct value is decoded once, as Java does (malformed bytes become U+FFFD)
+longs, ints      big-endian numbers at byte positions: one fancy index over an overlapping view of the buffer
+slices           byte strings at (position, size): the buffer itself is the data of an Arrow array whose offsets
+                 are start, end, start, end …; taking every other element copies each string once, in C++
+distinct_text    the same as text: each distinct value is decoded once, as Java does (malformed bytes become U+FFFD)
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def bytes_of(buffer: Any) -> npt.NDArray[np.uint8]:
 
 def ints(buffer: Any, positions: Ints) -> npt.NDArray[np.int32]:
     """The signed big-endian 32-bit numbers at these positions; every one must lie inside the buffer."""
-    return _numbers(buffer, positions, ">i4").astype(np.int32)
+    return np.asarray(_numbers(buffer, positions, ">i4"), np.int32)
 
 
 def longs(buffer: Any, positions: Ints) -> Ints:
     """The signed big-endian 64-bit numbers at these positions; every one must lie inside the buffer."""
-    return _numbers(buffer, positions, ">i8").astype(np.int64)
+    return np.asarray(_numbers(buffer, positions, ">i8"), np.int64)
 
 
 def _numbers(buffer: Any, positions: Ints, kind: str) -> Any:
@@ -45,7 +45,7 @@ def _numbers(buffer: Any, positions: Ints, kind: str) -> Any:
 
 def rows(buffer: Any, positions: Ints, width: int) -> npt.NDArray[np.uint8]:
     """`width` bytes at each position, as an array of shape (count, width)."""
-    return bytes_of(buffer)[positions[:, None] + np.arange(width)]
+    return np.asarray(bytes_of(buffer)[positions[:, None] + np.arange(width)])
 
 
 def slices(buffer: Any, positions: Ints, sizes: Ints) -> pa.Array:
@@ -85,4 +85,6 @@ def hex_text(data: npt.NDArray[np.uint8]) -> pa.Array:
     digits[:, 0::2] = HEX_DIGITS[data >> 4]
     digits[:, 1::2] = HEX_DIGITS[data & 15]
     offsets = np.arange(count + 1, dtype=np.int32) * (2 * width)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits.tobytes())])
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits.tobytes())]
+    )

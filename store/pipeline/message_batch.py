@@ -1,7 +1,9 @@
 """A run of records as an Arrow batch of the `messages` table; only the columns asked for are built.
 
-Most columns are numbers at a fixed place behind the record's start (two shift by 12 bytes where a host is IPv6); bodies,
-topics and properties are byte strings at places that the scan has found. See store.pipeline.gather for how they are taken.
+Most columns are numbers at a fixed place behind the record's start (two shift by 12 bytes where a host is
+IPv6); bodies,
+topics and properties are byte strings at places that the scan has found. See store.pipeline.gather for how
+they are taken.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class MessageRows:
         return MessageRows(self.buffer, self.file_start, Columns(*(column[mask] for column in self.columns)))
 
     def slice(self, start: int, stop: int) -> MessageRows:
-        return MessageRows(self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns)))
+        return MessageRows(
+            self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns))
+        )
 
     def batch(self, schema: pa.Schema, *, with_body: bool = True) -> pa.RecordBatch:
         """The columns that `schema` names, in its order; bodies are null when left out."""
@@ -71,7 +75,9 @@ class MessageRows:
 
     @cached_property
     def properties(self) -> PropertyTable:
-        return PropertyTable(slices(self.buffer, self.columns.properties_position, self.columns.properties_size))
+        return PropertyTable(
+            slices(self.buffer, self.columns.properties_position, self.columns.properties_size)
+        )
 
     @cached_property
     def behind_born_host(self) -> Ints:
@@ -94,10 +100,14 @@ class MessageRows:
         """Hex of the store host and the log offset."""
         places = self.log_offset.astype(">i8").view(np.uint8).reshape(-1, 8)
         return self._by_host_size(
-            self.behind_born_host + 8, STORE_HOST_IPV6, lambda hosts, rows: hex_text(np.hstack((hosts, places[rows])))
+            self.behind_born_host + 8,
+            STORE_HOST_IPV6,
+            lambda hosts, rows: hex_text(np.hstack((hosts, places[rows]))),
         )
 
-    def _by_host_size(self, positions: Ints, bit: int, make: Callable[[np.ndarray, Ints], pa.Array]) -> pa.Array:
+    def _by_host_size(
+        self, positions: Ints, bit: int, make: Callable[[np.ndarray, Ints], pa.Array]
+    ) -> pa.Array:
         parts, order = [], []
         sizes = self.host_size(bit)
         for size in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):

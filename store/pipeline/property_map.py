@@ -4,7 +4,8 @@
 
 Steps:
   1. the strings lie one behind another in one Arrow buffer; a part ends at each 0x02 and at each record's end
-  2. a part's separator is the first 0x01 in it; parts without one, with nothing before or nothing behind it do not count
+  2. a part's separator is the first 0x01 in it; parts without one, with nothing before or nothing behind
+  it do not count
      (MessageDecoder.string2messageProperties, 4.9.8)
   3. of equal names in one record the last one wins
 
@@ -40,7 +41,11 @@ class PropertyTable:
         if keep is None:
             self.row, self.names, self.values = row, names, values
         else:
-            self.row, self.names, self.values = row[keep], names.take(pa.array(keep)), values.take(pa.array(keep))
+            self.row, self.names, self.values = (
+                row[keep],
+                names.take(pa.array(keep)),
+                values.take(pa.array(keep)),
+            )
 
     def column(self, name: bytes) -> pa.Array:
         """The property `name` of every record as bytes, null where it has none."""
@@ -70,7 +75,9 @@ def split_words(strings: pa.Array) -> pa.ListArray:
 
 def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
     """The strings' bytes one behind another, and where each ends."""
-    offsets = np.frombuffer(strings.buffers()[1], np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    offsets = np.frombuffer(strings.buffers()[1], np.int32)[
+        strings.offset : strings.offset + len(strings) + 1
+    ]
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     buffer = strings.buffers()[2]

@@ -2,7 +2,8 @@
 
 Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
 
-Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names the query's text
+Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names
+the query's text
 holds at all (`*` means all of them, but for count(*)): a column that is not named cannot be asked for.
 """
 
@@ -33,7 +34,9 @@ def columns_named(text: str, table: str) -> dict[str, str]:
         return dict(columns)
     words = set(re.findall(r"\w+", without_counts.lower()))
     named = {name: kind for name, kind in columns.items() if name in words}
-    return named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
+    return (
+        named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
+    )
 
 
 def register_views(spark: Any, stores: Sequence[str], text: str) -> None:

@@ -3,12 +3,14 @@
     1. survey   every part of every segment is walked with CRCs: where it ends and how, which queue offsets it holds,
                 how many keys. From that the driver knows the log's valid end, the files there will be, and the rank
                 of every part's first key.
-    2. build    the parts are walked again; units and keys leave a task as few large rows, one per queue file or index file
+    2. build    the parts are walked again; units and keys leave a task as few large rows, one per queue
+    file or index file
                 and run, not one per record: shuffled by file, sorted by log offset, written at fixed places
 
     part -> (file, first log offset, bytes) -> shuffle by file, sort by log offset -> one task writes the file
 
-A queue whose offsets follow one another has a fixed place for every unit, and its files are written by several tasks. A queue
+A queue whose offsets follow one another has a fixed place for every unit, and its files are written by
+several tasks. A queue
 with a repeat or a gap goes as a whole to one task, which applies the broker's rules one by one (ConsumeQueue.put).
 Keys have a place by their rank in the log: entry rank % (capacity - 1) + 1 of file rank // (capacity - 1).
 
@@ -58,7 +60,8 @@ IRREGULAR_DTYPE = np.dtype([("unit", UNIT_DTYPE), ("queue_offset", "i8")])
 
 @dataclass(slots=True)
 class PartSurvey:
-    """What one part holds, with log offsets. `first` is None where nothing begins; `outcome` says what ended the walk, if anything did."""
+    """What one part holds, with log offsets. `first` is None where nothing begins; `outcome` says what
+    ended the walk, if anything did."""
 
     part: Part
     first: int | None = None
@@ -175,7 +178,9 @@ def _note_queues(survey: PartSurvey, units: Units) -> None:
         if span is None:
             survey.queues[queue] = QueueSpan(first, last, dense)
         else:
-            survey.queues[queue] = QueueSpan(span.first, last, span.dense and dense and first == span.last + 1)
+            survey.queues[queue] = QueueSpan(
+                span.first, last, span.dense and dense and first == span.last + 1
+            )
 
 
 def valid_parts(surveys: Sequence[PartSurvey]) -> tuple[list[PartSurvey], int, str]:
@@ -227,8 +232,16 @@ def make_plan(
         for i in range(_index_file_count(live, config.max_index_num - 1)):
             files.append(TargetFile(str(layout.index / f"{name + i:017d}"), None, i, 0))
     return RebuildPlan(
-        str(staging), tuple(files), queue_file, frozenset(irregular), first_index_file, size,
-        config.max_hash_slot_num, config.max_index_num, config.delay_levels_ms, scope,
+        str(staging),
+        tuple(files),
+        queue_file,
+        frozenset(irregular),
+        first_index_file,
+        size,
+        config.max_hash_slot_num,
+        config.max_index_num,
+        config.delay_levels_ms,
+        scope,
     )
 
 
@@ -275,7 +288,9 @@ def _build(spark: Any, address: str, live: Sequence[PartSurvey], log_end: int, p
         Path(target.path).parent.mkdir(parents=True, exist_ok=True)
     if not shares:
         return
-    chunks = share_frame(spark, shares).mapInArrow(partial(_chunk_shares, address, log_end, plan), CHUNK_SCHEMA)
+    chunks = share_frame(spark, shares).mapInArrow(
+        partial(_chunk_shares, address, log_end, plan), CHUNK_SCHEMA
+    )
     writers = min(len(plan.files), max(len(shares), 2))
     ordered = chunks.repartition(writers, "file").sortWithinPartitions("file", "log_offset")
     ordered.mapInArrow(partial(_write_files, plan), SHARE_SCHEMA).collect()
@@ -291,7 +306,8 @@ def _add_empty_index_file(plan: RebuildPlan) -> None:
     previous = decode_header(Path(targets[-2].path).read_bytes()[:HEADER_SIZE]) if len(targets) > 1 else None
     if previous is not None:
         time_ms, offset = max(0, previous.end_timestamp_ms), max(0, previous.end_log_offset)
-        header = IndexHeader(time_ms, time_ms, offset, offset)
+        # The count stays 0 on disk until the first entry; readers take that for 1.
+        header = IndexHeader(time_ms, time_ms, offset, offset, index_count=0)
         fs = Filesystem()
         fs.write(fs.open_write(Path(targets[-1].path)), 0, header.encode())
 
@@ -397,7 +413,9 @@ def _write_whole_queue(plan: RebuildPlan, target: TargetFile, payloads: Iterable
     assert target.queue is not None
     folder = Path(target.path)
     shutil.rmtree(folder, ignore_errors=True)
-    queue = ConsumeQueue(*target.queue, MappedFileQueue(folder, plan.queue_file_size, Filesystem(), writable=True))
+    queue = ConsumeQueue(
+        *target.queue, MappedFileQueue(folder, plan.queue_file_size, Filesystem(), writable=True)
+    )
     for payload in payloads:
         for row in np.frombuffer(payload, IRREGULAR_DTYPE):
             log_offset, size, tags_code = (int(value) for value in row["unit"])
@@ -415,7 +433,6 @@ def _write_index_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[
     mapping = fs.map(descriptor, size, writable=True)
     kernels = for_work(size)
     header = np.array(IndexHeader(), np.int64)
-    fs.write(descriptor, 0, IndexHeader().encode())
     for payload in payloads:
         keys = np.frombuffer(payload, KEY_DTYPE)
         columns = np.zeros((len(COLUMN_NAMES), len(keys)), np.int64)

@@ -7,7 +7,8 @@
     anomalies     one row per finding of an audit (store/findings.py has the kinds)
 
 Names are those of the message object of the command line; times are timestamps (the session's zone is UTC), bytes are
-binary, properties a map. A reader may ask for fewer columns, in any order, with `.schema("topic string, size int")`: only
+binary, properties a map. A reader may ask for fewer columns, in any order, with `.schema("topic string,
+size int")`: only
 those are built. (The data-source interface of Spark 4.3 tells a Python source nothing of the columns a query needs.)
 """
 

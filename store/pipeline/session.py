@@ -44,7 +44,9 @@ def java_version() -> int | None:
     if java is None:
         return None
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', told)
@@ -57,7 +59,9 @@ def check_java() -> None:
     if version is None:
         raise BadRequest("Spark needs Java, and none was found on PATH or in JAVA_HOME", hint=JAVA_HINT)
     if version < OLDEST_JAVA:
-        raise BadRequest(f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT)
+        raise BadRequest(
+            f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT
+        )
 
 
 def check_pyspark() -> None:
@@ -115,7 +119,7 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
     if remote:
         builder = builder.remote(remote)
     else:
-        builder = builder.master(master)
+        builder = builder.master(master or "local[*]")
         values |= {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
@@ -152,7 +156,9 @@ def _check_listening(address: str) -> None:
     found = re.match(r"(spark|sc)://([^:/,;]+)(?::(\d+))?", address)
     if not found:
         if "://" not in address and not address.startswith(("local", "yarn")):
-            raise BadRequest(f"{address!r} is no Spark master", hint="local[2], spark://HOST:7077, k8s://… or yarn")
+            raise BadRequest(
+                f"{address!r} is no Spark master", hint="local[2], spark://HOST:7077, k8s://… or yarn"
+            )
         return
     scheme, host, port = found.groups()
     try:
@@ -194,7 +200,7 @@ def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
         os.dup2(saved, 2)
         os.close(saved)
         with suppress(OSError):
-            os.unlink(name)
+            Path(name).unlink()
 
 
 def _tail(log: Path | None) -> str:

@@ -1,14 +1,15 @@
 """The tables of the data source: how each is divided among tasks, and how a task reads its share.
 
-    messages      a share is a Part of a segment
-    segments      a share is a segment
-    consumequeue  a share is a queue
-    index         a share is an index file
-    anomalies     a share is whatever store.check divides its work into
+messages      a share is a Part of a segment
+segments      a share is a segment
+consumequeue  a share is a queue
+index         a share is an index file
+anomalies     a share is whatever store.check divides its work into
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,8 @@ def _within_times(
     for i, file in enumerate(segments):
         ends = next((first for first in firsts[i + 1 :] if first is not None), None)
         too_old = low is not None and ends is not None and ends + CLOCK_SLACK_US < low
-        too_new = high is not None and firsts[i] is not None and firsts[i] - CLOCK_SLACK_US > high
+        begins = firsts[i]
+        too_new = high is not None and begins is not None and begins - CLOCK_SLACK_US > high
         if not too_old and not too_new:
             kept.append(file)
     return kept
@@ -117,7 +119,7 @@ def _read_messages(
         if not found.count:
             continue
         cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in itertools.pairwise(cuts):
             yield found.slice(start, stop).batch(schema, with_body=with_body)
 
 
@@ -169,17 +171,16 @@ def _read_queue(
             if not len(written):
                 continue
             piece = piece[written]
-            filler = is_filler(piece)
             yield _batch(
                 schema,
                 {
-                    "topic": lambda n=len(piece): pa.repeat(topic, n),
-                    "queue_id": lambda n=len(piece): pa.repeat(queue_id, n),
-                    "queue_offset": lambda p=file.number // UNIT_SIZE + start + written: p,
-                    "log_offset": lambda p=piece: p["log_offset"].astype(np.int64),
-                    "size": lambda p=piece: p["size"].astype(np.int32),
-                    "tags_code": lambda p=piece: p["tags_code"].astype(np.int64),
-                    "is_filler": lambda f=filler: f,
+                    "topic": pa.repeat(topic, len(piece)),
+                    "queue_id": pa.repeat(queue_id, len(piece)),
+                    "queue_offset": file.number // UNIT_SIZE + start + written,
+                    "log_offset": piece["log_offset"].astype(np.int64),
+                    "size": piece["size"].astype(np.int32),
+                    "tags_code": piece["tags_code"].astype(np.int64),
+                    "is_filler": is_filler(piece),
                 },
             )
 
@@ -204,19 +205,19 @@ def _read_index(
         yield _batch(
             schema,
             {
-                "file": lambda n=len(piece): pa.repeat(files.name_of(file.path), n),
-                "entry_index": lambda s=start, n=len(piece): np.arange(s, s + n, dtype=np.int32),
-                "key_hash": lambda p=piece: p["key_hash"].astype(np.int32),
-                "log_offset": lambda p=piece: p["log_offset"].astype(np.int64),
-                "store_timestamp": lambda t=times: pa.array(t).cast(TIMESTAMP),
-                "previous_entry": lambda p=piece: p["previous"].astype(np.int32),
+                "file": pa.repeat(files.name_of(file.path), len(piece)),
+                "entry_index": np.arange(start, start + len(piece), dtype=np.int32),
+                "key_hash": piece["key_hash"].astype(np.int32),
+                "log_offset": piece["log_offset"].astype(np.int64),
+                "store_timestamp": pa.array(times).cast(TIMESTAMP),
+                "previous_entry": piece["previous"].astype(np.int32),
             },
         )
 
 
-def _batch(schema: pa.Schema, columns: dict[str, Callable[[], Any]]) -> pa.RecordBatch:
+def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
     def column(field: pa.Field) -> pa.Array:
-        made = columns[field.name]()
+        made = columns[field.name]
         return (made if isinstance(made, pa.Array) else pa.array(made)).cast(field.type)
 
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)

@@ -40,4 +40,6 @@ def shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
 def _run(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for number, share in shares_of(batches):
-        yield pa.RecordBatch.from_pydict({"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW)
+        yield pa.RecordBatch.from_pydict(
+            {"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW
+        )

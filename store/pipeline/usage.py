@@ -1,6 +1,7 @@
 """usage: who fills the commit log, by topic, queue, tag or day. One walk with the local engine, no Spark.
 
-Every run of records becomes a few columns, is grouped by Arrow, and adds to the sums; what stays in memory is a row per group.
+Every run of records becomes a few columns, is grouped by Arrow, and adds to the sums; what stays in memory
+is a row per group.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ class Usage:
 def usage(
     files: StoreFiles, by: Sequence[str], on_progress: Callable[[int], None] = lambda done_bytes: None
 ) -> list[dict[str, Any]]:
-    """One row per group, largest first: the group's values, messages, bytes, share of all bytes, first and last time."""
+    """One row per group, largest first: the group's values, messages, bytes, share of all bytes, first and
+    last time."""
     unknown = [name for name in by if name not in GROUPS]
     if unknown or not by:
-        raise BadRequest(f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}")
+        raise BadRequest(
+            f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}"
+        )
     files.check_is_store()
     sums: dict[tuple[Any, ...], Usage] = {}
     done = 0
@@ -69,7 +73,10 @@ def _add(sums: dict[tuple[Any, ...], Usage], run: Run, by: Sequence[str]) -> Non
     fields = [pa.field(_COLUMNS[name], TIMESTAMP if name == "day" else GROUPS[name]) for name in by]
     batch = MessageRows(run.buffer, run.file_start, run.columns).batch(pa.schema(fields))
     table = pa.table(
-        {name: _day(column) if name == "day" else column for name, column in zip(by, batch.columns, strict=True)}
+        {
+            name: _day(column) if name == "day" else column
+            for name, column in zip(by, batch.columns, strict=True)
+        }
         | {"size": run.columns.size, "ms": run.columns.store_timestamp_ms}
     )
     aggregates = [("size", "count"), ("size", "sum"), ("ms", "min"), ("ms", "max")]

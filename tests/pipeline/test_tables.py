@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -42,7 +43,11 @@ def test_every_column_is_what_the_format_page_decodes(spark: Any, name: str) -> 
     for log_offset, message in wanted:
         row = rows[log_offset]
         assert row.topic == message.topic
-        assert (row.queue_id, row.queue_offset, row.size) == (message.queue_id, message.queue_offset, message.size)
+        assert (row.queue_id, row.queue_offset, row.size) == (
+            message.queue_id,
+            message.queue_offset,
+            message.size,
+        )
         assert (row.msg_id, row.uniq_key, row.tags) == (message.msg_id, message.uniq_key, message.tags)
         assert row["keys"] == message.keys
         assert (row.born_host, row.store_host) == (str(message.born_host), str(message.store_host))
@@ -57,16 +62,27 @@ def test_the_number_of_parts_does_not_change_the_records(parts: int) -> None:
 
 def test_pushed_filters_give_what_spark_would_give(spark: Any) -> None:
     frame = table(spark, str(golden("normal").store), body="none")
-    condition = "topic = 'TopicA' and queue_id in (1, 2) and log_offset > 5000 and store_timestamp > '2001-01-01'"
+    condition = (
+        "topic = 'TopicA' and queue_id in (1, 2) and log_offset > 5000 and store_timestamp > '2001-01-01'"
+    )
     here = {row.log_offset for row in frame.where(condition).collect()}
-    assert here == {r.log_offset for r in frame.collect() if r.topic == "TopicA" and r.queue_id in (1, 2) and r.log_offset > 5000}
+    assert here == {
+        r.log_offset
+        for r in frame.collect()
+        if r.topic == "TopicA" and r.queue_id in (1, 2) and r.log_offset > 5000
+    }
 
 
 def test_from_and_to_are_log_offsets_or_times(spark: Any) -> None:
     path = str(golden("normal").store)
     everything = table(spark, path, body="none").select("log_offset").count()
-    assert table(spark, path, **{"from": "65536", "to": "131072"}).where("log_offset < 65536 or log_offset >= 131072").count() == 0
-    assert table(spark, path, **{"to": "2000-01-01"}).count() == 0
+    assert (
+        table(spark, path, **{"from": "65536", "to": "131072"})
+        .where("log_offset < 65536 or log_offset >= 131072")
+        .count()
+        == 0
+    )
+    assert table(spark, path, to="2000-01-01").count() == 0
     assert table(spark, path, **{"from": "2000-01-01"}).count() == everything
 
 
@@ -81,5 +97,5 @@ def test_the_other_tables_hold_every_unit_entry_and_segment(spark: Any) -> None:
 
 def test_cuts_cover_a_segment_once() -> None:
     parts = cut(StoreFiles(str(golden("normal").store)).segments(), 10_000)
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in itertools.pairwise(parts):
         assert part.log_start == before.log_stop
