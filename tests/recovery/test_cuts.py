@@ -44,7 +44,7 @@ def test_every_cut_of_the_last_record_ends_at_a_record_boundary(whole: Path, tmp
         root = copy_store(whole, tmp_path / str(cut))
         zero(segment_of(root), cut, position + size)
         change, _ = recover(root)
-        # The CRC covers the body alone: what is torn behind it can go unnoticed by a broker, but never moves a boundary.
+        # The CRC covers the body alone: what is torn behind it may go unnoticed, but never moves a boundary.
         ends = {position} if cut < body_end else {position, position + size}
         assert change.facts["valid_end"] in ends
         with open_store(root) as store:

@@ -61,7 +61,8 @@ def test_two_changes_are_undone_one_after_the_other(tmp_path: Path) -> None:
     _, first = truncate(root, 98304)
     cut = snapshot(root)
     second = clean(root).apply()
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert [entry.id for entry in list_quarantine(root, fs=Filesystem())] == [first, second]
     undo(root, second, fs=Filesystem())
     assert snapshot(root) == cut
