@@ -45,10 +45,14 @@ def digest(numba_version: str, processor: str) -> str:
 
 
 def is_usable(folder: Path) -> bool:
-    """Whether the folder is ours and files can be made in it; makes it if need be."""
+    """Whether the folder is ours alone and files can be made in it; makes it if need be.
+
+    What lies in it is run, so nobody else may have put it there.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.getuid():
+        found = folder.stat()
+        if found.st_uid != os.getuid() or found.st_mode & 0o022:
             return False
         with tempfile.TemporaryFile(dir=folder):
             return True

@@ -13,9 +13,11 @@ Kernels run without the GIL. They do not look at bounds: they check lengths them
 from __future__ import annotations
 
 import ctypes
+import shutil
 import threading
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -45,22 +47,28 @@ _TYPES = {
     "none": types.void,
 }
 # No reference counts: kernels make no arrays, and counting costs more than most helpers do.
-_OPTIONS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 _lock = threading.Lock()
-_folder: str | None = None
+_folder: Path | None = None
 
 
 def compile_kernel(function: Callable[..., Any], signature: str) -> Any:
     """The compiled kernel; `signature` names types of the table above, such as "long(bytes, long)"."""
     with _lock:
-        _prepare()
+        folder = _prepare()
+        types_of = parse_signature(signature)
         saved = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = _folder
+        numba.config.CACHE_DIR = str(folder)
         try:
-            compiled = numba.njit(parse_signature(signature), **_OPTIONS)(function)
+            return numba.njit(types_of, cache=True, **_OPTIONS)(function)
+        except Exception:
+            # A damaged cache shows in as many ways as there are bytes in it, a full disk is another reason. What is
+            # wrong with the kernel itself shows again.
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return numba.njit(types_of, **_OPTIONS)(function)
         finally:
             numba.config.CACHE_DIR = saved
-    return compiled
 
 
 def parse_signature(text: str) -> Any:
@@ -68,11 +76,11 @@ def parse_signature(text: str) -> Any:
     return _TYPES[result](*[_TYPES[name.strip()] for name in arguments.split(",")])
 
 
-def _prepare() -> None:
-    """Steps 1 to 3, once a process."""
+def _prepare() -> Path:
+    """Steps 1 to 3, once a process; gives the cache's folder."""
     global _folder
     if _folder is not None:
-        return
+        return _folder
     llvm.add_symbol(_SYMBOL, _crc_address())
     for function, twin in _TWINS.items():
         _replace(function, twin)
@@ -80,7 +88,8 @@ def _prepare() -> None:
 
     for helper in HELPERS:
         register_jitable(helper)
-    _folder = str(cache.cache_folder(numba.__version__, llvm.get_host_cpu_name()))
+    _folder = cache.cache_folder(numba.__version__, llvm.get_host_cpu_name())
+    return _folder
 
 
 def _replace(function: Any, twin: Any) -> None:

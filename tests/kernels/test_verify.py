@@ -18,7 +18,7 @@ CRC_BLOCK = b"__CRC32#\x01%s\x02"
 def test_the_crc_is_crcmods_for_every_size_and_alignment() -> None:
     oracle = crcmod.predefined.mkCrcFun("crc-32")
     data = random.Random(7).randbytes(5000)
-    for size in [*range(0, 70), 127, 128, 255, 256, 1024, 4096]:
+    for size in [*range(70), 127, 128, 255, 256, 1024, 4096]:
         for at in (0, 1, 3, 8, 13):
             body = data[at : at + size]
             segment = record(body=body)
@@ -81,7 +81,12 @@ def with_crc(digits: bytes | None = None) -> bytes:
 
 @pytest.mark.parametrize(
     ("data", "found", "counted"),
-    [(with_crc(), 1, 1), (with_crc(b"1234567890"), 0, 1), (record(), 1, 0), (record(properties=b"A\x01" + b"b" * 30), 1, 0)],
+    [
+        (with_crc(), 1, 1),
+        (with_crc(b"1234567890"), 0, 1),
+        (record(), 1, 0),
+        (record(properties=b"A\x01" + b"b" * 30), 1, 0),
+    ],
 )
 def test_the_crc_property_is_checked_where_it_is(data: bytes, found: int, counted: int) -> None:
     columns = scan(data).matrix

@@ -1,0 +1,116 @@
+"""Which kernels are taken for which work, and the folder compiled ones are kept in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store import kernels
+from store.kernels import cache
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_USE_A_KERNEL = """
+import sys, numpy as np
+from store import kernels
+used = kernels.{kind}
+assert used.first_earlier(np.zeros((14, 4), np.int64), 0, 4, 0) == 4
+print(used.compiled, "numba" in sys.modules)
+"""
+
+
+def run(kind: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process that uses a small kernel of `kernels.<kind>` and prints what that loaded."""
+    return subprocess.run(
+        [sys.executable, "-c", _USE_A_KERNEL.format(kind=kind)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_small_work_loads_no_compiler() -> None:
+    assert run("for_work(1000)").stdout.split() == ["False", "False"]
+
+
+def test_without_the_jit_everything_is_interpreted(tmp_path: Path) -> None:
+    done = run("compiled()", NUMBA_DISABLE_JIT="1", XDG_CACHE_HOME=str(tmp_path))
+    assert done.stdout.split() == ["False", "False"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_compiled_is_kept_for_the_next_process(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert run("compiled()", XDG_CACHE_HOME=str(tmp_path)).stdout.split() == ["True", "True"]
+    kept = list(tmp_path.rglob("*.nbc"))
+    (folder,) = (tmp_path / "rmqctl").iterdir()
+    assert len(kept) == 1
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_cache_is_compiled_anew(tmp_path: Path) -> None:
+    run("compiled()", XDG_CACHE_HOME=str(tmp_path))
+    for path in [*tmp_path.rglob("*.nbc"), *tmp_path.rglob("*.nbi")]:
+        path.write_bytes(path.read_bytes()[:100])
+    done = run("compiled()", XDG_CACHE_HOME=str(tmp_path))
+    assert (done.stdout.split(), done.stderr) == (["True", "True"], "")
+
+
+def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _USE_A_KERNEL.format(kind="compiled()")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].split() for process in processes] == [["True", "True"]] * 2
+    assert run("compiled()", XDG_CACHE_HOME=str(tmp_path)).returncode == 0
+
+
+def test_a_cache_home_that_is_no_folder_is_done_without(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("compiled()", XDG_CACHE_HOME=str(tmp_path / "file")).stdout.split() == ["True", "True"]
+
+
+def test_a_folder_that_cannot_be_written_is_replaced_by_a_private_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "is_usable", lambda folder: False)
+    folder = cache.cache_folder("1", "some processor")
+    assert folder.is_dir()
+    assert tmp_path not in folder.parents
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_others_may_write_is_not_trusted(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    assert not cache.is_usable(tmp_path)
+    tmp_path.chmod(0o700)
+    assert cache.is_usable(tmp_path)
+
+
+def test_other_versions_and_processors_have_other_folders() -> None:
+    assert len({cache.digest("1", "a"), cache.digest("2", "a"), cache.digest("1", "b")}) == 3
+
+
+def test_a_relative_cache_home_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "somewhere")
+    assert cache.user_cache_home() == Path("~/.cache").expanduser()
+
+
+def test_an_unknown_kernel_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        _ = kernels.plain().no_such_kernel
+
+
+def test_the_table_driven_crc_is_right() -> None:
+    pytest.importorskip("numba")
+    from ctypes import CFUNCTYPE, c_char_p, c_uint32, c_uint64
+
+    from store.kernels import compile as compiler
+
+    function = CFUNCTYPE(c_uint32, c_uint32, c_char_p, c_uint64)(compiler._table_address())
+    assert compiler._is_crc32(function)
