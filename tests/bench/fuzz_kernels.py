@@ -21,7 +21,7 @@ from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer, survive
 from tests.support.logs import END_OF_FILE, SCHEDULE, log_of, record
 
-HURTFUL = [bytes.fromhex(digits) for digits in "7fffffff 80000000 ffffffff 00000000 7fff ff 80 01 02".split()]
+HURTFUL = [b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff", b"\x80", b"\x01", b"\x02"]
 MAX_SIZE = 2000
 INPUT_TIMEOUT_S = 60
 

@@ -27,7 +27,7 @@ def run(kind: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process that uses a small kernel of `kernels.<kind>` and prints what that loaded."""
     return subprocess.run(
         [sys.executable, "-c", _USE_A_KERNEL.format(kind=kind)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0", **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -63,7 +63,7 @@ def test_a_damaged_cache_is_compiled_anew(tmp_path: Path) -> None:
 
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _USE_A_KERNEL.format(kind="compiled()")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0", "XDG_CACHE_HOME": str(tmp_path)}
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate()[0].split() for process in processes] == [["True", "True"]] * 2
     assert run("compiled()", XDG_CACHE_HOME=str(tmp_path)).returncode == 0
@@ -106,11 +106,20 @@ def test_an_unknown_kernel_is_an_attribute_error() -> None:
         _ = kernels.plain().no_such_kernel
 
 
+_USE_THE_TABLES = """
+from ctypes import CFUNCTYPE, c_char_p, c_uint32, c_uint64
+from store.kernels import compile as compiler
+function = CFUNCTYPE(c_uint32, c_uint32, c_char_p, c_uint64)(compiler._table_address())
+print(compiler._is_crc32(function))
+"""
+
+
 def test_the_table_driven_crc_is_right() -> None:
-    pytest.importorskip("numba")
-    from ctypes import CFUNCTYPE, c_char_p, c_uint32, c_uint64
-
-    from store.kernels import compile as compiler
-
-    function = CFUNCTYPE(c_uint32, c_uint32, c_char_p, c_uint64)(compiler._table_address())
-    assert compiler._is_crc32(function)
+    done = subprocess.run(
+        [sys.executable, "-c", _USE_THE_TABLES],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["True"]
