@@ -76,6 +76,7 @@ class StoreConfig:
     default_query_max_num: int = 32
     max_msgs_num_batch: int = 64
     offset_check_in_slave: bool = False
+    os_page_cache_busy_time_out_mills: int = 1000
 
     # Cleaning; file_reserved_time in hours, intervals in ms, ratios in percent.
     delete_when: str = "04"

@@ -42,6 +42,7 @@ from store.flush.commit_real_time import CommitRealTimeService
 from store.flush.flush_consume_queue import FlushConsumeQueueService
 from store.flush.flush_real_time import FlushRealTimeService
 from store.flush.group_commit import FlushStatus, GroupCommitService
+from store.flush.service import ServiceThread
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import WAIT, decode_properties
 from store.get_message import GetResult, GetStatus, MessageFilter, get_message
@@ -58,6 +59,7 @@ from store.recovery import Progress, plan_recovery, recover_parts, scan_rules, v
 from store.store_parts import StoreParts, open_parts
 
 QUERY_ROUNDS = 3
+DISK_CHECK_INTERVAL_MS = 10_000
 END_OF_TIME_MS = (1 << 63) - 1
 _WAIT_MARK = WAIT.encode()
 
@@ -148,8 +150,10 @@ class MessageStore:
     def put(self, message: Message) -> PutResult:
         """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT."""
         services = self._services
-        if services is None or not self._open or services.failed:
-            return self._refuse()
+        if services is None or not self._open or services.refusal or self._log.locked_since_ms:
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
         result = self._log.put(message)
         if self._group_commit is not None:
             return self._wait_for_flush(self._group_commit, message, result)
@@ -157,9 +161,9 @@ class MessageStore:
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue together: all of them, or none."""
-        services = self._services
-        if services is None or not self._open or services.failed:
-            return self._refuse()
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
         result = self._log.put_batch(messages)
         if self._group_commit is not None and result.is_ok:
             return self._wait_for_flush(self._group_commit, messages[0], result)
@@ -167,10 +171,9 @@ class MessageStore:
 
     def put_many(self, messages: MessageColumns) -> PutManyResult:
         """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
-        services = self._services
-        if services is None or not self._open or services.failed:
-            self._refuse()
-            raise StoreClosed("the store is closed", file=self.layout.root)
+        refusal = self._refusal()
+        if refusal is not None:
+            raise StoreClosed(refusal.reason, file=self.layout.root)
         result = self._log.put_many(messages)
         if self._group_commit is not None and result.end >= 0:
             status = self._group_commit.flush_to(result.end, self._sync_timeout_ms)
@@ -178,13 +181,20 @@ class MessageStore:
                 raise StoreIOError("the flush took longer than syncFlushTimeout", file=self.layout.commitlog)
         return result
 
-    def _refuse(self) -> PutResult:
-        if self._services is None:
+    def _refusal(self) -> PutResult | None:
+        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
+        services = self._services
+        if services is None:
             raise BadRequest("the store was opened for reading", file=self.layout.root)
         if not self._open:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
-        self._services.raise_failure()
-        return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="a background service has failed")
+        services.raise_failure()
+        if services.refusal:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
+        since_ms = self._log.locked_since_ms
+        if since_ms and self._parts.clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
+            return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
+        return None
 
     def _wait_for_flush(self, group_commit: GroupCommitService, message: Message, result: PutResult) -> PutResult:
         if not result.is_ok or _does_not_wait(message):
@@ -347,7 +357,8 @@ class _Services:
         self, parts: StoreParts, lock: StoreLock, allocate: AllocateMappedFileService, pool: TransientStorePool | None
     ) -> None:
         config, files = parts.config, parts.log.files
-        self.failed = False
+        self.refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
+        """Why puts are refused, empty while they are not."""
         self._parts = parts
         self._lock = lock
         self._allocate = allocate
@@ -378,7 +389,16 @@ class _Services:
             least_pages=config.flush_consume_queue_least_pages,
             thorough_ms=config.flush_consume_queue_thorough_interval,
         )
+        self._disk_check = _DiskCheckService(self)
         self._running: list[Any] = []
+
+    def check_disk(self) -> None:
+        """Refuses puts while the log's partition is nearly full (CleanCommitLogService.isSpaceFull)."""
+        config = self._parts.config
+        used = self._parts.fs.used_ratio(self._parts.layout.commitlog)
+        is_full = used > config.disk_space_warning_level_ratio / 100
+        if config.broker_role != "SLAVE":
+            self.refusal = f"the disk is {used:.0%} full" if is_full else ""
 
     def start(self) -> None:
         """The broker's order, with the abort marker last."""
@@ -386,6 +406,7 @@ class _Services:
         self._running = [self._reput, self.group_commit if is_sync else self._flush_log, self._flush_queues]
         if self._pool is not None:
             self._running.insert(1, self._commit_log)
+        self._running.append(self._disk_check)
         for service in self._running:
             service.start()
         self._parts.abort.create()
@@ -399,7 +420,7 @@ class _Services:
         """StoreClosed, naming what a background service died of."""
         for service in self._running:
             if service.failure is not None:
-                self.failed = True
+                self.refusal = f"{type(service).__name__} has failed"
                 if isinstance(service.failure, StoreError):
                     raise service.failure
                 raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
@@ -414,7 +435,7 @@ class _Services:
             if self._pool is not None:
                 self._commit_log.stop()
             self._reput.stop()
-            for service in (self._flush_log, self.group_commit, self._flush_queues):
+            for service in (self._disk_check, self._flush_log, self.group_commit, self._flush_queues):
                 service.stop()
             self.raise_failure()
             while not parts.log.files.flush(0):
@@ -429,6 +450,17 @@ class _Services:
                 parts.abort.remove()
         if self._pool is not None:
             self._pool.destroy()
+
+
+class _DiskCheckService(ServiceThread):
+    """Looks every ten seconds whether the disk has room for puts, and whether a service has died."""
+
+    def __init__(self, services: _Services) -> None:
+        super().__init__(DISK_CHECK_INTERVAL_MS)
+        self._services = services
+
+    def work(self) -> None:
+        self._services.check_disk()
 
 
 # Opening.
@@ -460,9 +492,9 @@ def _open_for_reading(
         )
     else:
         found = view_as_it_is(parts)
-        if found.record_count:
+        if found.dispatched_count:
             store.notes.append(
-                f"queues and index are {found.record_count} messages behind the log; "
+                f"queues and index are {found.dispatched_count} messages behind the log; "
                 "what they lack was built in a scratch folder"
             )
     return store

@@ -39,10 +39,10 @@ from store.dispatch.fan_out import FanOut
 from store.errors import BadRequest, DamagedRecord
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.kernels.run import Run
+from store.log_end import NORMAL_SEGMENTS, find_chain_end, needs_walk
 from store.salvage import count_lost
 from store.store_parts import StoreParts
 
-NORMAL_SEGMENTS = 3
 CUT_SIZE = 8
 MODES = ("auto", "normal", "abnormal")
 
@@ -59,6 +59,8 @@ class Recovered:
     log_end: int = 0
     outcome: Outcome | None = None
     record_count: int = 0
+    dispatched_count: int = 0
+    """Records that queues and index lacked at the log's end."""
     walked_bytes: int = 0
     queue_end_before: int = -1
     last_store_timestamp_ms: int = 0
@@ -217,23 +219,31 @@ def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> N
     """Step 8: what the queues lack is handed over from where the furthest one ends."""
     begin = max(parts.log.min_offset, parts.queues.max_physic_offset, 0)
     if begin < found.log_end:
-        Dispatcher(parts.log, handlers, begin, scan_rules(parts, check_crc=False)).catch_up()
+        dispatcher = Dispatcher(parts.log, handlers, begin, scan_rules(parts, check_crc=False))
+        found.dispatched_count = dispatcher.catch_up()
 
 
 def view_as_it_is(parts: StoreParts) -> Recovered:
-    """For readers: takes the queues as they lie there, and hands over what the log has behind their end.
+    """For readers of a store that was shut down or is in use: hands over what the log has behind the queues' end.
 
-    Nothing is verified and nothing is cut; the walk from the queues' end on finds where the log ends.
+    Where the log's end is found sooner by the queues' units than by the broker's walk, they are trusted.
     """
-    begin = max(parts.queues.recover(), parts.log.min_offset, 0)
+    queue_end = parts.queues.recover()
+    if not parts.log.files.files or needs_walk(parts):
+        return recover_parts(parts, mode="normal")
+    chain_end = find_chain_end(parts)
+    if queue_end > chain_end:
+        parts.queues.truncate_dirty(chain_end)
     parts.queues.correct_min_offsets(max(parts.log.min_offset, 0))
+    begin = max(min(queue_end, chain_end), parts.log.min_offset, 0)
     found = Recovered("as it is", begin, "the end of the consume queues")
     handlers: list[Handler] = [parts.queues]
     if parts.config.message_index_enable:
         handlers.append(parts.index)
-    if parts.log.files.files:
-        _follow(parts, found, begin, handlers, scan_rules(parts, check_crc=False))
-        _end_log(parts, found)
+    with FanOut(handlers) as builders:
+        _follow(parts, found, begin, [builders], scan_rules(parts, check_crc=False))
+    found.dispatched_count = found.record_count
+    _end_log(parts, found)
     return found
 
 

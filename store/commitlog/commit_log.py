@@ -71,6 +71,7 @@ class PutStatus(Enum):
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
@@ -123,6 +124,8 @@ class CommitLog:
         self._max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, self._segment_size - BLANK_SIZE)
         self._max_delay_level = len(config.delay_levels_ms)
         self.put_lock = threading.Lock()
+        self.locked_since_ms = 0
+        """When the put that is under way got the lock, 0 while none is."""
         self._queue_ends: dict[tuple[str, int], QueueEnd] = {}
         self._topics: dict[str, bytes] = {}
         self._file: MappedFile | None = None
@@ -180,7 +183,7 @@ class CommitLog:
         crc = crc32(body)
         queued = is_queued(sys_flag)
         with self.put_lock:
-            now_ms = self.clock()
+            now_ms = self.locked_since_ms = self.clock()
             key = (message.topic, message.queue_id)
             end = self._queue_ends.get(key)
             if end is None:
@@ -211,6 +214,7 @@ class CommitLog:
             file.store_timestamp_ms = now_ms
             if queued:
                 end.queue_offset = queue_offset + 1
+            self.locked_since_ms = 0
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message)
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:

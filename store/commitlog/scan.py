@@ -30,6 +30,7 @@ from store.kernels.run import Int64Array, Run
 
 # Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
 RUN_CAPACITY = 8192 + 64
+FIRST_CAPACITY = 512
 
 
 class Segment(Protocol):
@@ -103,10 +104,12 @@ def scan_segment(
 ) -> Iterator[Step]:
     """Walks one segment from `position` up to `limit` (default: its readable end); the last value is the Outcome."""
     limit = segment.readable_position if limit is None else limit
-    kernels = kernels or for_work(limit - position)
     buffer = segment.buffer
-    view = kernels.view(buffer)
     state = np.zeros(8, np.int64)
+    if kernels is None:
+        # A segment is as long when it holds one record: only a walk that goes on is worth loading the compiler.
+        kernels, capacity = for_work(0), capacity if for_work(0).compiled else min(capacity, FIRST_CAPACITY)
+    view = kernels.view(buffer)
     while True:
         # A run keeps its columns, so that it can be handed to other threads.
         array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
@@ -117,6 +120,9 @@ def scan_segment(
         if state[1] != ScanOutcome.FULL:
             yield _outcome(segment, position, state)
             return
+        if not kernels.compiled and for_work(limit - position).compiled:
+            kernels, capacity = for_work(limit - position), RUN_CAPACITY
+            view = kernels.view(buffer)
 
 
 def scan_log(
@@ -133,8 +139,6 @@ def scan_log(
     """
     if not segments:
         return
-    work = sum(segment.readable_position for segment in segments)
-    kernels = kernels or for_work(work)
     start = segments[0].file_start if log_offset is None else log_offset
     for segment in segments:
         if segment.file_start + segment.size <= start:

@@ -29,11 +29,11 @@ class FanOut:
         self._workers: list[_Worker] = []
 
     def dispatch(self, run: Run) -> None:
-        if not run.kernels.compiled or len(self._handlers) < 2:
-            for handler in self._handlers:
-                handler.dispatch(run)
-            return
         if not self._workers:
+            if not run.kernels.compiled or len(self._handlers) < 2:
+                for handler in self._handlers:
+                    handler.dispatch(run)
+                return
             self._workers = [_Worker(handler) for handler in self._handlers]
         for worker in self._workers:
             worker.give(run)
