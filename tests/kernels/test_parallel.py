@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -38,5 +39,5 @@ def test_the_result_does_not_depend_on_the_number_of_threads(name: str, kernels:
         whole = scan_part(kernels, data, 0, len(data))
         places = [*starts(kernels, data, threads, file_start), len(data)]
         with ThreadPoolExecutor(threads) as pool:
-            jobs = [pool.submit(scan_part, kernels, data, a, b) for a, b in zip(places, places[1:], strict=False)]
+            jobs = [pool.submit(scan_part, kernels, data, a, b) for a, b in pairwise(places)]
         assert [row for job in jobs for row in job.result()] == whole
