@@ -72,11 +72,16 @@ def open_parts(
     queues.load(compat)
     checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
 
+    def note_stored(store_timestamp_ms: int) -> None:
+        checkpoint.logics_ms = store_timestamp_ms
+
     def note_full_index(end_timestamp_ms: int) -> None:
         checkpoint.index_ms = end_timestamp_ms
         if writable:
             checkpoint.flush()
 
+    if writable:
+        queues.on_stored = note_stored
     index = IndexService(
         layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
     )

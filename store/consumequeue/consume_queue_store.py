@@ -11,7 +11,7 @@ Source: DefaultMessageStore.loadConsumeQueue, CommitLogDispatcherBuildConsumeQue
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,8 @@ class ConsumeQueueStore:
         self._fs = fs
         self._writable = writable
         self._overlay = overlay
+        self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
+        """Called with that time after each run: the checkpoint of a live store follows it."""
         self.unusable_topics: list[str] = []
         """Topics of damaged records, which no folder can be named after; their records get no units."""
         self._queues: dict[QueueKey, ConsumeQueue] = {}
@@ -156,6 +158,7 @@ class ConsumeQueueStore:
         queued = np.flatnonzero(numbers >= 0)
         if len(queued):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
+            self.on_stored(self.last_store_timestamp_ms)
         if self._config.enable_multi_dispatch:
             self._dispatch_to_light_queues(run, queued, codes)
 

@@ -88,8 +88,8 @@ class IndexFile:
         if header.index_count <= 1:
             return
         hash_code = key_hash(key)
-        number = decode_slot(self.buffer, hash_code % self.slot_count)
-        if number <= 0 or number > header.index_count:
+        number = self._newest_counted(hash_code % self.slot_count, header.index_count)
+        if number <= 0:
             return
         for _ in range(header.index_count):
             if len(found) >= max_count:
@@ -103,6 +103,18 @@ class IndexFile:
             if not 0 < entry.previous <= header.index_count or entry.previous == number or time_ms < begin_ms:
                 return
             number = entry.previous
+
+    def _newest_counted(self, slot: int, count: int) -> int:
+        """Number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
+
+        While this process writes the file, slots run ahead of the count by a run of messages. Then the chain leads
+        back to what is counted.
+        """
+        number = decode_slot(self.buffer, slot)
+        while self.writable and count < number < self.entry_count:
+            previous = decode_entry(self.buffer, self.slot_count, number).previous
+            number = previous if previous < number else 0
+        return number if number <= count else 0
 
     def flush(self) -> None:
         """Makes the file durable."""

@@ -23,6 +23,7 @@ import numpy as np
 from store.config import StoreConfig
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
+from store.errors import StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
 from store.index.index_file import IndexFile
@@ -75,7 +76,8 @@ class IndexService:
         self._on_full = on_full
         self._hashes: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
         self._records: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
-        self._flushing: list[threading.Thread] = []
+        self._flushing: threading.Thread | None = None
+        self._flush_failure: StoreError | None = None
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
 
@@ -141,6 +143,8 @@ class IndexService:
 
     def _file_to_write(self) -> IndexFile:
         """The newest file that is not full; a full one is flushed when its successor is created."""
+        if self._flush_failure is not None:
+            raise self._flush_failure
         last = self.files[-1] if self.files else None
         if last is not None and not last.is_full:
             return last
@@ -156,13 +160,20 @@ class IndexService:
             self._on_full(file.header.end_timestamp_ms)
             return
 
-        def work() -> None:
-            file.flush()
-            self._on_full(file.header.end_timestamp_ms)
+        before = self._flushing
 
-        thread = threading.Thread(target=work, name="FlushIndexFile")
-        self._flushing = [*(one for one in self._flushing if one.is_alive()), thread]
-        thread.start()
+        def work() -> None:
+            # One after the other, so that the checkpoint's time does not go back.
+            if before is not None:
+                before.join()
+            try:
+                file.flush()
+                self._on_full(file.header.end_timestamp_ms)
+            except StoreError as error:
+                self._flush_failure = error
+
+        self._flushing = threading.Thread(target=work, name="FlushIndexFile")
+        self._flushing.start()
 
     def _create(self) -> IndexFile:
         # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
@@ -225,8 +236,8 @@ class IndexService:
 
     def close(self) -> None:
         """Waits for full files that are being flushed, and lets go of all."""
-        for thread in self._flushing:
-            thread.join()
+        if self._flushing is not None:
+            self._flushing.join()
         self.files = []
 
     # What an overlay holds.

@@ -144,6 +144,20 @@ def test_a_damaged_chain_does_not_hold_a_query_for_ever(tmp_path: Path, links: d
     assert 1 <= len(offsets(open_index(tmp_path), "k", max_count=64)) <= 64
 
 
+def test_a_slot_beyond_the_count_is_empty_unless_this_process_is_just_writing_the_file(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(3, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[36:40] = (3).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert offsets(open_index(tmp_path, writable=False), "k") == [places[2], places[1], places[0]]
+    data[36:40] = (2).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert offsets(open_index(tmp_path, writable=False), "k") == []
+    assert offsets(open_index(tmp_path, writable=True), "k") == [places[1], places[0]]
+
+
 def test_after_a_crash_a_broker_throws_away_what_the_checkpoint_does_not_cover(tmp_path: Path) -> None:
     log = SmallLog()
     log.put_many(25, keys="k")
