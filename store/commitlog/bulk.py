@@ -120,11 +120,13 @@ class PutManyResult:
     log_offsets: Int64Array
     queue_offsets: Int64Array
     sizes: Int64Array
+    store_timestamps_ms: Int64Array
     refused: dict[int, str]
 
     @classmethod
     def empty(cls, count: int) -> PutManyResult:
-        return cls(np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count, np.int64), {})
+        nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
 
     @property
     def end(self) -> int:

@@ -100,6 +100,7 @@ class BulkPut:
         self.result.log_offsets[rows] = self.columns[0, :count] + file.file_start
         self.result.sizes[rows] = self.columns[1, :count]
         self.result.queue_offsets[rows] = self.columns[9, :count]
+        self.result.store_timestamps_ms[rows] = now_ms
         if self.state[1] == ScanOutcome.BLANK:
             log.file_for(int(self.state[3]))
         return count

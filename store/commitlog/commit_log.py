@@ -18,6 +18,7 @@ was cut), the 8 bytes behind each new record are zeroed, so that no old record c
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -164,10 +165,16 @@ class CommitLog:
             if not topic or utf16_length(message.topic) > MAX_TOPIC_LENGTH or len(topic) > MAX_TOPIC_SIZE_V1:
                 return _illegal(f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8")
             self._topics[message.topic] = topic
+        if message.queue_id < 0:
+            return _illegal(f"the queue id is negative: {message.queue_id}")
         if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
             message = self._delayed(message)
             topic = message.topic.encode()
-        return self._append(message, topic)
+        try:
+            return self._append(message, topic)
+        except struct.error as error:
+            self.locked_since_ms = 0
+            return _illegal(f"a number does not fit its field: {error}")
 
     def _append(self, message: Message, topic: bytes) -> PutResult:
         body, properties = message.body, message.properties
@@ -276,7 +283,7 @@ class CommitLog:
         for row in range(len(messages)):
             one = self.put(messages.message(row))
             result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
-            result.sizes[row] = one.size
+            result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
             if not one.is_ok:
                 result.refused[row] = one.reason
         return result
@@ -290,6 +297,7 @@ class CommitLog:
         flags = host_flags(messages.born_host, messages.store_host)
         total = record_size(0, 0, 0, flags) + bodies + sizes + properties
         too_large = (bodies > self._max_body) | (total > self._max_record) | (properties > props.MAX_PROPERTIES_SIZE)
+        too_large |= messages.numbers["queue_id"] < 0
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
         return refused
 
