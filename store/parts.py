@@ -26,7 +26,6 @@ import numpy as np
 from store.commitlog.scan import Blank, Damage, End, ScanRules, scan_segment
 from store.files import StoredFile, StoreFiles
 from store.formats.columns import COLUMN_NAMES, DamageReason
-from store.formats.message import RECORD_MIN_SIZE
 from store.kernels import for_work
 from store.kernels.run import Run
 
@@ -155,5 +154,7 @@ def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
         )
         if found >= 0:
             return position + int(found) if position + found < part.stop else None
-        position += max(window.size - RECORD_MARGIN_BYTES, RECORD_MIN_SIZE)
+        if window.size < size or files.is_local:
+            return None  # the window held all that is left
+        position += size - RECORD_MARGIN_BYTES
     return None
