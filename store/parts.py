@@ -33,6 +33,7 @@ DEFAULT_PART_BYTES = 256 << 20
 WINDOW_BYTES = 64 << 20
 # More than the largest record a broker takes by default (4 MiB and 64 KiB).
 RECORD_MARGIN_BYTES = 8 << 20
+ZERO_CHUNK_BYTES = 4 << 20
 BATCH_ROWS = 1 << 16
 
 
@@ -146,6 +147,7 @@ def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
+        position = _behind_zeros(files, part, position)
         size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)
         kernels = for_work(window.size)
@@ -158,3 +160,15 @@ def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
             return None  # the window held all that is left
         position += size - RECORD_MARGIN_BYTES
     return None
+
+
+def _behind_zeros(files: StoreFiles, part: Part, position: int) -> int:
+    """`position`, or a later one before which only zeros lie: a preallocated file is mostly that."""
+    while position < part.stop:
+        piece = np.frombuffer(files.read(part.path, position, ZERO_CHUNK_BYTES), np.uint8)
+        whole = len(piece) // 8 * 8
+        if piece[:whole].view(np.uint64).any() or piece[whole:].any():
+            return position
+        # A size begins with zero bytes, so a record may begin just before the first byte that is none.
+        position += max(len(piece) - 8, 8)
+    return position
