@@ -1,6 +1,6 @@
 """How fast the pipeline is: `python -m tests.bench.bench_spark --gib 1 10`. Prints a table, or JSON with --json.
 
-A store of 1 KiB bodies (a unique key, two keys, four topics of four queues) is made by bulk put with a fixed seed; then,
+A store of 1 KiB bodies (unique key, two keys, four topics of four queues) is made by bulk put with a fixed seed; then,
 each after Spark has started:
 
     local rebuild   store.rebuild, this process
