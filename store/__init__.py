@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from store.formats.host import Host
     from store.formats.message import Message, StoredMessage
     from store.get_message import GetResult, GetStatus
-    from store.message_store import MessageStore, QueryResult, open_store
+    from store.message_store import MessageStore, QueryResult
+    from store.store_opener import open_store
 
 _PLACES = {
     "GetResult": "store.get_message",
@@ -38,7 +39,7 @@ _PLACES = {
     "StoreConfig": "store.config",
     "StoreError": "store.errors",
     "StoredMessage": "store.formats.message",
-    "open_store": "store.message_store",
+    "open_store": "store.store_opener",
 }
 
 __all__ = [

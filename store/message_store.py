@@ -6,67 +6,34 @@ How a message travels:
     get → ConsumeQueue (where the record is) → CommitLog (the record)
     query → IndexService (log offsets) → CommitLog (the records, compared with the key)
 
-Opening for writing: take the lock; refuse after an unclean exit unless told to recover; plan and apply the recovery;
-start the services; leave the abort marker. Closing undoes that in the broker's order: allocate, dispatch, flush,
-checkpoint, abort marker, lock.
-
-Opening read-only writes nothing and takes no lock. What is missing or behind is built in a scratch folder; a store
-that was not shut down is shown as it will be after recovery, unless a live broker holds it or `as_is` is asked for.
+store_opener.py makes one, services.py holds the threads of one that is written to.
 
 Source: DefaultMessageStore (4.9.8).
 """
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from store.change import interrupted_change, staging_folder
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.commit_log import CommitLog, PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.disk.allocate import AllocateMappedFileService
-from store.disk.filesystem import Filesystem
-from store.disk.lock import StoreLock, is_locked
-from store.disk.overlay import Overlay
-from store.disk.transient_pool import TransientStorePool
-from store.dispatch.dispatcher import Dispatcher, Handler, ReputMessageService
-from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError, StoreIOError, UncleanStore
-from store.flush.commit_real_time import CommitRealTimeService
-from store.flush.flush_consume_queue import FlushConsumeQueueService
-from store.flush.flush_real_time import FlushRealTimeService
+from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreIOError
 from store.flush.group_commit import FlushStatus, GroupCommitService
-from store.flush.service import ServiceThread
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import WAIT, decode_properties
-from store.get_message import GetResult, GetStatus, MessageFilter, get_message
+from store.get_message import GetResult, MessageFilter, get_message
 from store.layout import StoreLayout
-from store.opening import (
-    detect_compat,
-    infer_config,
-    is_absent_or_empty,
-    make_layout,
-    require_compat,
-    require_store,
-)
-from store.recovery import Progress, plan_recovery, recover_parts, scan_rules, view_as_it_is
-from store.store_parts import StoreParts, open_parts
+from store.services import StoreServices
+from store.store_parts import StoreParts
 
 QUERY_ROUNDS = 3
-DISK_CHECK_INTERVAL_MS = 10_000
 END_OF_TIME_MS = (1 << 63) - 1
 _WAIT_MARK = WAIT.encode()
-
-
-def system_clock_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(slots=True)
@@ -90,42 +57,16 @@ class QueueState:
     max_physic_offset: int
 
 
-def open_store(
-    root: str | Path,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    read_only: bool = True,
-    clock: Callable[[], int] = system_clock_ms,
-    recover: bool = False,
-    compat: str | None = None,
-    as_is: bool = False,
-    fs: Filesystem | None = None,
-    progress: Progress | None = None,
-) -> MessageStore:
-    """Opens the store at `root`; use it as a context manager, or close() it.
-
-    settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
-    read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
-    clock      milliseconds for store times and index file names
-    recover    when writing: recover after an unclean exit instead of refusing
-    compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
-    as_is      when reading: show an unclean store's queues as they lie there, without recovering in a scratch folder
-
-    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
-    """
-    fs = fs or Filesystem()
-    layout = make_layout(Path(root), settings or {})
-    if compat is not None:
-        require_compat(compat)
-    if read_only:
-        return _open_for_reading(layout, settings or {}, fs, clock, compat, as_is, progress)
-    return _open_for_writing(layout, settings or {}, fs, clock, compat, recover, progress)
-
-
 class MessageStore:
     """One opened store. All methods may be called from several threads."""
 
-    def __init__(self, parts: StoreParts, services: _Services | None = None, scratch: Any = None) -> None:
+    def __init__(
+        self,
+        parts: StoreParts,
+        services: StoreServices | None = None,
+        scratch: Any = None,
+        reopen: Callable[[], MessageStore] | None = None,
+    ) -> None:
         self.layout: StoreLayout = parts.layout
         self.config: StoreConfig = parts.config
         self.notes: list[str] = []
@@ -134,6 +75,7 @@ class MessageStore:
         self._log: CommitLog = parts.log
         self._services = services
         self._scratch = scratch
+        self._reopen = reopen
         self._open = True
         sync = parts.config.flush_disk_type == "SYNC_FLUSH" and services is not None
         self._group_commit = services.group_commit if sync and services is not None else None
@@ -322,17 +264,13 @@ class MessageStore:
 
     def refresh(self) -> None:
         """Takes in what another process wrote since a read-only store was opened."""
-        if self._services is not None:
+        if self._reopen is None:
             self.catch_up()
             return
-        fresh = _open_for_reading(
-            self.layout, self._settings, self._parts.fs, self._parts.clock, self._parts.compat, True, None
-        )
+        fresh = self._reopen()
         old_parts, old_scratch = self._parts, self._scratch
         self._parts, self._scratch, self._log = fresh._parts, fresh._scratch, fresh._log
         _close_scratch(old_parts, old_scratch)
-
-    _settings: Mapping[str, Any] = {}
 
     # Ending.
 
@@ -348,256 +286,6 @@ class MessageStore:
     def _require_open(self) -> None:
         if not self._open:
             raise StoreClosed("the store is closed", file=self.layout.root)
-
-
-class _Services:
-    """The threads of a store that is written to, and the order in which they start and stop."""
-
-    def __init__(
-        self, parts: StoreParts, lock: StoreLock, allocate: AllocateMappedFileService, pool: TransientStorePool | None
-    ) -> None:
-        config, files = parts.config, parts.log.files
-        self.refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
-        """Why puts are refused, empty while they are not."""
-        self._parts = parts
-        self._lock = lock
-        self._allocate = allocate
-        self._pool = pool
-        handlers: list[Handler] = [parts.queues, *([parts.index] if config.message_index_enable else [])]
-        rules = scan_rules(parts, check_crc=False)
-        self._reput = ReputMessageService(Dispatcher(parts.log, handlers, parts.log.max_offset, rules))
-        self.group_commit = GroupCommitService(files, parts.checkpoint)
-        self._flush_log = FlushRealTimeService(
-            files,
-            parts.checkpoint,
-            interval_ms=config.flush_interval_commit_log,
-            least_pages=config.flush_commit_log_least_pages,
-            thorough_ms=config.flush_commit_log_thorough_interval,
-            timed=config.flush_commit_log_timed,
-        )
-        self._commit_log = CommitRealTimeService(
-            files,
-            self._flush_log,
-            interval_ms=config.commit_interval_commit_log,
-            least_pages=config.commit_commit_log_least_pages,
-            thorough_ms=config.commit_commit_log_thorough_interval,
-        )
-        self._flush_queues = FlushConsumeQueueService(
-            lambda: parts.queues,
-            parts.checkpoint,
-            interval_ms=config.flush_interval_consume_queue,
-            least_pages=config.flush_consume_queue_least_pages,
-            thorough_ms=config.flush_consume_queue_thorough_interval,
-        )
-        self._disk_check = _DiskCheckService(self)
-        self._running: list[Any] = []
-
-    def check_disk(self) -> None:
-        """Refuses puts while the log's partition is nearly full (CleanCommitLogService.isSpaceFull)."""
-        config = self._parts.config
-        used = self._parts.fs.used_ratio(self._parts.layout.commitlog)
-        is_full = used > config.disk_space_warning_level_ratio / 100
-        if config.broker_role != "SLAVE":
-            self.refusal = f"the disk is {used:.0%} full" if is_full else ""
-
-    def start(self) -> None:
-        """The broker's order, with the abort marker last."""
-        is_sync = self._parts.config.flush_disk_type == "SYNC_FLUSH"
-        self._running = [self._reput, self.group_commit if is_sync else self._flush_log, self._flush_queues]
-        if self._pool is not None:
-            self._running.insert(1, self._commit_log)
-        self._running.append(self._disk_check)
-        for service in self._running:
-            service.start()
-        self._parts.abort.create()
-
-    def catch_up(self) -> None:
-        while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
-            time.sleep(0.001)
-        self.raise_failure()
-
-    def raise_failure(self) -> None:
-        """StoreClosed, naming what a background service died of."""
-        for service in self._running:
-            if service.failure is not None:
-                self.refusal = f"{type(service).__name__} has failed"
-                if isinstance(service.failure, StoreError):
-                    raise service.failure
-                raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
-
-    def stop(self) -> None:
-        """After this everything is durable; the abort marker goes only if that is true."""
-        parts = self._parts
-        self._allocate.stop()
-        with contextlib.ExitStack() as at_end:
-            at_end.callback(self._lock.release)
-            # Bytes in lent buffers become readable by a commit, so that comes before the last dispatch.
-            if self._pool is not None:
-                self._commit_log.stop()
-            self._reput.stop()
-            for service in (self._disk_check, self._flush_log, self.group_commit, self._flush_queues):
-                service.stop()
-            self.raise_failure()
-            while not parts.log.files.flush(0):
-                pass
-            parts.index.flush()
-            if parts.queues.last_store_timestamp_ms:
-                parts.checkpoint.logics_ms = parts.queues.last_store_timestamp_ms
-            if parts.log.files.store_timestamp_ms:
-                parts.checkpoint.physic_ms = parts.log.files.store_timestamp_ms
-            parts.checkpoint.flush()
-            if self._reput.dispatcher.behind_bytes <= 0:
-                parts.abort.remove()
-        if self._pool is not None:
-            self._pool.destroy()
-
-
-class _DiskCheckService(ServiceThread):
-    """Looks every ten seconds whether the disk has room for puts, and whether a service has died."""
-
-    def __init__(self, services: _Services) -> None:
-        super().__init__(DISK_CHECK_INTERVAL_MS)
-        self._services = services
-
-    def work(self) -> None:
-        self._services.check_disk()
-
-
-# Opening.
-
-
-def _open_for_reading(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    as_is: bool,
-    progress: Progress | None,
-) -> MessageStore:
-    require_store(layout, fs)
-    config = infer_config(layout, settings, fs)
-    compat = compat or detect_compat(layout, fs)
-    scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
-    overlay = Overlay(Path(scratch.name), sparse=True)
-    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
-    store = MessageStore(parts, scratch=scratch)
-    store._settings = settings
-    is_live = is_locked(layout.lock, fs)
-    if parts.abort.exists() and not is_live and not as_is:
-        found = recover_parts(parts, mode="abnormal", keep_index=True, progress=progress)
-        store.notes.append(
-            f"the last owner did not shut down; this is the store as recovery will leave it "
-            f"(the log ends at {found.log_end})"
-        )
-    else:
-        found = view_as_it_is(parts)
-        if found.dispatched_count:
-            store.notes.append(
-                f"queues and index are {found.dispatched_count} messages behind the log; "
-                "what they lack was built in a scratch folder"
-            )
-    return store
-
-
-def _open_for_writing(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    recover: bool,
-    progress: Progress | None,
-) -> MessageStore:
-    if is_absent_or_empty(layout, fs):
-        fs.make_folder(layout.root)
-        fs.make_folder(layout.commitlog)
-    else:
-        require_store(layout, fs)
-    lock = StoreLock(layout.lock, fs)
-    lock.acquire()
-    try:
-        return _open_locked(layout, settings, fs, clock, compat, recover, progress, lock)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _open_locked(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    recover: bool,
-    progress: Progress | None,
-    lock: StoreLock,
-) -> MessageStore:
-    require_no_interrupted_change(layout, fs)
-    config = infer_config(layout, settings, fs)
-    compat = compat or detect_compat(layout, fs)
-    if fs.exists(layout.abort) and not recover:
-        raise UncleanStore(
-            "the last owner did not shut down",
-            file=layout.abort,
-            hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
-        )
-    with _staged_parts(layout, config, fs, clock, compat) as plan_parts:
-        change = plan_recovery(plan_parts, progress=progress)
-        log_end = int(change.facts["valid_end"])
-        change.apply()
-    pool = _transient_pool(config)
-    allocate = AllocateMappedFileService(fs, warm=config.warm_maped_file_enable, transient_pool=pool)
-    parts = open_parts(
-        layout, config, fs, clock, compat=compat, writable=True, allocate=allocate, transient_pool=pool
-    )
-    _set_positions(parts, log_end)
-    services = _Services(parts, lock, allocate, pool)
-    services.start()
-    store = MessageStore(parts, services)
-    store._settings = settings
-    return store
-
-
-def _set_positions(parts: StoreParts, log_end: int) -> None:
-    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
-    files = parts.log.files
-    files.truncate_dirty_files(log_end)
-    files.flushed_where = files.committed_where = log_end
-    parts.queues.recover()
-    if files.files:
-        parts.queues.truncate_dirty(log_end)
-    parts.queues.correct_min_offsets(parts.log.min_offset)
-    for queue in parts.queues:
-        parts.log.set_queue_offset(queue.topic, queue.queue_id, queue.max_offset)
-
-
-@contextlib.contextmanager
-def _staged_parts(
-    layout: StoreLayout, config: StoreConfig, fs: Filesystem, clock: Callable[[], int], compat: str
-) -> Iterator[StoreParts]:
-    """The parts with an overlay beside the store, so that publishing is a rename."""
-    overlay = Overlay(staging_folder(layout.root, f"open-{clock()}"), sparse=False)
-    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
-    try:
-        yield parts
-    finally:
-        parts.close()
-
-
-def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
-    """StoreIOError when a crash left a change half done."""
-    change_id = interrupted_change(layout.root, fs)
-    if change_id is not None:
-        raise StoreIOError(
-            f"the change {change_id} was interrupted", file=layout.own, hint=f"run `rmqctl undo {change_id}` first"
-        )
-
-
-def _transient_pool(config: StoreConfig) -> TransientStorePool | None:
-    if not config.uses_transient_pool:
-        return None
-    return TransientStorePool(config.transient_store_pool_size, config.mapped_file_size_commit_log)
 
 
 def _close_scratch(parts: StoreParts, scratch: Any) -> None:
@@ -617,6 +305,3 @@ def _does_not_wait(message: Message) -> bool:
 
 def _has_key(message: StoredMessage, topic: str, key: str) -> bool:
     return message.topic == topic and (key == message.uniq_key or key in message.keys)
-
-
-__all__ = ["GetStatus", "MessageStore", "QueryResult", "QueueState", "open_store"]

@@ -1,0 +1,141 @@
+"""StoreServices: the threads of a store that is written to, and the order in which they start and stop.
+
+    start   dispatch, commit (transient pool), flush of the log, flush of the queues, disk check; then the abort marker
+    stop    allocation, commit, the last dispatch, the flushes, checkpoint; then the abort marker goes, and the lock
+
+Source: DefaultMessageStore.start, shutdown (4.9.8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any
+
+from store.disk.allocate import AllocateMappedFileService
+from store.disk.lock import StoreLock
+from store.disk.transient_pool import TransientStorePool
+from store.dispatch.dispatcher import Dispatcher, Handler, ReputMessageService
+from store.errors import StoreClosed, StoreError
+from store.flush.commit_real_time import CommitRealTimeService
+from store.flush.flush_consume_queue import FlushConsumeQueueService
+from store.flush.flush_real_time import FlushRealTimeService
+from store.flush.group_commit import GroupCommitService
+from store.flush.service import ServiceThread
+from store.recovery import scan_rules
+from store.store_parts import StoreParts
+
+DISK_CHECK_INTERVAL_MS = 10_000
+
+
+class StoreServices:
+    """The threads of a store that is written to, and the order in which they start and stop."""
+
+    def __init__(
+        self, parts: StoreParts, lock: StoreLock, allocate: AllocateMappedFileService, pool: TransientStorePool | None
+    ) -> None:
+        config, files = parts.config, parts.log.files
+        self.refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
+        """Why puts are refused, empty while they are not."""
+        self._parts = parts
+        self._lock = lock
+        self._allocate = allocate
+        self._pool = pool
+        handlers: list[Handler] = [parts.queues, *([parts.index] if config.message_index_enable else [])]
+        rules = scan_rules(parts, check_crc=False)
+        self._reput = ReputMessageService(Dispatcher(parts.log, handlers, parts.log.max_offset, rules))
+        self.group_commit = GroupCommitService(files, parts.checkpoint)
+        self._flush_log = FlushRealTimeService(
+            files,
+            parts.checkpoint,
+            interval_ms=config.flush_interval_commit_log,
+            least_pages=config.flush_commit_log_least_pages,
+            thorough_ms=config.flush_commit_log_thorough_interval,
+            timed=config.flush_commit_log_timed,
+        )
+        self._commit_log = CommitRealTimeService(
+            files,
+            self._flush_log,
+            interval_ms=config.commit_interval_commit_log,
+            least_pages=config.commit_commit_log_least_pages,
+            thorough_ms=config.commit_commit_log_thorough_interval,
+        )
+        self._flush_queues = FlushConsumeQueueService(
+            lambda: parts.queues,
+            parts.checkpoint,
+            interval_ms=config.flush_interval_consume_queue,
+            least_pages=config.flush_consume_queue_least_pages,
+            thorough_ms=config.flush_consume_queue_thorough_interval,
+        )
+        self._disk_check = _DiskCheckService(self)
+        self._running: list[Any] = []
+
+    def check_disk(self) -> None:
+        """Refuses puts while the log's partition is nearly full (CleanCommitLogService.isSpaceFull)."""
+        config = self._parts.config
+        used = self._parts.fs.used_ratio(self._parts.layout.commitlog)
+        is_full = used > config.disk_space_warning_level_ratio / 100
+        if config.broker_role != "SLAVE":
+            self.refusal = f"the disk is {used:.0%} full" if is_full else ""
+
+    def start(self) -> None:
+        """The broker's order, with the abort marker last."""
+        is_sync = self._parts.config.flush_disk_type == "SYNC_FLUSH"
+        self._running = [self._reput, self.group_commit if is_sync else self._flush_log, self._flush_queues]
+        if self._pool is not None:
+            self._running.insert(1, self._commit_log)
+        self._running.append(self._disk_check)
+        for service in self._running:
+            service.start()
+        self._parts.abort.create()
+
+    def catch_up(self) -> None:
+        while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
+            time.sleep(0.001)
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """StoreClosed, naming what a background service died of."""
+        for service in self._running:
+            if service.failure is not None:
+                self.refusal = f"{type(service).__name__} has failed"
+                if isinstance(service.failure, StoreError):
+                    raise service.failure
+                raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
+
+    def stop(self) -> None:
+        """After this everything is durable; the abort marker goes only if that is true."""
+        parts = self._parts
+        self._allocate.stop()
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(self._lock.release)
+            # Bytes in lent buffers become readable by a commit, so that comes before the last dispatch.
+            if self._pool is not None:
+                self._commit_log.stop()
+            self._reput.stop()
+            for service in (self._disk_check, self._flush_log, self.group_commit, self._flush_queues):
+                service.stop()
+            self.raise_failure()
+            while not parts.log.files.flush(0):
+                pass
+            parts.index.flush()
+            if parts.queues.last_store_timestamp_ms:
+                parts.checkpoint.logics_ms = parts.queues.last_store_timestamp_ms
+            if parts.log.files.store_timestamp_ms:
+                parts.checkpoint.physic_ms = parts.log.files.store_timestamp_ms
+            parts.checkpoint.flush()
+            if self._reput.dispatcher.behind_bytes <= 0:
+                parts.abort.remove()
+        if self._pool is not None:
+            self._pool.destroy()
+
+
+class _DiskCheckService(ServiceThread):
+    """Looks every ten seconds whether the disk has room for puts, and whether a service has died."""
+
+    def __init__(self, services: StoreServices) -> None:
+        super().__init__(DISK_CHECK_INTERVAL_MS)
+        self._services = services
+
+    def work(self) -> None:
+        self._services.check_disk()

@@ -1,0 +1,214 @@
+"""Opening a store, for reading or for writing.
+
+For writing: take the lock; refuse after an unclean exit unless told to recover; plan and apply the recovery; start the
+services; leave the abort marker. MessageStore.close undoes that in the broker's order.
+
+For reading nothing is written and no lock is taken. What is missing or behind is built in a scratch folder; a store
+that was not shut down is shown as it will be after recovery, unless a live broker holds it or `as_is` is asked for.
+
+Source: DefaultMessageStore.load, start (4.9.8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from store.change import interrupted_change, staging_folder
+from store.commitlog.scan import Damage
+from store.config import StoreConfig
+from store.disk.allocate import AllocateMappedFileService
+from store.disk.filesystem import Filesystem
+from store.disk.lock import StoreLock, is_locked
+from store.disk.overlay import Overlay
+from store.disk.transient_pool import TransientStorePool
+from store.errors import StoreIOError, UncleanStore
+from store.layout import StoreLayout
+from store.message_store import MessageStore
+from store.opening import (
+    detect_compat,
+    infer_config,
+    is_absent_or_empty,
+    make_layout,
+    require_compat,
+    require_store,
+)
+from store.recovery import Progress, plan_recovery, recover_parts, view_as_it_is
+from store.services import StoreServices
+from store.store_parts import StoreParts, open_parts
+
+
+def system_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def open_store(
+    root: str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    read_only: bool = True,
+    clock: Callable[[], int] = system_clock_ms,
+    recover: bool = False,
+    compat: str | None = None,
+    as_is: bool = False,
+    fs: Filesystem | None = None,
+    progress: Progress | None = None,
+) -> MessageStore:
+    """Opens the store at `root`; use it as a context manager, or close() it.
+
+    settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
+    read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
+    clock      milliseconds for store times and index file names
+    recover    when writing: recover after an unclean exit instead of refusing
+    compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
+    as_is      when reading: show an unclean store's queues as they lie there, without recovering in a scratch folder
+
+    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
+    """
+    fs = fs or Filesystem()
+    layout = make_layout(Path(root), settings or {})
+    if compat is not None:
+        require_compat(compat)
+    if read_only:
+        return _open_for_reading(layout, settings or {}, fs, clock, compat, as_is, progress)
+    return _open_for_writing(layout, settings or {}, fs, clock, compat, recover, progress)
+
+
+def _open_for_reading(
+    layout: StoreLayout,
+    settings: Mapping[str, Any],
+    fs: Filesystem,
+    clock: Callable[[], int],
+    compat: str | None,
+    as_is: bool,
+    progress: Progress | None,
+) -> MessageStore:
+    require_store(layout, fs)
+    config = infer_config(layout, settings, fs)
+    compat = compat or detect_compat(layout, fs)
+    scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
+    overlay = Overlay(Path(scratch.name), sparse=True)
+    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
+    store = MessageStore(
+        parts,
+        scratch=scratch,
+        reopen=lambda: _open_for_reading(layout, settings, fs, clock, compat, True, None),
+    )
+    is_live = is_locked(layout.lock, fs)
+    if parts.abort.exists() and not is_live and not as_is:
+        found = recover_parts(parts, mode="abnormal", keep_index=True, progress=progress)
+        store.notes.append(
+            f"the last owner did not shut down; this is the store as recovery will leave it "
+            f"(the log ends at {found.log_end})"
+        )
+    else:
+        found = view_as_it_is(parts)
+        if found.dispatched_count:
+            store.notes.append(
+                f"queues and index are {found.dispatched_count} messages behind the log; "
+                "what they lack was built in a scratch folder"
+            )
+    if isinstance(found.outcome, Damage) and not is_live:
+        store.notes.append(f"the log ends at {found.log_end} because of {found.outcome}")
+    return store
+
+
+def _open_for_writing(
+    layout: StoreLayout,
+    settings: Mapping[str, Any],
+    fs: Filesystem,
+    clock: Callable[[], int],
+    compat: str | None,
+    recover: bool,
+    progress: Progress | None,
+) -> MessageStore:
+    if is_absent_or_empty(layout, fs):
+        fs.make_folder(layout.root)
+        fs.make_folder(layout.commitlog)
+    else:
+        require_store(layout, fs)
+    lock = StoreLock(layout.lock, fs)
+    lock.acquire()
+    try:
+        return _open_locked(layout, settings, fs, clock, compat, recover, progress, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _open_locked(
+    layout: StoreLayout,
+    settings: Mapping[str, Any],
+    fs: Filesystem,
+    clock: Callable[[], int],
+    compat: str | None,
+    recover: bool,
+    progress: Progress | None,
+    lock: StoreLock,
+) -> MessageStore:
+    require_no_interrupted_change(layout, fs)
+    config = infer_config(layout, settings, fs)
+    compat = compat or detect_compat(layout, fs)
+    if fs.exists(layout.abort) and not recover:
+        raise UncleanStore(
+            "the last owner did not shut down",
+            file=layout.abort,
+            hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
+        )
+    with _staged_parts(layout, config, fs, clock, compat) as plan_parts:
+        change = plan_recovery(plan_parts, progress=progress)
+        log_end = int(change.facts["valid_end"])
+        change.apply()
+    pool = _transient_pool(config)
+    allocate = AllocateMappedFileService(fs, warm=config.warm_maped_file_enable, transient_pool=pool)
+    parts = open_parts(layout, config, fs, clock, compat=compat, writable=True, allocate=allocate, transient_pool=pool)
+    _set_positions(parts, log_end)
+    services = StoreServices(parts, lock, allocate, pool)
+    services.start()
+    return MessageStore(parts, services)
+
+
+def _set_positions(parts: StoreParts, log_end: int) -> None:
+    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
+    files = parts.log.files
+    files.truncate_dirty_files(log_end)
+    files.flushed_where = files.committed_where = log_end
+    parts.queues.recover()
+    if files.files:
+        parts.queues.truncate_dirty(log_end)
+    parts.queues.correct_min_offsets(parts.log.min_offset)
+    for queue in parts.queues:
+        parts.log.set_queue_offset(queue.topic, queue.queue_id, queue.max_offset)
+
+
+@contextlib.contextmanager
+def _staged_parts(
+    layout: StoreLayout, config: StoreConfig, fs: Filesystem, clock: Callable[[], int], compat: str
+) -> Iterator[StoreParts]:
+    """The parts with an overlay beside the store, so that publishing is a rename."""
+    overlay = Overlay(staging_folder(layout.root, f"open-{clock()}"), sparse=False)
+    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
+    try:
+        yield parts
+    finally:
+        parts.close()
+
+
+def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
+    """StoreIOError when a crash left a change half done."""
+    change_id = interrupted_change(layout.root, fs)
+    if change_id is not None:
+        raise StoreIOError(
+            f"the change {change_id} was interrupted", file=layout.own, hint=f"run `rmqctl undo {change_id}` first"
+        )
+
+
+def _transient_pool(config: StoreConfig) -> TransientStorePool | None:
+    if not config.uses_transient_pool:
+        return None
+    return TransientStorePool(config.transient_store_pool_size, config.mapped_file_size_commit_log)
