@@ -88,10 +88,12 @@ class IndexFile:
         if header.index_count <= 1:
             return
         hash_code = key_hash(key)
-        number = self._newest_counted(hash_code % self.slot_count, header.index_count)
+        # A damaged count must not lead out of the file.
+        count = min(header.index_count, self.entry_count - 1)
+        number = self._newest_counted(hash_code % self.slot_count, count)
         if number <= 0:
             return
-        for _ in range(header.index_count):
+        for _ in range(count):
             if len(found) >= max_count:
                 return
             entry = decode_entry(self.buffer, self.slot_count, number)
@@ -100,7 +102,7 @@ class IndexFile:
             time_ms = header.begin_timestamp_ms + entry.time_diff_seconds * 1000
             if entry.key_hash == hash_code and begin_ms <= time_ms <= end_ms:
                 found.append(entry.log_offset)
-            if not 0 < entry.previous <= header.index_count or entry.previous == number or time_ms < begin_ms:
+            if not 0 < entry.previous <= count or entry.previous == number or time_ms < begin_ms:
                 return
             number = entry.previous
 

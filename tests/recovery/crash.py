@@ -63,7 +63,7 @@ def crash_rounds(root: Path, rounds: int, seed: int) -> list[str]:
         if number % ROUNDS_PER_STORE == 0:
             store, acknowledged = root / str(number), Acknowledged()
         _put_until_killed(store, acknowledged, chance)
-        change, _ = recover(store)
+        change, _ = recover(store, settings=SETTINGS)
         found = verify(store, acknowledged)
         report.append(
             f"round {number}: {len(acknowledged.places)} acknowledged, {found} found, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import shutil
@@ -15,6 +16,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 TIMEOUT_S = 120
+
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
+_LIBC = ctypes.CDLL(None)
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,19 @@ def command_line(store: Path, *words: object) -> list[str]:
     return [sys.executable, "-m", "rmqctl", "--store", str(store), *map(str, words)]
 
 
-def run(words: Sequence[str], *, memory_bytes: int | None = None, **options: object) -> Finished:
-    """Runs a command line to its end; `memory_bytes` limits what it may allocate, mapped files not counted."""
+def run(words: Sequence[str], *, memory_bytes: int | None = None, override: bool = True) -> Finished:
+    """Runs a command line to its end.
+
+    memory_bytes  what it may allocate, mapped files not counted
+    override      False takes away root's right to open what file modes forbid
+    """
 
     def limit() -> None:
         if memory_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+        if not override:
+            for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+                _LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
     done = subprocess.run(
         words,
@@ -46,16 +58,20 @@ def run(words: Sequence[str], *, memory_bytes: int | None = None, **options: obj
         timeout=TIMEOUT_S,
         preexec_fn=limit,
         check=False,
-        **options,  # type: ignore[call-overload]
     )
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def run_as_a_stranger(store: Path, *words: object) -> Finished:
-    """As one who may read everything in `store` but write nothing there: another user, or without the write bits."""
-    if os.geteuid() == 0:
-        return run(command_line(store, *words), user=NOBODY, group=NOBODY, extra_groups=[])
+    """As one who may read everything in `store` but write nothing there.
+
+    Root gives the store to somebody else and leaves off the right to override that; others take the write bits away.
+    """
     paths = [store, *store.rglob("*")]
+    if os.geteuid() == 0:
+        for path in paths:
+            os.chown(path, NOBODY, NOBODY)
+        return run(command_line(store, *words), override=False)
     modes = {path: path.stat().st_mode & 0o7777 for path in paths}
     for path in paths:
         path.chmod(modes[path] & ~0o222)

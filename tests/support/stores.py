@@ -12,9 +12,9 @@ from store.change import Change, staging_folder
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.layout import StoreLayout
-from store.store_opener import system_clock_ms
 from store.opening import detect_compat, infer_config
 from store.recovery import plan_recovery, plan_truncate
+from store.store_opener import system_clock_ms
 from store.store_parts import StoreParts, open_parts
 
 SMALL = {
