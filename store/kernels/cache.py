@@ -24,14 +24,22 @@ _SOURCES = (Path(__file__).parent, Path(__file__).parent.parent / "formats")
 
 def cache_folder(numba_version: str, processor: str) -> Path:
     """The folder to use, which exists and can be written."""
-    folder = user_cache_home() / "rmqctl" / f"kernels-{digest(numba_version, processor)}"
+    home = user_cache_home()
+    if home is None:
+        return temporary_folder()
+    folder = home / "rmqctl" / f"kernels-{digest(numba_version, processor)}"
     return folder if is_usable(folder) else temporary_folder()
 
 
-def user_cache_home() -> Path:
-    """XDG_CACHE_HOME if it is an absolute path, as the specification asks; else ~/.cache."""
+def user_cache_home() -> Path | None:
+    """XDG_CACHE_HOME if it is an absolute path, as the specification asks; else ~/.cache; None without a home."""
     configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return configured if configured.is_absolute() else Path("~/.cache").expanduser()
+    if configured.is_absolute():
+        return configured
+    try:
+        return Path("~/.cache").expanduser()
+    except RuntimeError:
+        return None
 
 
 def digest(numba_version: str, processor: str) -> str:
