@@ -34,6 +34,7 @@ from store.change import Change, Patch, Publish, Remove
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import Blank, Damage, End, Outcome, ScanRules, scan_log
 from store.disk.mapped_file import MappedFile
+from store.disk.page_cache import PageCache
 from store.dispatch.dispatcher import Dispatcher, Handler
 from store.dispatch.fan_out import FanOut
 from store.errors import BadRequest, DamagedRecord
@@ -56,6 +57,8 @@ class Recovered:
     mode: str
     start_offset: int
     start_reason: str
+    cold: bool = False
+    """Whether the walk leaves nothing of the log in the page cache."""
     log_end: int = 0
     outcome: Outcome | None = None
     record_count: int = 0
@@ -71,7 +74,12 @@ class Recovered:
 
 
 def recover_parts(
-    parts: StoreParts, *, mode: str = "auto", keep_index: bool = False, progress: Progress | None = None
+    parts: StoreParts,
+    *,
+    mode: str = "auto",
+    keep_index: bool = False,
+    cold: bool = False,
+    progress: Progress | None = None,
 ) -> Recovered:
     """Steps 1 to 8 on opened parts; everything that changes lands in their overlay, or in memory."""
     if mode not in MODES:
@@ -80,7 +88,7 @@ def recover_parts(
     queue_end = parts.queues.recover()
     rebuild_from = _drop_unsafe_index(parts, keep_index) if abnormal else None
     start, reason = starting_segment(parts, abnormal=abnormal)
-    found = Recovered("abnormal" if abnormal else "normal", start, reason, queue_end_before=queue_end)
+    found = Recovered("abnormal" if abnormal else "normal", start, reason, cold, queue_end_before=queue_end)
     if not parts.log.files.files:
         parts.queues.destroy()
         return found
@@ -200,8 +208,10 @@ def _follow(
 ) -> None:
     """Walks on from `begin`, hands every run to the handlers, and notes in `found` where the walk ended."""
     found.log_end = begin
+    pages = PageCache(parts.fs, cold=found.cold)
     for step in scan_log(parts.log.files.files, begin, rules=rules):
         if isinstance(step, Run):
+            pages.moved_to(step.path, step.buffer, step.end - step.file_start)
             for handler in handlers:
                 handler.dispatch(step)
             found.record_count += step.count
@@ -213,6 +223,7 @@ def _follow(
             found.log_end = step.file_start + step.position
         if on_progress is not None:
             on_progress(found.log_end - begin)
+    pages.finish()
 
 
 def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> None:
@@ -255,10 +266,11 @@ def plan_recovery(
     *,
     mode: str = "auto",
     keep_index: bool = False,
+    cold: bool = False,
     progress: Progress | None = None,
 ) -> Change:
-    """The whole recovery of a store whose parts were opened with an overlay."""
-    found = recover_parts(parts, mode=mode, keep_index=keep_index, progress=progress)
+    """The whole recovery of a store whose parts were opened with an overlay; `cold` spares the page cache."""
+    found = recover_parts(parts, mode=mode, keep_index=keep_index, cold=cold, progress=progress)
     change = _new_change(parts, "recover")
     change.facts = {
         "mode": found.mode,

@@ -37,6 +37,9 @@ def run(
     keep_index: Annotated[
         bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
     ] = False,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -60,5 +63,5 @@ def run(
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
     with planning(session, consent, line) as parts, session.progress("reading the log") as bar:
-        change = plan_recovery(parts, mode=mode, keep_index=keep_index, progress=bar.update)
+        change = plan_recovery(parts, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
         return carry_out(session, "recover", change, consent)

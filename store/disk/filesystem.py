@@ -268,6 +268,16 @@ class Filesystem:
                     raise OSError(errno.EIO, f"{source.path} ends early", os.fspath(source.path))
                 position += count
 
+    def will_need(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Asks the kernel to begin reading a range."""
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(descriptor.number, position, size, os.POSIX_FADV_WILLNEED)
+
+    def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Lets the kernel forget clean pages of a range."""
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(descriptor.number, position, size, os.POSIX_FADV_DONTNEED)
+
     # Making durable.
 
     def fdatasync(self, descriptor: Descriptor) -> None:
