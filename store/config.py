@@ -90,7 +90,8 @@ class StoreConfig:
     delete_file_batch_max: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_hash_slot_num", "max_index_num"):
+        sizes = ("mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_hash_slot_num", "max_index_num")
+        for name in sizes:
             if getattr(self, name) <= 0:
                 raise BadRequest(f"{_camel(name)} must be positive, not {getattr(self, name)}")
         if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
@@ -113,7 +114,7 @@ class StoreConfig:
         )
 
     def with_settings(self, settings: Mapping[str, Any]) -> StoreConfig:
-        """A copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`); text is converted to the field's type."""
+        """A copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`); text becomes the field's type."""
         known = {_camel(f.name): f for f in dataclasses.fields(self)}
         changes: dict[str, Any] = {}
         for name, value in settings.items():
@@ -168,5 +169,6 @@ def _convert(name: str, type_name: str, value: Any) -> Any:
         if type_name == "int":
             return int(value.strip())
     except (KeyError, ValueError):
-        raise BadRequest(f"setting {name} needs {'true or false' if type_name == 'bool' else 'a whole number'}, not {value!r}") from None
+        wanted = "true or false" if type_name == "bool" else "a whole number"
+        raise BadRequest(f"setting {name} needs {wanted}, not {value!r}") from None
     return value.strip()

@@ -58,7 +58,7 @@ PROPERTIES_SIZE = struct.Struct(">h")
 TOPIC_SIZE_V1 = struct.Struct(">b")
 TOPIC_SIZE_V2 = struct.Struct(">h")
 RECORD_MIN_SIZE = HEADER_V4.size + TOPIC_SIZE_V1.size + PROPERTIES_SIZE.size
-assert HEADER_V4.size == 88 and RECORD_MIN_SIZE == 91 and BLANK.size == BLANK_SIZE
+assert (HEADER_V4.size, RECORD_MIN_SIZE, BLANK.size) == (88, 91, BLANK_SIZE)
 
 MAX_TOPIC_SIZE_V1 = 127
 MAX_TOPIC_SIZE_V2 = 32_767

@@ -39,7 +39,9 @@ def test_a_file_is_never_created_over_another(fs: Filesystem, tmp_path: Path) ->
     assert (tmp_path / NAME).read_bytes() == b"mine"
 
 
-def test_no_space_while_preallocating_leaves_no_file_behind(fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_space_while_preallocating_leaves_no_file_behind(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -149,7 +151,7 @@ def test_the_limit_of_open_files_is_raised_when_it_is_reached(tmp_path: Path) ->
 
     (tmp_path / NAME).touch()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = len(os.listdir("/proc/self/fd")) + 8
+    lowest = len(list(Path("/proc/self/fd").iterdir())) + 8
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
     try:
         files = [Filesystem().open_read(tmp_path / NAME) for _ in range(lowest)]
