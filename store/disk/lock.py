@@ -62,7 +62,11 @@ class StoreLock:
             self._identity = _identity(self._fs.stat(self.path))
             _held_here.add(self._identity)
             self._descriptor = descriptor
-        self._write_content(descriptor)
+        try:
+            self._write_content(descriptor)
+        except StoreIOError:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Gives the lock back; the file stays, as the broker leaves it."""
