@@ -9,11 +9,13 @@ Source: java.lang.String, IndexFile.indexKeyHashMethod, UtilAll.crc32 (4.9.8).
 
 from __future__ import annotations
 
+import re
 import zlib
 from functools import lru_cache
 
 INT_MIN = -(1 << 31)
 INT_MAX = (1 << 31) - 1
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 def to_int(value: int) -> int:
@@ -58,5 +60,11 @@ def crc32(data: bytes | memoryview) -> int:
 
 
 def decode_utf8(data: bytes | memoryview) -> str:
-    """Text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails."""
-    return bytes(data).decode("utf-8", "replace")
+    """Text as `new String(bytes, UTF_8)` gives it: malformed bytes become U+FFFD, nothing fails.
+
+    An encoded surrogate becomes one U+FFFD there, where Python would make three of it.
+    """
+    text = bytes(data)
+    if b"\xed" in text:
+        text = _ENCODED_SURROGATE.sub(b"\xff", text)
+    return text.decode("utf-8", "replace")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.formats.java import crc32, key_hash, string_hash, tags_code, utf16_length
+from store.formats.java import crc32, decode_utf8, key_hash, string_hash, tags_code, utf16_length
 
 java_crc = crcmod.mkCrcFun(0x104C11DB7, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
 
@@ -45,3 +45,8 @@ def test_string_hash_of_a_concatenation_follows_from_its_parts(left: str, right:
 @given(st.binary(max_size=4096))
 def test_crc_is_the_ieee_polynomial_without_its_top_bit(data: bytes) -> None:
     assert crc32(data) == java_crc(data) & 0x7FFFFFFF
+
+
+def test_malformed_text_decodes_as_java_decodes_it() -> None:
+    assert decode_utf8(b"a\xed\xa0\x80b") == "a\ufffdb"
+    assert decode_utf8(b"\xed\x9f\xbf\xff") == "\ud7ff\ufffd"
