@@ -19,6 +19,7 @@ from pathlib import Path
 
 SEGMENT_NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
+_MAX_FOLDER_NAME_SIZE = 255
 
 
 def segment_name(offset: int) -> str:
@@ -43,8 +44,18 @@ def parse_index_file_name(name: str) -> int | None:
 
 
 def parse_queue_id(name: str) -> int | None:
-    """Queue id of a queue's folder, or None for a foreign name."""
-    return int(name) if name.isascii() and name.isdigit() and int(name) < 1 << 31 else None
+    """Queue id of a queue's folder, or None for a foreign name; negative ones come from damaged records."""
+    digits = name.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(name) if -(1 << 31) <= int(name) < 1 << 31 else None
+
+
+def is_topic_folder_name(topic: str) -> bool:
+    """Whether a folder of that name can stand in consumequeue/, and nowhere else."""
+    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
+        return False
+    return len(topic.encode("utf-8", "surrogatepass")) <= _MAX_FOLDER_NAME_SIZE
 
 
 @dataclass(frozen=True, slots=True)

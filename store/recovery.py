@@ -108,8 +108,8 @@ def recover_parts(
     if queue_end >= found.log_end:
         parts.queues.truncate_dirty(found.log_end)
     parts.queues.correct_min_offsets(parts.log.min_offset)
-    if not abnormal:
-        _catch_up(parts, found, handlers)
+    # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
+    _catch_up(parts, found, [parts.queues] if abnormal else handlers)
     return found
 
 

@@ -20,6 +20,7 @@ GET = ("get", "T", "--queue", "0")
 RECOVER = ("recover", "--abnormal", "--yes")
 DRY_RUN = ("recover", "--abnormal", "--dry-run")
 CHECKPOINT = ("checkpoint", "show")
+PUT = ("put", "T", "body")
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +78,7 @@ def empty_queue_file(store: Path) -> None:
     (store / "consumequeue" / "T" / "0" / f"{400 * 9:020d}").touch()
 
 
-@pytest.mark.parametrize(
-    "words", [GET, DRY_RUN, RECOVER, ("put", "T", "body"), ("truncate-dirty", "--yes")], ids=" ".join
-)
+@pytest.mark.parametrize("words", [GET, DRY_RUN, RECOVER, PUT, ("truncate-dirty", "--yes")], ids=" ".join)
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
@@ -111,13 +110,13 @@ def test_a_folder_that_does_not_exist_is_no_store(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_things_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "pictures").mkdir()
-    for words in (GET, DRY_RUN, CHECKPOINT, ("put", "T", "body")):
+    for words in (GET, DRY_RUN, CHECKPOINT, PUT):
         assert_one_sentence(rmqctl(*words, store=tmp_path), NOT_READABLE, str(tmp_path))
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"hello")
-    for words in (GET, DRY_RUN, CHECKPOINT, ("put", "T", "body")):
+    for words in (GET, DRY_RUN, CHECKPOINT, PUT):
         assert_one_sentence(rmqctl(*words, store=tmp_path / "store"), NOT_READABLE, "store")
 
 
@@ -125,7 +124,7 @@ def test_a_file_is_no_store(tmp_path: Path) -> None:
 def test_a_file_where_a_folder_is_expected_is_named(folder: str, store: Path) -> None:
     shutil.rmtree(store / folder)
     (store / folder).write_bytes(b"hello")
-    for words in (GET, DRY_RUN, ("put", "T", "body")):
+    for words in (GET, DRY_RUN, PUT):
         assert_one_sentence(rmqctl(*words, store=store), NOT_READABLE, folder)
 
 
@@ -147,7 +146,7 @@ def test_a_folder_where_the_checkpoint_is_expected_is_named(store: Path) -> None
 def test_a_structure_of_the_5x_line_is_refused_by_its_name(path: str, name: str, store: Path) -> None:
     (store / path).parent.mkdir(parents=True, exist_ok=True)
     (store / path).write_bytes(b"x")
-    for words in (GET, DRY_RUN, ("put", "T", "body")):
+    for words in (GET, DRY_RUN, PUT):
         assert name in assert_one_sentence(rmqctl(*words, store=store), NOT_READABLE, "store").err
 
 
