@@ -12,6 +12,7 @@ Source: IndexFile (4.9.8).
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +136,8 @@ def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -
     if writable:
         fs.truncate(descriptor, size)
         return memoryview(fs.map(descriptor, size, writable=True))
-    padded = bytearray(size)
+    # An anonymous map takes memory only for the pages that are touched.
+    padded = mmap.mmap(-1, size)
     padded[:actual] = fs.read(descriptor, 0, actual)
     return memoryview(padded).toreadonly()
 
