@@ -76,7 +76,12 @@ class StoreServices:
         used = self._parts.fs.used_ratio(self._parts.layout.commitlog)
         is_full = used > config.disk_space_warning_level_ratio / 100
         if config.broker_role != "SLAVE":
-            self.refusal = f"the disk is {used:.0%} full" if is_full else ""
+            self.refusal = self._failed() or (f"the disk is {used:.0%} full" if is_full else "")
+
+    def _failed(self) -> str:
+        """Which service has died, empty while all are well."""
+        died = next((service for service in self._running if service.failure is not None), None)
+        return f"{type(died).__name__} has failed" if died is not None else ""
 
     def start(self) -> None:
         """The broker's order, with the abort marker last."""
@@ -86,8 +91,20 @@ class StoreServices:
             self._running.insert(1, self._commit_log)
         self._running.append(self._disk_check)
         for service in self._running:
-            service.start()
-        self._parts.abort.create()
+            service.on_failure = self._refuse_puts
+        try:
+            for service in self._running:
+                service.start()
+            self._parts.abort.create()
+        except BaseException:
+            # Whoever opened the store gets no object to close, so nobody else would end the threads.
+            for service in self._running:
+                service.stop()
+            raise
+
+    def _refuse_puts(self) -> None:
+        """What is put after a service died would never be durable, or never be found."""
+        self.refusal = self._failed()
 
     def catch_up(self) -> None:
         while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:

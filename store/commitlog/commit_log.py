@@ -59,6 +59,7 @@ from store.formats.message import (
     is_queued,
     record_size,
 )
+from store.layout import is_topic_folder_name
 
 MAX_TOPIC_LENGTH = 127
 # What a record may have beyond the largest body.
@@ -162,19 +163,24 @@ class CommitLog:
         topic = self._topics.get(message.topic)
         if topic is None:
             topic = message.topic.encode("utf-8", "surrogatepass")
-            if not topic or utf16_length(message.topic) > MAX_TOPIC_LENGTH or len(topic) > MAX_TOPIC_SIZE_V1:
-                return _illegal(f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8")
+            refused = _refuse_topic(message.topic, topic)
+            if refused:
+                return _illegal(refused)
             self._topics[message.topic] = topic
         if message.queue_id < 0:
             return _illegal(f"the queue id is negative: {message.queue_id}")
         if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
             message = self._delayed(message)
-            topic = message.topic.encode()
+            topic = message.topic.encode("utf-8", "surrogatepass")
         try:
             return self._append(message, topic)
         except struct.error as error:
             self.locked_since_ms = 0
             return _illegal(f"a number does not fit its field: {error}")
+        except BaseException:
+            # Else the lock would look held for ever, and every later put be answered OS_PAGECACHE_BUSY.
+            self.locked_since_ms = 0
+            raise
 
     def _append(self, message: Message, topic: bytes) -> PutResult:
         body, properties = message.body, message.properties
@@ -245,17 +251,20 @@ class CommitLog:
             position = file.wrote
             log_offset = file.file_start + position
             offsets = tuple(log_offset + sum(sizes[:number]) for number in range(len(sizes)))
-            records = [
-                encode_record(
-                    message,
-                    topic=topic,
-                    sys_flag=sys_flag,
-                    queue_offset=end.queue_offset + number,
-                    log_offset=offset,
-                    store_timestamp_ms=now_ms,
-                )
-                for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
-            ]
+            try:
+                records = [
+                    encode_record(
+                        message,
+                        topic=topic,
+                        sys_flag=sys_flag,
+                        queue_offset=end.queue_offset + number,
+                        log_offset=offset,
+                        store_timestamp_ms=now_ms,
+                    )
+                    for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
+                ]
+            except struct.error as error:
+                return _illegal(f"a number does not fit its field: {error}")
             self._write(file, position, b"".join(records))
             file.store_timestamp_ms = now_ms
             queue_offset = end.queue_offset
@@ -291,7 +300,7 @@ class CommitLog:
     def _refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
         """Which rows `put` would refuse; it says why when it is asked about one."""
         topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
-        bad = [not 0 < len(topic) <= MAX_TOPIC_SIZE_V1 for topic in topics]
+        bad = [bool(_refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
         bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
         flags = host_flags(messages.born_host, messages.store_host)
@@ -307,8 +316,11 @@ class CommitLog:
             return _illegal("the batch is empty")
         first = messages[0]
         topic = first.topic.encode("utf-8", "surrogatepass")
-        if not topic or utf16_length(first.topic) > MAX_TOPIC_LENGTH or len(topic) > MAX_TOPIC_SIZE_V1:
-            return _illegal(f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8")
+        refused = _refuse_topic(first.topic, topic)
+        if refused:
+            return _illegal(refused)
+        if first.queue_id < 0:
+            return _illegal(f"the queue id is negative: {first.queue_id}")
         for message in messages:
             if (message.topic, message.queue_id) != (first.topic, first.queue_id):
                 return _illegal("a batch goes to one queue of one topic")
@@ -445,6 +457,16 @@ def read_store_timestamp(record: memoryview) -> int:
     sys_flag = int.from_bytes(record[36:40], "big")
     at = 68 if sys_flag & BORN_HOST_IPV6 else 56
     return int.from_bytes(record[at : at + 8], "big", signed=True)
+
+
+def _refuse_topic(topic: str, encoded: bytes) -> str:
+    """Why nothing can be stored under this topic, empty when it can.
+
+    A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
+    """
+    if not encoded or utf16_length(topic) > MAX_TOPIC_LENGTH or len(encoded) > MAX_TOPIC_SIZE_V1:
+        return f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8"
+    return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
 
 
 def _illegal(reason: str) -> PutResult:

@@ -28,11 +28,10 @@ from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFF
 from store.formats.queue_unit import UNIT_SIZE, ExtUnit
 from store.kernels.queue_table import QueueTable
 from store.kernels.run import Int64Array, Run
-from store.layout import StoreLayout, parse_queue_id
+from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]
 
-_MAX_FOLDER_NAME_SIZE = 255
 _RETRY_TOPIC_PREFIX = b"%RETRY%"
 _LIGHT_TOPIC_PREFIX = "%LMQ%"
 
@@ -193,7 +192,7 @@ class ConsumeQueueStore:
         """The ConsumeQueues of newly numbered queues; None where no folder can have the topic's name."""
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
-            if is_folder_name(topic):
+            if is_topic_folder_name(topic):
                 self._numbered.append(self.find_or_create(topic, queue_id))
             else:
                 self._numbered.append(None)
@@ -252,18 +251,11 @@ class ConsumeQueueStore:
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
 
 
-def is_folder_name(topic: str) -> bool:
-    """Whether a folder of that name can stand in consumequeue/. Other topics come from damaged records only."""
-    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
-        return False
-    return len(topic.encode()) <= _MAX_FOLDER_NAME_SIZE
-
-
 def _light_queues(properties: dict[str, str]) -> tuple[list[str], list[int]]:
     """Names and queue offsets of the queues a message names; none where the two lists do not match."""
     names = properties.get(INNER_MULTI_DISPATCH, "").split(",")
     offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
     if len(names) != len(offsets) or not all(text.isascii() and text.isdigit() for text in offsets):
         return [], []
-    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_folder_name(name)]
+    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
     return [name for name, _ in usable], [offset for _, offset in usable]

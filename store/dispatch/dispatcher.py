@@ -98,6 +98,8 @@ class ReputMessageService:
         self.dispatcher = dispatcher
         self.failure: BaseException | None = None
         """What stopped the thread early."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called once, when `failure` is set."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ReputMessageService")
 
@@ -112,10 +114,12 @@ class ReputMessageService:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.is_set():
+            # A program that ends without closing its store must not be kept alive by this thread.
+            while not self._stopping.is_set() and threading.main_thread().is_alive():
                 busy = self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up()
                 self._stopping.wait(GATHER_INTERVAL_S if busy else POLL_INTERVAL_S)
             while self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
                 pass
         except BaseException as error:
             self.failure = error
+            self.on_failure()

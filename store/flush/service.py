@@ -25,6 +25,8 @@ class ServiceThread:
 
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        """Called once, when `failure` is set."""
         self._interval_seconds = interval_ms / 1000
         self._stopping = False
         # A lock that is released to wake: an Event costs several of them per round.
@@ -78,6 +80,7 @@ class ServiceThread:
         except Exception as error:
             if self.failure is None:
                 self.failure = error
+                self.on_failure()
 
 
 class Flushable(Protocol):

@@ -1,0 +1,80 @@
+"""What a store answers to a put when something is wrong with the message, the disk or one of its threads."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from store import Message, MessageStore, open_store
+from store.commitlog.commit_log import PutStatus
+from store.errors import StoreError, StoreIOError
+from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.processes import environment
+from tests.support.stores import SMALL, Clock, make_store, text_message
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../../outside", "a\0b", "x" * 128, "ü" * 64])
+def test_a_topic_that_no_queue_folder_can_have_is_refused_by_every_kind_of_put(
+    topic: str, tmp_path: Path
+) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
+        assert store.put(text_message(0, topic)).status is PutStatus.MESSAGE_ILLEGAL
+        assert store.put_batch([text_message(0, topic)]).status is PutStatus.MESSAGE_ILLEGAL
+        assert store.max_log_offset == 0
+
+
+def test_a_batch_with_a_number_too_large_for_its_field_is_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
+        bad = [text_message(0), Message("T", b"body", 0, flag=1 << 40)]
+        assert store.put_batch(bad).status is PutStatus.MESSAGE_ILLEGAL
+        assert store.put(text_message(0)).queue_offset == 0
+
+
+def test_puts_go_on_after_a_segment_could_not_be_created(tmp_path: Path) -> None:
+    clock, full = Clock(), [False]
+
+    def no_space(name: str, argument: object) -> bool:
+        return full[0] and name == "preallocate"
+
+    fs = FaultyFilesystem(when=no_space, errno_code=errno.ENOSPC)
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock, fs=fs) as store:
+        full[0] = True
+        with pytest.raises(StoreIOError):
+            store.put(text_message(0))
+        full[0] = False
+        clock.now_ms += 60_000
+        assert store.put(text_message(0)).is_ok
+
+
+def test_puts_are_refused_once_the_flush_has_failed(tmp_path: Path) -> None:
+    broken = [False]
+    fs = FaultyFilesystem(when=lambda name, argument: broken[0] and name == "fdatasync")
+    settings = {**SMALL, "flushIntervalCommitLog": 1, "flushCommitLogThoroughInterval": 1}
+    store = open_store(tmp_path / "store", settings=settings, read_only=False, fs=fs)
+    broken[0] = True
+    with pytest.raises(StoreError):
+        put_for_ten_seconds(store)
+    broken[0] = False
+    with pytest.raises(StoreError):
+        store.close()
+    assert (tmp_path / "store" / "abort").exists()
+
+
+def put_for_ten_seconds(store: MessageStore) -> None:
+    for number in range(2000):
+        store.put(text_message(number))
+        time.sleep(0.005)
+
+
+def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 3)
+    code = (
+        f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
+    )
+    subprocess.run([sys.executable, "-c", code], timeout=60, env=environment(), check=True)
+    assert (root / "abort").exists()
