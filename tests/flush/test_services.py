@@ -173,4 +173,5 @@ Idle(10).start()
 if {with_file}:
     AllocateMappedFileService(Filesystem()).take(Path({str(folder)!r}), 0, 4096)
 """
-    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60, check=False).returncode == 0
