@@ -101,3 +101,9 @@ def namespace() -> tuple[str, ...]:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY)}
+
+
+def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
+    """Runs a shell script with a file system of `size` mounted at `folder`; in it `rmqctl` is the command."""
+    preamble = f'rmqctl() {{ "{sys.executable}" -m rmqctl "$@"; }}; mount -t tmpfs -o size={size} none "$1" && shift\n'
+    return run([*namespace(), "sh", "-c", preamble + script, "sh", str(folder), str(folder)])
