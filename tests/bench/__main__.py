@@ -1,0 +1,81 @@
+"""How fast and how small the engine is: `python -m tests.bench [OPERATION ...]`.
+
+Prints a table: each operation, what was measured, the limit that the machine gave in the same run, the ratio, the
+target, met or not. README.md beside this file says what the figures mean and what bounds them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench import limits, puts, reads, walks
+from tests.bench.context import Bench, Operation
+from tests.bench.report import Row, table
+
+OPERATIONS: dict[str, Operation] = {
+    "processes": reads.processes,
+    "kernels": reads.kernels,
+    "put": puts.put,
+    "sync": puts.sync,
+    "bulk": puts.bulk,
+    "scan": walks.scan,
+    "get": reads.get,
+    "recover": walks.recover,
+    "query": reads.query,
+    "memory": puts.memory,
+    "large": walks.recover_large,
+}
+SHARES = {"small": 0.1, "full": 1.0}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    names = options.operations or [name for name in OPERATIONS if name != "large" or options.large]
+    folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
+    bench = Bench(folder, SHARES[options.size], options.runs)
+    rows: list[Row] = []
+    try:
+        for name in names:
+            print(f"{time.strftime('%H:%M:%S')} {name} …", file=sys.stderr)
+            rows += OPERATIONS[name](bench)
+        machine = _machine(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(table(rows))
+    print("\n" + ", ".join(f"{name} {value:.3g}" for name, value in machine.items()))
+    if options.json:
+        document = {"size": options.size, "limits": machine, "rows": [row.as_json() for row in rows]}
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    return 0
+
+
+def _machine(folder: Path) -> dict[str, float]:
+    """The machine's limits once more, for whoever compares machines."""
+    return {
+        "memory read GB/s": limits.read_bytes_per_s() / 1e9,
+        "memcpy GB/s": limits.copy_bytes_per_s() / 1e9,
+        "isal crc32 GB/s": limits.crc_bytes_per_s() / 1e9,
+        "device write GB/s": limits.write_bytes_per_s(folder) / 1e9,
+        "device append + fdatasync/s": limits.fdatasyncs_per_s(folder, 1124),
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("operations", nargs="*", metavar="OPERATION", help=", ".join(OPERATIONS))
+    parser.add_argument("--size", choices=SHARES, default="full", help="small: a tenth of the messages")
+    parser.add_argument("--runs", type=int, default=3, help="best of so many (default 3)")
+    parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
+    parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

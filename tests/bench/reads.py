@@ -1,0 +1,79 @@
+"""Reading: messages by queue offset, by key, and whole processes that do little."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from store import open_store
+from tests.bench import stores
+from tests.bench.context import KIB, SMALL_BODY, Bench
+from tests.bench.limits import best_seconds
+from tests.bench.report import Row
+
+KEY_COUNT = 20_000_000
+RUNS_OF_PROCESS = 5
+
+
+def get(bench: Bench) -> Iterator[Row]:
+    """32 messages by queue offset, the mean of 200 calls at random places."""
+    root = bench.store(KIB)
+    with open_store(root, as_is=True) as store:
+        end = store.max_offset("BenchTopic0", 0) - 32
+        places = np.random.default_rng(7).integers(0, end, 200).tolist()
+
+        def work() -> None:
+            for place in places:
+                assert len(store.get("BenchTopic0", 0, place, 32).messages) == 32
+
+        yield Row("get of 32 messages by offset", best_seconds(work, 3) / len(places), "s", target=1e-3)
+
+
+def query(bench: Bench) -> Iterator[Row]:
+    """One key in an index of 20 M entries, the mean of 200 calls."""
+    count = bench.scaled(KEY_COUNT) // 3
+    root = bench.store(SMALL_BODY, count)
+    with open_store(root, as_is=True) as store:
+        entries = sum(file.header.index_count - 1 for file in store.parts.index.files)
+        serials = np.random.default_rng(7).integers(0, count, 200).tolist()
+        keys = [(f"BenchTopic{n % stores.TOPIC_COUNT}", order_key(n)) for n in serials]
+
+        def work() -> None:
+            for topic, key in keys:
+                assert len(store.query(topic, key).messages) == 1
+
+        note = f"{entries:,} entries in {len(store.parts.index.files)} file(s)"
+        yield Row("query of one key", best_seconds(work, 3) / len(keys), "s", target=1e-3, note=note)
+
+
+def order_key(serial: int) -> str:
+    """The first of KEYS of the message with that number."""
+    columns = stores.columns(1, 1, first=serial)
+    return bytes(columns.properties).split(b"KEYS\x01")[1].split(b" ")[0].decode()
+
+
+def processes(bench: Bench) -> Iterator[Row]:
+    """Wall time of whole processes, the best of some."""
+    yield Row("rmqctl --help", _process("-m", "rmqctl", "--help"), "s", target=0.25)
+    arguments = ("-m", "rmqctl", "--store", str(bench.store(KIB)), "get", "BenchTopic0", "--queue", "1", "--offset", "7")
+    yield Row("rmqctl get of one message", _process(*arguments, "--max", "1"), "s", target=0.6)
+
+
+def kernels(bench: Bench) -> Iterator[Row]:
+    """What loading the compiled kernels from a warm cache adds to a process that has numpy."""
+    load = (
+        "from store.kernels import KERNELS, compiled\n"
+        "for name in KERNELS: getattr(compiled(), name)\n"
+    )
+    _process("-c", load)
+    with_kernels, without = _process("-c", load), _process("-c", "import numpy, store.kernels")
+    yield Row("start-up added by kernels", with_kernels - without, "s", target=0.4, note="all kernels, cache warm")
+
+
+def _process(*arguments: str) -> float:
+    command = [sys.executable, *arguments]
+    run = lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: E731
+    return best_seconds(run, RUNS_OF_PROCESS)
