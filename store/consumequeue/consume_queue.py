@@ -44,6 +44,7 @@ UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
 # How many of the newest files recovery looks at, and how many units of them at a time.
 RECOVER_FILES = 3
+LAST_ADDRESS = (1 << 63) - 1
 _CHUNK_UNITS = 8192
 
 
@@ -145,6 +146,9 @@ class ConsumeQueue:
         if log_offset + size <= self.max_physic_offset:
             return None
         expected = queue_offset * UNIT_SIZE
+        if not 0 <= expected < LAST_ADDRESS - self.files.file_size:
+            # Only a damaged record says so; no file could be named after such a place.
+            return OutOfOrder(self.topic, self.queue_id, queue_offset, self.max_offset)
         file = self.files.last_file(expected)
         finding = None
         if file.first_created_in_queue and queue_offset and not file.wrote:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from store import open_store
 from store.change import undo
 from store.disk.filesystem import Filesystem
-from store.errors import DamagedFile
+from store.errors import DamagedFile, UnsupportedFormat
 from tests.recovery.test_cuts import boundaries
 from tests.support.golden import copy_store
 from tests.support.snapshots import snapshot
@@ -54,8 +54,14 @@ def test_a_mutated_store_is_read_recovered_and_undone(
         path = data.draw(st.sampled_from(files_of(root, part)))
         path.write_bytes(mutated(path.read_bytes(), changes))
         before = snapshot(root)
-        read_everything(root)
-        assert snapshot(root) == before
+        try:
+            read_everything(root)
+        except UnsupportedFormat:
+            # The first bytes of a segment can come to look like a DLedger entry.
+            assert part == "commitlog"
+            return
+        finally:
+            assert snapshot(root) == before
         _, change_id = recover(root)
         after = read_everything(root)
         assert all(body in ORIGINAL for body in after)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from pathlib import Path
 
 import pytest
 
-from store.change import Change, list_quarantine, purge, undo
+from store.change import HALF_DONE, Change, Publish, Remove, interrupted_change, list_quarantine, purge, undo
 from store.cleaning import plan_clean
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreIOError
@@ -117,11 +119,61 @@ def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
         if faulty.failed is None:
             return
         for entry in list_quarantine(root, fs=Filesystem()):
-            if entry.state == "applying":
+            if entry.state in HALF_DONE:
                 undo(root, entry.id, fs=Filesystem())
         changed = {path for path in before if snapshot(root).get(path) != before[path]}
         assert not changed or list_quarantine(root, fs=Filesystem())[0].state == "applied"
     raise AssertionError("the recovery never gets through")
+
+
+@pytest.mark.parametrize("step", range(1, 60, 4))
+def test_a_quarantine_on_another_file_system_that_fails_at_any_step_loses_nothing(
+    step: int, tmp_path: Path
+) -> None:
+    root, away = tmp_path / "store", tmp_path / "away"
+    root.mkdir()
+    for name in "ab":
+        (root / name).write_text(f"old {name}")
+    (root / "staged").write_text("new b")
+    before = snapshot(root, without=("staged",))
+    change = Change("test", root, TwoDisks(away, step))
+    change.actions = [Remove(root / "a", ""), Publish(root / "b", root / "staged", "")]
+    with contextlib.suppress(StoreIOError):
+        change.apply(quarantine=away)
+    left = list_quarantine(root, quarantine=away, fs=Filesystem())
+    for entry in left:
+        assert (interrupted_change(root, Filesystem()) is not None) == (entry.state == "applying")
+        undo(root, entry.id, quarantine=away, fs=TwoDisks(away))
+    assert interrupted_change(root, Filesystem()) is None
+    assert {name: state for name, state in snapshot(root, without=("staged",)).items() if state} == before
+
+
+def test_an_undoing_that_was_cut_short_is_noticed_and_taken_up_again(tmp_path: Path) -> None:
+    root = copy_store(golden("aborted").store, tmp_path / "store")
+    before = snapshot(root)
+    _, change_id = recover(root)
+    assert change_id is not None
+    faulty = FaultyFilesystem(when=lambda name, argument: name == "rename" and len(faulty.operations) > 20)
+    with pytest.raises(StoreIOError):
+        undo(root, change_id, fs=faulty)
+    assert interrupted_change(root, Filesystem()) == change_id
+    with pytest.raises(BadRequest, match="was interrupted"):
+        purge(root, fs=Filesystem())
+    undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+
+
+class TwoDisks(FaultyFilesystem):
+    """Renames in or out of `away` as if it lay on another disk."""
+
+    def __init__(self, away: Path, fail_at: int | None = None) -> None:
+        super().__init__(fail_at)
+        self._away = away
+
+    def rename(self, source: Path, target: Path) -> None:
+        if source.is_relative_to(self._away) != target.is_relative_to(self._away):
+            raise StoreIOError.from_os(OSError(errno.EXDEV, "cross-device link"), source, "rename")
+        super().rename(source, target)
 
 
 def clean(root: Path) -> Change:
