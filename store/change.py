@@ -19,6 +19,7 @@ refused when the store has moved on since (names, sizes or mtimes differ), becau
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -35,6 +36,10 @@ MANIFEST_VERSION = 1
 # Hashing bigger files would take longer than the change itself; a rename can't alter them.
 HASH_SIZE_LIMIT = 32 * 1024 * 1024
 OWN_FOLDER = ".rmqctl"
+PART_SUFFIX = ".part"
+HALF_DONE = ("applying", "undoing")
+# In rmqctl's own folder, names the change under way while its quarantine is not in the store.
+ELSEWHERE = "change-elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +170,14 @@ class Change:
                 error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
             return
         remove_tree(self.fs, journal.folder)
+        journal.retract()
         if isinstance(error, StoreError):
             error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineEntry:
-    """One applied change, as `quarantine list` shows it. `state` is applying, applied or undone."""
+    """One applied change, as `quarantine list` shows it. `state` is applying, applied, undoing or undone."""
 
     id: str
     command: str
@@ -206,8 +212,12 @@ def undo(root: Path, change_id: str, *, quarantine: Path | None = None, force: b
         raise BadRequest(f"{change_id} was undone already")
     if journal.state == "applied" and not force:
         journal.require_unchanged()
+    # So that an undoing that is cut short can be taken up again, and nobody works on the half of it.
+    journal.announce()
+    journal.mark("undoing")
     count = journal.undo()
     journal.mark("undone")
+    journal.retract()
     return count
 
 
@@ -220,9 +230,17 @@ def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesyste
 
 
 def interrupted_change(root: Path, fs: Filesystem) -> str | None:
-    """Id of a change that a crash left half done."""
+    """Id of a change that a crash left half done, with the option that undo needs if its quarantine is elsewhere."""
     entries = list_quarantine(root, fs=fs)
-    return next((entry.id for entry in entries if entry.state == "applying"), None)
+    found = next((entry.id for entry in entries if entry.state in HALF_DONE), None)
+    if found is not None or not fs.exists(root / OWN_FOLDER / ELSEWHERE):
+        return found
+    folder = Path(fs.read_file(root / OWN_FOLDER / ELSEWHERE).decode(errors="surrogateescape"))
+    # Without its manifest, perhaps because the disk is not mounted, the change counts as half done.
+    is_there = fs.exists(folder / "manifest.json")
+    if is_there and _Journal.load(root, folder.name, folder.parent, fs).state not in HALF_DONE:
+        return None
+    return f"{folder.name} --quarantine {folder.parent}"
 
 
 def purge(
@@ -234,11 +252,17 @@ def purge(
     unknown = set(change_ids or ()) - {entry.id for entry in entries}
     if unknown:
         raise BadRequest(f"no quarantined change {', '.join(sorted(unknown))}", hint="see `rmqctl quarantine list`")
+    chosen = [entry for entry in entries if change_ids is None or entry.id in change_ids]
+    half_done = next((entry.id for entry in chosen if entry.state in HALF_DONE), None)
+    if half_done is not None:
+        raise BadRequest(
+            f"the change {half_done} was interrupted; what it took away is still needed",
+            hint=f"run `rmqctl undo {half_done}` first",
+        )
     freed = 0
-    for entry in entries:
-        if change_ids is None or entry.id in change_ids:
-            freed += entry.size
-            remove_tree(fs, folder / entry.id)
+    for entry in chosen:
+        freed += entry.size
+        remove_tree(fs, folder / entry.id)
     return freed
 
 
@@ -296,8 +320,18 @@ class _Journal:
         }
         journal = cls(change.root, folder, document, change.fs)
         document["actions"] = [journal._describe(number, action) for number, action in enumerate(change.actions)]
-        change.fs.make_folder(folder / "files")
-        journal._save()
+        try:
+            change.fs.make_folder(folder / "files")
+            journal._save()
+            for parent in (quarantine, quarantine.parent, quarantine.parent.parent):
+                change.fs.fsync_folder(parent)
+            journal.announce()
+        except BaseException:
+            # Nothing was touched yet, so nothing must look half done.
+            with contextlib.suppress(StoreError):
+                remove_tree(change.fs, folder)
+                journal.retract()
+            raise
         return journal
 
     @classmethod
@@ -343,7 +377,8 @@ class _Journal:
         if isinstance(action, Publish):
             self.fs.make_folder(action.path.parent)
             self.fs.fdatasync(self.fs.open_read(action.staged))
-            self.fs.rename(action.staged, action.path)
+            # consumequeue/ or index/ may be a link to another disk.
+            self._move(action.staged, action.path, self.fs.stat(action.staged).st_mtime_ns)
 
     def finish(self) -> None:
         for folder in self._folders():
@@ -351,6 +386,24 @@ class _Journal:
                 self.fs.fsync_folder(folder)
         self._document["after"] = store_look(self.root, self.fs)
         self.mark("applied")
+        self.retract()
+
+    def announce(self) -> None:
+        """Leaves in the store where the quarantine is, so that a change cut short by a crash is noticed there."""
+        if self.folder.parent != quarantine_folder(self.root):
+            note = self.root / OWN_FOLDER / ELSEWHERE
+            self.fs.make_folder(note.parent)
+            self.fs.unlink(note)
+            descriptor = self.fs.open_new(note)
+            self.fs.write(descriptor, 0, str(self.folder.absolute()).encode(errors="surrogateescape"))
+            self.fs.fsync(descriptor)
+            self.fs.fsync_folder(note.parent)
+
+    def retract(self) -> None:
+        """The change is whole: applied, or undone."""
+        if self.folder.parent != quarantine_folder(self.root):
+            self.fs.unlink(self.root / OWN_FOLDER / ELSEWHERE)
+            self.fs.remove_folder(self.root / OWN_FOLDER)
 
     def mark(self, state: str) -> None:
         self._document["state"] = state
@@ -419,12 +472,17 @@ class _Journal:
             self.fs.unlink(source)
 
     def _copy(self, source: Path, target: Path, mtime_ns: int) -> None:
-        """A quarantine on another file system: the copy is durable before the original goes."""
+        """A quarantine on another file system: the copy is whole and durable before it gets its name, and that before
+        the original goes. So a name in the quarantine always stands for all of a file."""
         size = self.fs.stat(source).st_size
-        descriptor = self.fs.create_file(target, size)
+        part = target.with_name(target.name + PART_SUFFIX)
+        self.fs.unlink(part)
+        descriptor = self.fs.create_file(part, size)
         self.fs.copy_range(self.fs.open_read(source), descriptor, 0, size)
-        self.fs.utime(target, mtime_ns)
+        self.fs.utime(part, mtime_ns)
         self.fs.fsync(descriptor)
+        self.fs.rename(part, target)
+        self.fs.fsync_folder(target.parent)
 
     def _folders(self) -> Iterable[Path]:
         touched = {(self.root / entry["path"]).parent for entry in self.entries}

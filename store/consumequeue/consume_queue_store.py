@@ -87,6 +87,8 @@ class ConsumeQueueStore:
                     if compat.startswith("4"):
                         raise ForeignFile("not a queue id", file=entry.path, hint="move it away")
                     continue
+                if not entry.is_folder:
+                    raise ForeignFile("a file, where a queue's folder is expected", file=entry.path)
                 queue = self._new_queue(topic.path.name, queue_id)
                 queue.files.load(compat)
                 if queue.ext is not None:
