@@ -15,10 +15,11 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.change import interrupted_change, staging_folder
+from store.change import interrupted_change, remove_tree, staging_folder
 from store.commitlog.scan import Damage
 from store.config import StoreConfig
 from store.disk.allocate import AllocateMappedFileService
@@ -70,107 +71,98 @@ def open_store(
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
-    fs = fs or Filesystem()
-    layout = make_layout(Path(root), settings or {})
     if compat is not None:
         require_compat(compat)
-    if read_only:
-        return _open_for_reading(layout, settings or {}, fs, clock, compat, as_is, progress)
-    return _open_for_writing(layout, settings or {}, fs, clock, compat, recover, progress)
+    settings = settings or {}
+    opener = _Opener(make_layout(Path(root), settings), settings, fs or Filesystem(), clock, compat, progress)
+    return opener.for_reading(as_is) if read_only else opener.for_writing(recover)
 
 
-def _open_for_reading(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    as_is: bool,
-    progress: Progress | None,
-) -> MessageStore:
-    require_store(layout, fs)
-    config = infer_config(layout, settings, fs)
-    compat = compat or detect_compat(layout, fs)
-    scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
-    overlay = Overlay(Path(scratch.name), sparse=True)
-    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
-    store = MessageStore(
-        parts,
-        scratch=scratch,
-        reopen=lambda: _open_for_reading(layout, settings, fs, clock, compat, True, None),
-    )
-    is_live = is_locked(layout.lock, fs)
-    if parts.abort.exists() and not is_live and not as_is:
-        found = recover_parts(parts, mode="abnormal", keep_index=True, progress=progress)
-        store.notes.append(
-            f"the last owner did not shut down; this is the store as recovery will leave it "
-            f"(the log ends at {found.log_end})"
-        )
-    else:
-        found = view_as_it_is(parts)
-        if found.dispatched_count:
+@dataclass(frozen=True, slots=True)
+class _Opener:
+    """What both ways of opening need."""
+
+    layout: StoreLayout
+    settings: Mapping[str, Any]
+    fs: Filesystem
+    clock: Callable[[], int]
+    compat: str | None
+    progress: Progress | None
+
+    def for_reading(self, as_is: bool) -> MessageStore:
+        require_store(self.layout, self.fs)
+        scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
+        parts = self._parts(overlay=Overlay(Path(scratch.name), sparse=True))
+        store = MessageStore(parts, scratch=scratch, reopen=lambda: self.for_reading(as_is=True))
+        is_live = is_locked(self.layout.lock, self.fs)
+        if parts.abort.exists() and not is_live and not as_is:
+            found = recover_parts(parts, mode="abnormal", keep_index=True, progress=self.progress)
             store.notes.append(
-                f"queues and index are {found.dispatched_count} messages behind the log; "
-                "what they lack was built in a scratch folder"
+                f"the last owner did not shut down; this is the store as recovery will leave it "
+                f"(the log ends at {found.log_end})"
             )
-    if isinstance(found.outcome, Damage) and not is_live:
-        store.notes.append(f"the log ends at {found.log_end} because of {found.outcome}")
-    return store
+        else:
+            found = view_as_it_is(parts)
+            if found.dispatched_count:
+                store.notes.append(
+                    f"queues and index are {found.dispatched_count} messages behind the log; "
+                    "what they lack was built in a scratch folder"
+                )
+        if isinstance(found.outcome, Damage) and not is_live:
+            store.notes.append(f"the log ends at {found.log_end} because of {found.outcome}")
+        return store
 
+    def for_writing(self, recover: bool) -> MessageStore:
+        if is_absent_or_empty(self.layout, self.fs):
+            self.fs.make_folder(self.layout.root)
+            self.fs.make_folder(self.layout.commitlog)
+        else:
+            require_store(self.layout, self.fs)
+        lock = StoreLock(self.layout.lock, self.fs)
+        lock.acquire()
+        try:
+            return self._with_lock(lock, recover)
+        except BaseException:
+            lock.release()
+            raise
 
-def _open_for_writing(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    recover: bool,
-    progress: Progress | None,
-) -> MessageStore:
-    if is_absent_or_empty(layout, fs):
-        fs.make_folder(layout.root)
-        fs.make_folder(layout.commitlog)
-    else:
-        require_store(layout, fs)
-    lock = StoreLock(layout.lock, fs)
-    lock.acquire()
-    try:
-        return _open_locked(layout, settings, fs, clock, compat, recover, progress, lock)
-    except BaseException:
-        lock.release()
-        raise
+    def _with_lock(self, lock: StoreLock, recover: bool) -> MessageStore:
+        require_no_interrupted_change(self.layout, self.fs)
+        if self.fs.exists(self.layout.abort) and not recover:
+            raise UncleanStore(
+                "the last owner did not shut down",
+                file=self.layout.abort,
+                hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
+            )
+        with self._staged_parts() as staged:
+            config = staged.config
+            change = plan_recovery(staged, progress=self.progress)
+            log_end = int(change.facts["valid_end"])
+            change.apply()
+        pool = _transient_pool(config)
+        allocate = AllocateMappedFileService(self.fs, warm=config.warm_maped_file_enable, transient_pool=pool)
+        # The sizes found before the recovery: it may have taken away the files that told them.
+        parts = self._parts(config, writable=True, allocate=allocate, transient_pool=pool)
+        _set_positions(parts, log_end)
+        services = StoreServices(parts, lock, allocate, pool)
+        services.start()
+        return MessageStore(parts, services)
 
+    @contextlib.contextmanager
+    def _staged_parts(self) -> Iterator[StoreParts]:
+        """The parts with an overlay beside the store, so that publishing is a rename."""
+        folder = staging_folder(self.layout.root, f"open-{self.clock()}")
+        parts = self._parts(overlay=Overlay(folder, sparse=False))
+        try:
+            yield parts
+        finally:
+            parts.close()
+            remove_tree(self.fs, folder)
 
-def _open_locked(
-    layout: StoreLayout,
-    settings: Mapping[str, Any],
-    fs: Filesystem,
-    clock: Callable[[], int],
-    compat: str | None,
-    recover: bool,
-    progress: Progress | None,
-    lock: StoreLock,
-) -> MessageStore:
-    require_no_interrupted_change(layout, fs)
-    config = infer_config(layout, settings, fs)
-    compat = compat or detect_compat(layout, fs)
-    if fs.exists(layout.abort) and not recover:
-        raise UncleanStore(
-            "the last owner did not shut down",
-            file=layout.abort,
-            hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
-        )
-    with _staged_parts(layout, config, fs, clock, compat) as plan_parts:
-        change = plan_recovery(plan_parts, progress=progress)
-        log_end = int(change.facts["valid_end"])
-        change.apply()
-    pool = _transient_pool(config)
-    allocate = AllocateMappedFileService(fs, warm=config.warm_maped_file_enable, transient_pool=pool)
-    parts = open_parts(layout, config, fs, clock, compat=compat, writable=True, allocate=allocate, transient_pool=pool)
-    _set_positions(parts, log_end)
-    services = StoreServices(parts, lock, allocate, pool)
-    services.start()
-    return MessageStore(parts, services)
+    def _parts(self, config: StoreConfig | None = None, **options: Any) -> StoreParts:
+        config = config or infer_config(self.layout, self.settings, self.fs)
+        compat = self.compat or detect_compat(self.layout, self.fs)
+        return open_parts(self.layout, config, self.fs, self.clock, compat=compat, **options)
 
 
 def _set_positions(parts: StoreParts, log_end: int) -> None:
@@ -184,19 +176,6 @@ def _set_positions(parts: StoreParts, log_end: int) -> None:
     parts.queues.correct_min_offsets(parts.log.min_offset)
     for queue in parts.queues:
         parts.log.set_queue_offset(queue.topic, queue.queue_id, queue.max_offset)
-
-
-@contextlib.contextmanager
-def _staged_parts(
-    layout: StoreLayout, config: StoreConfig, fs: Filesystem, clock: Callable[[], int], compat: str
-) -> Iterator[StoreParts]:
-    """The parts with an overlay beside the store, so that publishing is a rename."""
-    overlay = Overlay(staging_folder(layout.root, f"open-{clock()}"), sparse=False)
-    parts = open_parts(layout, config, fs, clock, compat=compat, overlay=overlay)
-    try:
-        yield parts
-    finally:
-        parts.close()
 
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
