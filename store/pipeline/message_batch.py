@@ -123,9 +123,11 @@ class MessageRows:
 
 
 def _host_text(hosts: np.ndarray, _rows: Ints) -> pa.Array:
-    distinct, inverse = np.unique(hosts, axis=0, return_inverse=True)
-    names = pa.array([str(Host.decode(host.tobytes())) for host in distinct], pa.string())
-    return names.take(pa.array(inverse.reshape(-1)))
+    count, width = hosts.shape
+    flat = pa.py_buffer(np.ascontiguousarray(hosts))
+    encoded = pa.Array.from_buffers(pa.binary(width), count, [None, flat]).dictionary_encode()
+    names = pa.array([str(Host.decode(host.as_py())) for host in encoded.dictionary], pa.string())
+    return names.take(encoded.indices)
 
 
 def _times(milliseconds: Ints) -> pa.Array:

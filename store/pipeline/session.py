@@ -32,6 +32,8 @@ from store.errors import BadRequest, StoreError, StoreIOError
 OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
+# One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
+LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
@@ -128,6 +130,8 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         }
+        if (master or "local").startswith("local"):
+            values |= LOCAL_JVM
         if _is_on_this_machine(master or ""):
             values |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
             values["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]

@@ -37,7 +37,7 @@ from store.survey import entries_of, is_filler, slot_count_of, units_of
 if TYPE_CHECKING:
     from store.pipeline.data_source import Request
 
-BATCH_BYTES = 32 << 20
+BATCH_BYTES = 16 << 20
 
 # Store times rise but for a clock that was set back: whole segments are only ruled out beyond this.
 CLOCK_SLACK_US = 60_000_000

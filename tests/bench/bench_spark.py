@@ -100,16 +100,15 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
 
 @contextmanager
 def _largest_worker() -> Iterator[list[int]]:
-    """The greatest private memory (RssAnon) of any pyspark worker seen, looked at ten times a second."""
+    """The greatest private memory (RssAnon) of any Python worker seen, looked at ten times a second."""
     peak, stop = [0], threading.Event()
 
     def watch() -> None:
         while not stop.wait(0.1):
             for process in Path("/proc").glob("[0-9]*"):
                 try:
-                    if b"pyspark" in (process / "cmdline").read_bytes() and b"java" not in (
-                        (process / "comm").read_bytes()
-                    ):
+                    # Not by "pyspark": a JVM that starts a program shares its memory with it for a moment.
+                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
                         status = (process / "status").read_text()
                         kib = next(line for line in status.splitlines() if line.startswith("RssAnon"))
                         peak[0] = max(peak[0], int(kib.split()[1]) << 10)
@@ -126,7 +125,9 @@ def _largest_worker() -> Iterator[list[int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--gib", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--folder", type=Path, help="where the stores are made (default: the system's scratch folder)")
+    parser.add_argument(
+        "--folder", type=Path, help="where the stores are made (default: the system's scratch folder)"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     for gib in arguments.gib:
