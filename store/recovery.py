@@ -45,6 +45,7 @@ from store.salvage import count_lost
 from store.store_parts import StoreParts
 
 CUT_SIZE = 8
+COMPARED_BYTES = 1 << 20
 MODES = ("auto", "normal", "abnormal")
 
 Progress = Callable[[int, int], None]
@@ -361,7 +362,18 @@ def _publish_overlay(parts: StoreParts, change: Change) -> None:
         if path not in places:
             change.actions.append(Remove(path, _why_removed(parts, path)))
     for place, path in staged:
-        change.actions.append(Publish(place, path, "built from the log"))
+        if not _is_same_file(parts, place, path):
+            change.actions.append(Publish(place, path, "built from the log"))
+
+
+def _is_same_file(parts: StoreParts, place: Path, staged: Path) -> bool:
+    """Whether a file was staged to be written to, and then nothing in it changed."""
+    fs = parts.fs
+    if not fs.exists(place) or fs.stat(place).st_size != fs.stat(staged).st_size:
+        return False
+    old, new = fs.open_read(place), fs.open_read(staged)
+    pieces = range(0, fs.stat(place).st_size, COMPARED_BYTES)
+    return all(fs.read(old, at, COMPARED_BYTES) == fs.read(new, at, COMPARED_BYTES) for at in pieces)
 
 
 def _why_removed(parts: StoreParts, path: Path) -> str:

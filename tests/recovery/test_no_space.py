@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import MessageStore, open_store
 from store.errors import StoreIOError
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import golden
@@ -85,19 +86,24 @@ def test_a_put_that_needs_a_new_file_on_a_full_disk_stores_nothing_and_keeps_the
         errno_code=errno.ENOSPC, when=lambda name, _: full and name in ("preallocate", "open_new")
     )
     root = tmp_path / "store"
-    with (
-        pytest.raises(StoreIOError, match="no space"),
-        open_store(root, settings=SMALL, read_only=False, fs=fs) as store,
-    ):
-        for number in range(40):
-            assert store.put(text_message(number)).is_ok
-        store.catch_up()
-        full = True
-        numbers = iter(range(40, 1000))
-        while store.put(text_message(next(numbers))).is_ok:
-            pass
+    store = open_store(root, settings=SMALL, read_only=False, fs=fs)
+    for number in range(40):
+        assert store.put(text_message(number)).is_ok
+    store.catch_up()
+    full = True
+    with pytest.raises(StoreIOError, match="no space"):
+        put_until_refused(store)
+    with contextlib.suppress(StoreIOError):
+        store.close()
     recover(root)
     with open_store(root) as store:
         found = stored_messages(store)["T", 0]
     assert [body for _, body in found] == [text_message(number).body for number in range(len(found))]
     assert len(found) >= 40
+
+
+def put_until_refused(store: MessageStore) -> None:
+    for number in range(40, 1000):
+        if not store.put(text_message(number)).is_ok:
+            store.catch_up()
+            return
