@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.change import interrupted_change, remove_tree, staging_folder
+from store.change import Change, interrupted_change, remove_tree, staging_folder
 from store.commitlog.scan import Damage
 from store.config import StoreConfig
 from store.disk.allocate import AllocateMappedFileService
@@ -138,7 +138,7 @@ class _Opener:
             config = staged.config
             change = plan_recovery(staged, progress=self.progress)
             log_end = int(change.facts["valid_end"])
-            change.apply()
+            change_id = change.apply()
         pool = _transient_pool(config)
         allocate = AllocateMappedFileService(self.fs, warm=config.warm_maped_file_enable, transient_pool=pool)
         # The sizes found before the recovery: it may have taken away the files that told them.
@@ -146,7 +146,9 @@ class _Opener:
         _set_positions(parts, log_end)
         services = StoreServices(parts, lock, allocate, pool)
         services.start()
-        return MessageStore(parts, services)
+        store = MessageStore(parts, services)
+        store.notes += _what_opening_cut(change, change_id, self.layout.commitlog)
+        return store
 
     @contextlib.contextmanager
     def _staged_parts(self) -> Iterator[StoreParts]:
@@ -163,6 +165,15 @@ class _Opener:
         config = config or infer_config(self.layout, self.settings, self.fs)
         compat = self.compat or detect_compat(self.layout, self.fs)
         return open_parts(self.layout, config, self.fs, self.clock, compat=compat, **options)
+
+
+def _what_opening_cut(change: Change, change_id: str | None, commitlog: Path) -> list[str]:
+    """A broker that starts on a damaged log cuts it and says so in a line of its own log; here the user is told."""
+    # What an earlier cut left behind the end is counted among the lost again, but not touched again.
+    if not change.lost or not any(action.path.parent == commitlog for action in change.actions):
+        return []
+    cut = f"the log was cut at {change.facts['valid_end']} because of {change.facts['stopped_by']}"
+    return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
 
 
 def _set_positions(parts: StoreParts, log_end: int) -> None:

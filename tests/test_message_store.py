@@ -65,6 +65,16 @@ def test_puts_are_refused_once_the_flush_has_failed(tmp_path: Path) -> None:
     assert (tmp_path / "store" / "abort").exists()
 
 
+def test_opening_a_damaged_log_for_writing_says_what_it_cut(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 100)
+    segment = root / "commitlog" / f"{SMALL['mappedFileSizeCommitLog']:020d}"
+    segment.write_bytes(b"\x7f\xff\xff\xff" + segment.read_bytes()[4:])
+    with open_store(root, read_only=False) as store:
+        assert any("the log was cut at 16384" in note and "quarantine as" in note for note in store.notes)
+    with open_store(root, read_only=False) as store:
+        assert store.notes == []
+
+
 def put_for_ten_seconds(store: MessageStore) -> None:
     for number in range(2000):
         store.put(text_message(number))

@@ -68,8 +68,11 @@ def run(
         str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
     ] = None,
     flush: Annotated[
-        Flush, typer.Option(help="sync waits for the device after every message.")
-    ] = Flush.ASYNC,
+        Flush | None,
+        typer.Option(
+            help="sync waits for the device after every message.", show_default="flushDiskType, else async"
+        ),
+    ] = None,
     transient_pool: Annotated[
         bool, typer.Option("--transient-pool", help="Write through locked buffers.")
     ] = False,
@@ -84,7 +87,7 @@ def run(
     base64 in `body`, or text in `body_text`.
     """
     session: Session = ctx.obj
-    settings = {"flushDiskType": f"{flush.upper()}_FLUSH"}
+    settings = {} if flush is None else {"flushDiskType": f"{flush.upper()}_FLUSH"}
     if transient_pool:
         settings["transientStorePoolEnable"] = "true"
     if from_file is not None:
