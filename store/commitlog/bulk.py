@@ -33,6 +33,8 @@ NUMBER_COLUMNS = (
     "reconsume_times",
     "prepared_transaction_offset",
 )
+_PIECE_SIZE = 128 * 1024
+_MAX_QUEUE_PLACES = 1 << 16
 
 
 @dataclass(slots=True)
@@ -51,6 +53,28 @@ class MessageColumns:
 
     def __len__(self) -> int:
         return len(self.topic_of)
+
+    def find_in_properties(self, text: bytes) -> bool:
+        """Whether any message's properties hold `text`. Piece by piece, so that a copy stays in the cache."""
+        start, stop = int(self.property_ends[0]), int(self.property_ends[-1])
+        return any(
+            text in bytes(self.properties[at : min(at + _PIECE_SIZE + len(text) - 1, stop)])
+            for at in range(start, stop, _PIECE_SIZE)
+        )
+
+    def number_queues(self) -> tuple[Int64Array, Int64Array]:
+        """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue among them."""
+        queue_ids = self.numbers["queue_id"]
+        width = int(queue_ids.max()) + 1 if len(queue_ids) else 1
+        if queue_ids.min(initial=0) < 0 or width * len(self.topics) > _MAX_QUEUE_PLACES:
+            keys, numbers = np.unique(self.topic_of << 32 | queue_ids, return_inverse=True)
+            return keys, numbers
+        # Few enough for a table of all that could be: sorting would cost more than encoding.
+        places = self.topic_of * width + queue_ids
+        occurs = np.zeros(width * len(self.topics), bool)
+        occurs[places] = True
+        found = np.flatnonzero(occurs)
+        return found // width << 32 | found % width, (np.cumsum(occurs) - 1)[places]
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> MessageColumns:

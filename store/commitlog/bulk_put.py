@@ -37,8 +37,7 @@ class BulkPut:
         topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
         self.topics = memoryview(b"".join(topics))
         self.topic_ends = np.concatenate(([0], np.cumsum([len(topic) for topic in topics]))).astype(np.int64)
-        queues = messages.topic_of << 32 | messages.numbers["queue_id"]
-        self.queue_keys, self.queue_of = np.unique(queues, return_inverse=True)
+        self.queue_keys, self.queue_of = messages.number_queues()
         born, stored = messages.born_host.encode(), messages.store_host.encode()
         self.hosts = memoryview(born.ljust(STORE_HOST_AT, b"\0") + stored.ljust(STORE_HOST_AT, b"\0"))
         self.kernels = for_work(int(messages.body_ends[-1]) if len(messages) else 0)

@@ -228,7 +228,8 @@ class CommitLog:
             if queued:
                 end.queue_offset = queue_offset + 1
             self.locked_since_ms = 0
-        return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message)
+        # What PutResult(...) does, in a third of its time.
+        return _new(PutResult, (PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue as neighbours with one store time; all of them, or none.
@@ -279,7 +280,7 @@ class CommitLog:
         Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one.
         """
         result = PutManyResult.empty(len(messages))
-        if props.DELAY_MARK in bytes(messages.properties):
+        if messages.find_in_properties(props.DELAY_MARK):
             return self._put_one_by_one(messages, result)
         refused = self._refuse_rows(messages)
         rows = np.flatnonzero(~refused)
@@ -473,4 +474,5 @@ def _illegal(reason: str) -> PutResult:
     return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
 
 
+_new = tuple.__new__
 _BYTE = [bytes([number]) for number in range(MAX_TOPIC_SIZE_V1 + 1)]

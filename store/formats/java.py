@@ -10,8 +10,13 @@ Source: java.lang.String, IndexFile.indexKeyHashMethod, UtilAll.crc32 (4.9.8).
 from __future__ import annotations
 
 import re
-import zlib
 from functools import lru_cache
+
+try:
+    from isal.isal_zlib import crc32 as _crc32
+except ImportError:
+    # Processors that isal is not built for; several times slower.
+    from zlib import crc32 as _crc32
 
 INT_MIN = -(1 << 31)
 INT_MAX = (1 << 31) - 1
@@ -56,7 +61,7 @@ def tags_code(tags: str) -> int:
 
 def crc32(data: bytes | memoryview) -> int:
     """Body CRC: IEEE CRC-32 without its top bit."""
-    return zlib.crc32(data) & 0x7FFFFFFF
+    return _crc32(data) & 0x7FFFFFFF
 
 
 def decode_utf8(data: bytes | memoryview) -> str:
