@@ -101,7 +101,9 @@ class Session:
         """The store of --store, open until the command's result is printed."""
         from store import open_store
 
-        with self.progress("reading the log") as bar:
+        # A store that is written to runs threads: a signal waits until somebody is there to close it.
+        waiting = contextlib.nullcontext() if read_only else self.interrupts.deferred()
+        with waiting, self.progress("reading the log") as bar:
             opened = open_store(
                 self.root,
                 settings=self.settings(**(settings or {})),
@@ -110,7 +112,7 @@ class Session:
                 progress=bar.update,
                 **options,
             )
-        self.resources.callback(self._close, opened)
+            self.resources.callback(self._close, opened)
         for note in opened.notes:
             self.note(f"note: {note}")
         return opened

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def planning(session: Session, consent: Consent, compat: str | None = None) -> Iterator[StoreParts]:
     """The parts of --store, opened for a plan. `compat` None takes the line that wrote the store."""
-    from store.store_opener import require_no_interrupted_change
     from store.opening import detect_compat, infer_config
+    from store.store_opener import require_no_interrupted_change
     from store.store_parts import open_parts
 
     with locked(session, take=not consent.dry_run) as (layout, fs), _overlay(layout, consent) as overlay:

@@ -15,8 +15,9 @@ from store.config import StoreConfig
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
+from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
-from store.index.geometry import infer_geometry
+from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 COMPAT_LINES = ("4.9", "5.3")
@@ -145,9 +146,15 @@ def _usual_size(entries: Iterable[Entry]) -> int:
 
 
 def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
+    """The geometry that an index file's contents tell, else one that fits their size."""
+    found = None
     for entry in fs.list_folder(folder):
-        if not entry.is_folder and parse_index_file_name(entry.path.name) is not None:
-            geometry = infer_geometry(entry.path, fs)
-            if geometry is not None:
-                return {"maxHashSlotNum": geometry.slot_count, "maxIndexNum": geometry.entry_count}
-    return {}
+        if entry.is_folder or parse_index_file_name(entry.path.name) is None:
+            continue
+        found = infer_geometry(entry.path, fs)
+        if found is not None:
+            break
+    else:
+        size = _usual_size(entry for entry in fs.list_folder(folder) if entry.size >= index_file_size(1, 2))
+        found = geometry_of_size(size) if size else None
+    return {"maxHashSlotNum": found.slot_count, "maxIndexNum": found.entry_count} if found is not None else {}

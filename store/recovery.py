@@ -290,6 +290,9 @@ def plan_recovery(
         parts.checkpoint.physic_ms = max(parts.checkpoint.physic_ms, found.last_store_timestamp_ms)
     if parts.queues.last_store_timestamp_ms:
         parts.checkpoint.logics_ms = parts.queues.last_store_timestamp_ms
+    if change.is_empty:
+        # What lies behind an end that stays was out of sight before.
+        change.lost = {}
     _finish(parts, change)
     return change
 

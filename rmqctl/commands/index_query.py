@@ -46,6 +46,8 @@ def run(
     if begin_ms > end_ms:
         raise typer.BadParameter("--begin is later than --end")
     answer = session.open_store().query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
+    if not answer.messages:
+        session.note(f"no message of {topic} has the key {key}")
     rows = [message_row(message, body, session.format) for message in answer.messages]
     columns = ("queue_id", *shown_columns(body))
     tables = [Table("messages", rows, columns), Table("index_files", _files(answer))]

@@ -93,6 +93,9 @@ def run(
     if from_file is not None:
         if body is not None or body_file is not None:
             raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
+        if from_file != "-":
+            # Before the store is opened, and perhaps created, for nothing.
+            _open(session, from_file).close()
         opened = session.open_store(read_only=False, settings=settings, recover=recover)
         return _put_many(session, opened, from_file, topic)
     if topic is None:

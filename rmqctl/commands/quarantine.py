@@ -55,8 +55,8 @@ def run_purge(
 
     Without an ID everything in the quarantine goes.
     """
+    from rmqctl.planning import locked
     from store.change import purge
-    from store.disk.filesystem import Filesystem
 
     session: Session = ctx.obj
     Consent.given(session, dry_run=False, yes=yes)
@@ -64,6 +64,6 @@ def run_purge(
     if not yes and not session.ask(f"Delete {what} for good?"):
         session.note("nothing was deleted")
         return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS)
-    with session.interrupts.deferred():
-        freed = purge(session.root, change_ids or None, quarantine=quarantine, fs=Filesystem())
+    with locked(session) as (layout, fs), session.interrupts.deferred():
+        freed = purge(layout.root, change_ids or None, quarantine=quarantine, fs=fs)
     return Result("quarantine purge", {"freed_bytes": freed})

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from store.flush.flush_real_time import monotonic_ms
 from store.flush.service import LogQueue, ServiceThread
 
-LAST_COMMIT_TRIES = 10
-
 
 class CommitRealTimeService(ServiceThread):
     """Intervals in ms of `clock`, which tests replace."""
@@ -49,6 +47,6 @@ class CommitRealTimeService(ServiceThread):
             self._flusher.wakeup()
 
     def last_work(self) -> None:
-        for _ in range(LAST_COMMIT_TRIES):
-            if self._queue.commit(0):
-                break
+        # One call moves one file on, and there may be as many as there are lent buffers.
+        while not self._queue.commit(0):
+            pass

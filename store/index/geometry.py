@@ -50,6 +50,18 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
     return geometry_of(buffer)
 
 
+def geometry_of_size(size: int) -> Geometry:
+    """A geometry that makes a file of this size, with about four entries a slot as the broker's defaults have it.
+
+    For files that do not tell theirs: new ones will at least be as large as the old.
+    """
+    words = (size - HEADER_SIZE) // SLOT_SIZE
+    per_entry = ENTRY_SIZE // SLOT_SIZE
+    slot_count = max(1, words // (1 + 4 * per_entry))
+    slot_count += (words - slot_count) % per_entry
+    return Geometry(slot_count, (words - slot_count) // per_entry)
+
+
 def geometry_of(buffer: memoryview) -> Geometry | None:
     """The same for a file's bytes. The broker's defaults are tried first."""
     size = len(buffer)
