@@ -55,6 +55,9 @@ from store.survey import IndexFile, QueueFile, entries_of, survey_index, survey_
 
 Queue = tuple[str, int]
 
+# A unit whose tags code is less than this holds a position in the extension file plus Long.MIN_VALUE.
+EXT_ADDRESS_LIMIT = -(1 << 63) + (1 << 48)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
@@ -529,12 +532,13 @@ def _queue_differences(
 
 
 def _codes(topic: str, told: np.ndarray, wanted: Ints) -> np.ndarray:
-    """Where tags codes differ. Addresses in the extension file say nothing of the hash.
+    """Where tags codes differ. Addresses in the extension file say nothing of the hash; no such file is as large
+    as the addresses that EXT_ADDRESS_LIMIT rules out.
 
     A broker that redispatches while it recovers knows no delay levels yet, and gives delayed messages the plain hash.
     """
     values = told.astype(np.int64)
-    differs = (values != wanted) & (values >= -(1 << 31))
+    differs = (values != wanted) & (values >= EXT_ADDRESS_LIMIT)
     if topic == SCHEDULE_TOPIC:
         differs &= values >= 1 << 31
     return np.asarray(differs)

@@ -39,13 +39,17 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The records of one segment that start in [start, stop), both positions in the file."""
+    """The records of one segment that start in [start, stop), both positions in the file.
+
+    is_exact  the walk begins at `start` itself, whatever lies there, and not at the first record behind it
+    """
 
     path: str
     file_start: int
     file_size: int
     start: int
     stop: int
+    is_exact: bool = False
 
     @property
     def log_start(self) -> int:
@@ -93,7 +97,7 @@ def walk_part(
     for log offsets.
     """
     position: int | None = part.start
-    if part.start:
+    if part.start and not part.is_exact:
         position = _find_in_file(files, part, part.start)
     while position is not None and position < part.stop:
         last = None

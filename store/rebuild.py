@@ -11,6 +11,7 @@ the first bytes that are no record, CRCs included, as in a recovery.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,12 @@ def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem)
     actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old]
     actions += [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
     return Change("rebuild", root, fs, actions, staging=staging)
+
+
+def drop_leftovers(folder: Path) -> None:
+    """Removes what killed rebuilds have staged. Whoever calls this holds the store's lock, so none is running."""
+    for path in folder.glob("rebuild-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _staged(staging: Path) -> list[Path]:

@@ -58,7 +58,7 @@ def run(
     from store.files import StoreFiles
     from store.opening import infer_config
     from store.pipeline.engine import choose_engine
-    from store.rebuild import RebuildScope, plan_publish, rebuild_locally
+    from store.rebuild import RebuildScope, drop_leftovers, plan_publish, rebuild_locally
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with locked(session, take=not dry_run) as (layout, fs):
@@ -69,6 +69,8 @@ def run(
         session.note(f"engine: {'spark' if choice.is_spark else 'local'} ({choice.why})")
         config = infer_config(layout, session.settings(), fs)
         staging = _staging(staging_folder(layout.root.absolute(), f"rebuild-{os.getpid()}"), dry_run)
+        if not dry_run:
+            drop_leftovers(staging.parent)
         try:
             if choice.is_spark:
                 from store.pipeline.rebuild import rebuild_on_spark

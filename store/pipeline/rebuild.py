@@ -21,7 +21,7 @@ staging folder before the job is over. The folder must be the same path on every
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -128,7 +128,8 @@ def rebuild_on_spark(
     parts = cut_into(segments, parts_per_segment) if parts_per_segment else cut(segments, part_bytes)
     with errors_as_sentences(), watched(spark, progress):
         surveys = list(in_tasks(spark, parts, partial(_survey, address, config.delay_levels_ms)))
-        live, log_end, why = valid_parts(surveys)
+        survey_here = partial(_survey, address, config.delay_levels_ms)
+        live, log_end, why = valid_parts(surveys, survey_here)
         plan = make_plan(live, staging, config, scope, now_ms)
         _build(spark, address, live, log_end, plan)
     records = sum(survey.record_count for survey in live)
@@ -183,8 +184,14 @@ def _note_queues(survey: PartSurvey, units: Units) -> None:
             )
 
 
-def valid_parts(surveys: Sequence[PartSurvey]) -> tuple[list[PartSurvey], int, str]:
-    """The parts up to the log's valid end, that end, and why it is there: the walk of one machine, put together."""
+def valid_parts(
+    surveys: Sequence[PartSurvey], survey_again: Callable[[Part], PartSurvey]
+) -> tuple[list[PartSurvey], int, str]:
+    """The parts up to the log's valid end, that end, and why it is there: the walk of one machine, put together.
+
+    A part looks for its first record by what records say of themselves. Where the one before it ended at something
+    else, such as a blank or a record that is wrong about its own place, the part is walked again from there.
+    """
     live: list[PartSurvey] = []
     log_end, why = (surveys[0].part.file_start if surveys else 0), "the log ends"
     for _, group in groupby(surveys, key=lambda survey: survey.part.file_start):
@@ -194,7 +201,8 @@ def valid_parts(surveys: Sequence[PartSurvey]) -> tuple[list[PartSurvey], int, s
             if survey.part.log_stop <= log_end:
                 continue  # a record reaches over the whole part
             if survey.first != log_end:
-                return live, log_end, "no record follows"
+                start = log_end - survey.part.file_start
+                survey = survey_again(replace(survey.part, start=start, is_exact=True))
             live.append(survey)
             log_end = survey.end
             if survey.outcome == "blank":

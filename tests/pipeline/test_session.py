@@ -1,4 +1,4 @@
-"""Real executor processes: the same bytes, a dead executor is survived, and failures are one sentence."""
+"""Engines and sessions: which one is taken, and what is said when there is none."""
 
 from __future__ import annotations
 
@@ -10,27 +10,6 @@ from store.errors import BadRequest, StoreIOError
 from store.pipeline.engine import choose_engine
 from store.pipeline.query import columns_named
 from store.pipeline.session import check_java, open_session
-from tests.pipeline.test_rebuild import digests
-from tests.support.golden import golden
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_executors_in_processes_of_their_own_write_the_brokers_bytes(tmp_path: Path) -> None:
-    """In a child process: one process holds one Spark only, and the other tests' is running."""
-    import subprocess
-    import sys
-
-    script = (
-        "import sys; from pathlib import Path; from store.pipeline.session import open_session\n"
-        "from tests.pipeline.test_rebuild import by_spark\n"
-        "with open_session('local-cluster[2,1,1024]') as spark:\n"
-        "    by_spark(spark, Path(sys.argv[1]), Path(sys.argv[2]), 2)\n"
-    )
-    arguments = [sys.executable, "-c", script, str(golden("normal").store), str(tmp_path)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert digests(tmp_path) == digests(golden("normal").store)
 
 
 def test_an_unreachable_master_is_one_sentence() -> None:

@@ -1,0 +1,96 @@
+"""What is left when a rebuild on Spark dies: the store as it was, and a second run that succeeds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.test_rebuild import digests
+from tests.support.golden import copy_store, golden
+from tests.support.processes import REPOSITORY, command_line, environment
+from tests.support.snapshots import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+EXECUTOR_DIES = """
+import os, signal, sys, threading
+from pathlib import Path
+from store.pipeline import rebuild
+from store.pipeline.session import open_session
+from tests.pipeline.test_killed import executors_below
+from tests.pipeline.test_rebuild import by_spark
+
+store, staging = Path(sys.argv[1]), Path(sys.argv[2])
+with open_session("local-cluster[2,1,1024]") as spark:
+    by_spark(spark, store, staging / "undisturbed", 2)
+    victims = executors_below(os.getpid())
+    threading.Timer(0.3, os.kill, (victims[0], signal.SIGKILL)).start()
+    by_spark(spark, store, staging / "disturbed", 7)
+    assert victims[0] not in executors_below(os.getpid()), "the executor outlived it"
+    print(len(victims))
+"""
+
+
+def executors_below(ancestor: int) -> list[int]:
+    """The executor JVMs among a process's descendants."""
+    parent, command = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            command[int(folder.name)] = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+
+    def descends(process: int) -> bool:
+        while process in parent and process != ancestor:
+            process = parent[process]
+        return process == ancestor
+
+    return [p for p, words in command.items() if b"CoarseGrainedExecutorBackend" in words and descends(p)]
+
+
+def spark_rebuild(store: Path) -> list[str]:
+    return command_line(store, "rebuild", "--engine", "spark", "--master", "local[2]", "--yes")
+
+
+def staged_files(store: Path) -> list[Path]:
+    return [path for path in (store / ".rmqctl" / "staging").rglob("*") if path.is_file()]
+
+
+def test_a_killed_rebuild_leaves_the_store_as_it_was_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    store = copy_store(golden("normal").store, tmp_path / "store")
+    before = snapshot(store, without=(".rmqctl", "lock"))
+    running = subprocess.Popen(
+        spark_rebuild(store), cwd=REPOSITORY, env=environment(), stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while running.poll() is None and not staged_files(store) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL, "it was over before it could be killed"
+    assert snapshot(store, without=(".rmqctl", "lock")) == before
+
+    done = subprocess.run(
+        spark_rebuild(store), cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert digests(store) == digests(golden("normal").store)
+    assert staged_files(store) == []
+
+
+def test_executors_of_their_own_write_the_brokers_bytes_even_when_one_is_killed(tmp_path: Path) -> None:
+    """In a child process: one process holds one Spark only, and the other tests' is running."""
+    arguments = [sys.executable, "-c", EXECUTOR_DIES, str(golden("normal").store), str(tmp_path)]
+    done = subprocess.run(
+        arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == 2
+    assert digests(tmp_path / "undisturbed") == digests(golden("normal").store)
+    assert digests(tmp_path / "disturbed") == digests(golden("normal").store)
