@@ -59,9 +59,12 @@ def run(
     from store.opening import infer_config
     from store.pipeline.engine import choose_engine
     from store.rebuild import RebuildScope, drop_leftovers, plan_publish, rebuild_locally
+    from store.store_opener import require_no_interrupted_change
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with locked(session, take=not dry_run) as (layout, fs):
+        if not dry_run:
+            require_no_interrupted_change(layout, fs)
         address, clock = str(layout.root.absolute()), session.environment.clock_ms
         choice = choose_engine(
             engine.value, [StoreFiles(address)], master=master, remote=remote, spark_above=spark_above << 30
