@@ -22,7 +22,7 @@ from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.commit_log import CommitLog, PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreIOError
+from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.flush.group_commit import FlushStatus, GroupCommitService
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import WAIT, decode_properties
@@ -115,12 +115,14 @@ class MessageStore:
         """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
         refusal = self._refusal()
         if refusal is not None:
-            raise StoreClosed(refusal.reason, file=self.layout.root)
+            result = PutManyResult.empty(len(messages))
+            result.status, result.refused = refusal.status.value, dict.fromkeys(range(len(messages)), refusal.reason)
+            return result
         result = self._log.put_many(messages)
         if self._group_commit is not None and result.end >= 0:
             status = self._group_commit.flush_to(result.end, self._sync_timeout_ms)
             if status is not FlushStatus.PUT_OK:
-                raise StoreIOError("the flush took longer than syncFlushTimeout", file=self.layout.commitlog)
+                result.status = PutStatus.FLUSH_DISK_TIMEOUT.value
         return result
 
     def _refusal(self) -> PutResult | None:

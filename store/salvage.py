@@ -7,6 +7,7 @@ passed over. What was skipped is counted, never silently dropped.
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -71,6 +72,15 @@ def count_topics(run: Run) -> Counter[str]:
     return Counter({decode_utf8(topic): count for topic, count in counts.items()})
 
 
+def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
+    """Whether anything but zeros stands at or behind `position`."""
+    # A file system knows of whole pages only, and the one that the log ends in has data.
+    page = min(-(-position // mmap.PAGESIZE) * mmap.PAGESIZE, segment.size)
+    if any(segment.buffer[position:page]):
+        return True
+    return fs.has_data(segment.path, page) and _written_end(segment, page) > page
+
+
 def count_lost(segments: Sequence[Segment], log_offset: int, fs: Filesystem) -> dict[str, int]:
     """Readable messages per topic at or behind `log_offset`: what a cut there takes out of sight.
 
@@ -81,7 +91,7 @@ def count_lost(segments: Sequence[Segment], log_offset: int, fs: Filesystem) -> 
         segment
         for segment in segments
         if segment.file_start + segment.size > log_offset
-        and fs.has_data(segment.path, max(0, log_offset - segment.file_start))
+        and has_bytes_behind(segment, max(0, log_offset - segment.file_start), fs)
     ]
     for step in readable_behind(written, log_offset):
         if isinstance(step, Run):

@@ -39,6 +39,7 @@ from store.opening import (
     require_store,
 )
 from store.recovery import Progress, plan_recovery, recover_parts, view_as_it_is
+from store.salvage import has_bytes_behind
 from store.services import StoreServices
 from store.store_parts import StoreParts, open_parts
 
@@ -181,6 +182,9 @@ def _set_positions(parts: StoreParts, log_end: int) -> None:
     files = parts.log.files
     files.truncate_dirty_files(log_end)
     files.flushed_where = files.committed_where = log_end
+    last = files.last
+    if last is not None and has_bytes_behind(last, log_end - last.file_start, parts.fs):
+        parts.log.stale_segment = last.file_start
     parts.queues.recover()
     if files.files:
         parts.queues.truncate_dirty(log_end)

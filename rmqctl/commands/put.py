@@ -238,7 +238,7 @@ def _put_columns(session: Session, opened: MessageStore, messages: list[Message]
     for place, message in enumerate(messages):
         log_offset = int(answer.log_offsets[place])
         row = {
-            "status": "PUT_OK" if log_offset >= 0 else "MESSAGE_ILLEGAL",
+            "status": answer.status if log_offset >= 0 or answer.status != "PUT_OK" else "MESSAGE_ILLEGAL",
             "topic": message.topic,
             "queue_id": message.queue_id,
             "queue_offset": int(answer.queue_offsets[place]),

@@ -146,6 +146,8 @@ class PutManyResult:
     sizes: Int64Array
     store_timestamps_ms: Int64Array
     refused: dict[int, str]
+    status: str = "PUT_OK"
+    """PutStatus of all that were not refused one by one: PUT_OK, FLUSH_DISK_TIMEOUT, or why nothing was stored."""
 
     @classmethod
     def empty(cls, count: int) -> PutManyResult:

@@ -34,6 +34,7 @@ class BulkPut:
         self.messages = messages
         self.rows = rows
         self.result = result
+        self.bodies, self.properties = messages.bodies, messages.properties
         topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
         self.topics = memoryview(b"".join(topics))
         self.topic_ends = np.concatenate(([0], np.cumsum([len(topic) for topic in topics]))).astype(np.int64)
@@ -70,7 +71,7 @@ class BulkPut:
         if len(self.rows) == len(messages):
             return numbers, messages.body_ends, messages.property_ends
         kept = MessageColumns.of([messages.message(int(row)) for row in self.rows])
-        self.messages.bodies, self.messages.properties = kept.bodies, kept.properties
+        self.bodies, self.properties = kept.bodies, kept.properties
         return np.ascontiguousarray(numbers[:, self.rows]), kept.body_ends, kept.property_ends
 
     def _chunk(self, numbers: Int64Array, body_ends: Int64Array, property_ends: Int64Array, start: int) -> int:
@@ -84,7 +85,7 @@ class BulkPut:
         count = int(
             self.kernels.encode_records(
                 view(file.write_buffer), file.wrote, file.file_start,
-                view(self.messages.bodies), body_ends, view(self.messages.properties), property_ends,
+                view(self.bodies), body_ends, view(self.properties), property_ends,
                 view(self.topics), self.topic_ends, view(self.hosts),
                 numbers, start, next_offsets, self.columns, self.state,
             )

@@ -128,6 +128,8 @@ class CommitLog:
         self.put_lock = threading.Lock()
         self.locked_since_ms = 0
         """When the put that is under way got the lock, 0 while none is."""
+        self.stale_segment = -1
+        """Start of a segment in which old records lie behind the log's end, -1 without one."""
         self._queue_ends: dict[tuple[str, int], QueueEnd] = {}
         self._topics: dict[str, bytes] = {}
         self._file: MappedFile | None = None
@@ -277,10 +279,13 @@ class CommitLog:
     def put_many(self, messages: MessageColumns) -> PutManyResult:
         """Appends columns of messages, encoded by a kernel straight into the map; each as `put` would store it.
 
-        Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one.
+        Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do all
+        while old records lie behind the end, where a chunk that is half written must not run into one.
         """
         result = PutManyResult.empty(len(messages))
-        if messages.find_in_properties(props.DELAY_MARK):
+        last = self.files.last
+        is_stale = last is not None and last.file_start == self.stale_segment
+        if is_stale or messages.find_in_properties(props.DELAY_MARK):
             return self._put_one_by_one(messages, result)
         refused = self._refuse_rows(messages)
         rows = np.flatnonzero(~refused)
