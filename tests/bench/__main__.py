@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -63,6 +64,8 @@ def _machine(folder: Path) -> dict[str, float]:
         "isal crc32 GB/s": limits.crc_bytes_per_s() / 1e9,
         "device write GB/s": limits.write_bytes_per_s(folder) / 1e9,
         "device append + fdatasync/s": limits.fdatasyncs_per_s(folder, 1124),
+        "processors": os.cpu_count() or 0,
+        "load average of the last minute": os.getloadavg()[0],
     }
 
 

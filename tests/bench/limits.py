@@ -31,7 +31,7 @@ def best_seconds(work: Callable[[], object], runs: int = 3) -> float:
 def read_bytes_per_s() -> float:
     """Memory read bandwidth of one thread: the sum of an array that no cache holds."""
     words = np.ones(BUFFER_SIZE // 8, np.int64)
-    return BUFFER_SIZE / best_seconds(lambda: words.sum())
+    return BUFFER_SIZE / best_seconds(words.sum)
 
 
 def copy_bytes_per_s() -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rmqctl import bench as flush_bench
 from store import Message, open_store
+from store.commitlog.bulk import MessageColumns
 from tests.bench import limits, stores
 from tests.bench.context import KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.memory import PeakMemory
@@ -22,7 +23,6 @@ def put(bench: Bench) -> Iterator[Row]:
     for body_size, target in PUT_TARGETS.items():
         count = bench.scaled(500_000)
         best, dispatched = max(_put_once(bench, body_size, count) for _ in range(bench.runs))
-        # A put touches its bytes three times: joined, copied into the map, walked by dispatch.
         yield Row(
             f"put, {size_name(body_size)}",
             best,
@@ -60,7 +60,7 @@ def sync(bench: Bench) -> Iterator[Row]:
             group = found.messages_per_flush
             row = Row(
                 "put, sync flush, 16 threads", found.per_s, "messages/s", "fdatasync rate x group", rate * group,
-                target_ratio=0.6, note=f"{group:.1f} messages per fdatasync (target >= 5), device {rate:.0f} fdatasync/s",
+                target_ratio=0.6, note=f"the device makes {rate:.0f} appends durable a second",
             )  # fmt: skip
             if best is None or (row.ratio or 0) > (best.ratio or 0):
                 best = row
@@ -82,7 +82,7 @@ def bulk(bench: Bench) -> Iterator[Row]:
         )
         note = (
             f"put_many alone {count / put_seconds / 1e6:.2f} M records/s, {size / put_seconds / 1e9:.2f} GB/s; "
-            f"all {count / seconds / 1e6:.2f} M records/s; pages of a new file become writable at {faulting / 1e9:.2f} GB/s"
+            f"all {count / seconds / 1e6:.2f} M records/s; a new file's pages are mapped at {faulting / 1e9:.2f} GB/s"
         )
         if body_size == SMALL_BODY:
             yield Row("bulk put, dispatched, 100 B", count / seconds, "records/s", "memcpy",
@@ -91,7 +91,7 @@ def bulk(bench: Bench) -> Iterator[Row]:
             yield Row("bulk put, dispatched, 1 KiB", size / seconds, "B/s", "memcpy", copying, target=0.8e9, note=note)
 
 
-def _bulk_once(bench: Bench, batches: list[stores.MessageColumns]) -> tuple[float, float, int]:
+def _bulk_once(bench: Bench, batches: list[MessageColumns]) -> tuple[float, float, int]:
     """Seconds until the last put_many returned and until all was dispatched, and the log's bytes."""
     with bench.empty("bulk") as root, open_store(root, read_only=False) as store:
         store.put_many(stores.columns(20_000, 10, first=10**9))

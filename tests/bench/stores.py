@@ -83,7 +83,7 @@ def _properties(serial: npt.NDArray[np.int64]) -> memoryview:
     # Products with a prime modulo a power of ten: every number once, in no order.
     _write_decimal(rows, _ORDER_AT, 14, serial * _PRIME * 131 % 10**14)
     _write_decimal(rows, _USER_AT, 9, serial * _PRIME % 10**9)
-    return memoryview(rows.reshape(-1)).cast("B")
+    return rows.reshape(-1).data
 
 
 def _write_hex(rows: npt.NDArray[np.uint8], at: int, digits: int, values: npt.NDArray[np.int64]) -> None:
@@ -99,4 +99,4 @@ def _write_decimal(rows: npt.NDArray[np.uint8], at: int, digits: int, values: np
 
 def _bodies(size: int, seed: int) -> memoryview:
     pool = np.frombuffer(np.random.default_rng(seed).bytes(min(size, _POOL_SIZE)), np.uint8)
-    return memoryview(np.resize(pool, size))
+    return np.resize(pool, size).data
