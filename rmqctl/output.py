@@ -154,18 +154,40 @@ def _render_rich(result: Result, stream: TextIO, width: int, color: bool) -> Non
             show_header=bool(block.headers),
             pad_edge=False,
         )
-        for header, number in zip(block.headers or ["", ""], block.numeric, strict=True):
-            table.add_column(header, justify="right" if number else "left", no_wrap=number, overflow="fold")
-        for row in block.rows:
+        for header, number, whole in zip(block.headers or ["", ""], block.numeric, _kept_whole(block), strict=True):
+            table.add_column(header, justify="right" if number else "left", no_wrap=whole, overflow="fold")
+        for row in _with_split_paths(block, width):
             table.add_row(*(Text(cell, style=_style_of(cell)) for cell in row))
         console.width = max(width, _least_width(block))
         console.print(table)
 
 
+def _with_split_paths(block: _Block, width: int) -> Iterator[list[str]]:
+    """Rows for a narrow terminal: a long path goes on two lines, so that a segment's name is never torn."""
+    for row in block.rows:
+        yield [
+            "/\n".join(cell.rsplit("/", 1)) if header == "file" and len(cell) > width // 3 else cell
+            for header, cell in zip(block.headers or ["", ""], row, strict=True)
+        ]
+
+
+def _kept_whole(block: _Block) -> list[bool]:
+    """Which columns are not wrapped: numbers, and names one may want to copy, if they leave room for the rest."""
+    columns = list(zip(*block.rows, strict=True)) or [()] * len(block.numeric)
+    return [
+        number or (header in _NAMES and max(map(len, cells), default=0) <= _LONGEST_WHOLE_NAME)
+        for header, number, cells in zip(block.headers or ["", ""], block.numeric, columns, strict=True)
+    ]
+
+
 def _least_width(block: _Block) -> int:
-    """A number that is cut short is a wrong number: rather is the table wider than the terminal."""
-    columns = zip(block.headers or ["", ""], block.numeric, zip(*block.rows, strict=True), strict=True)
-    return sum(2 + (max(map(len, (header, *cells))) if number else 8) for header, number, cells in columns)
+    """What is cut short is wrong: rather is the table wider than the terminal."""
+    columns = zip(block.headers or ["", ""], _kept_whole(block), zip(*block.rows, strict=True), strict=True)
+    return sum(2 + (max(map(len, (header, *cells))) if whole else 8) for header, whole, cells in columns)
+
+
+_NAMES = ("id", "msg id")
+_LONGEST_WHOLE_NAME = 32
 
 
 def _style_of(cell: str) -> str:
