@@ -29,6 +29,7 @@ from store.findings import (
     BAD_LENGTH,
     BAD_SELF_OFFSET,
     CHECKPOINT_AHEAD,
+    FOREIGN_FILE,
     INDEX_ENTRY_NOWHERE,
     MISSING_INDEX_ENTRY,
     MISSING_SEGMENT,
@@ -150,6 +151,8 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
 
 
 def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+    for path, fault in files.foreign_in_commitlog():
+        yield Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; a 4.x broker does not start with it")
     for before, file in itertools.pairwise(segments):
         expected = before.number + before.size
         if file.size != segments[0].size:
@@ -374,14 +377,13 @@ class _SegmentCheck:
     def _compare_index(self, entries: Entries | None, starts: Ints, end: int) -> None:
         hashes = np.empty(0, np.int64) if entries is None else entries.key_hash
         offsets = np.empty(0, np.int64) if entries is None else entries.log_offset
-        wanted = np.unique(((offsets - self.cursor) << 32) | hashes)
-        seen = [np.empty(0, np.int64)]
-        for file in self.indexes:
-            numbers, there = file.between(self.cursor, end)
-            codes = ((there["log_offset"].astype(np.int64) - self.cursor) << 32) | (
-                there["key_hash"].astype(np.int64) & 0xFFFFFFFF
-            )
-            seen.append(codes)
+        in_order = ((offsets - self.cursor) << 32) | hashes
+        found = [(file, *file.between(self.cursor, end)) for file in self.indexes]
+        seen = [np.empty(0, np.int64), *(self._codes_of(there) for _, _, there in found)]
+        if np.array_equal(np.concatenate(seen), in_order):
+            return
+        wanted = np.unique(in_order)
+        for (file, numbers, there), codes in zip(found, seen[1:], strict=True):
             bad = np.flatnonzero(~np.isin(codes, wanted))
             for rows, why in _split_by_start(there["log_offset"].astype(np.int64), bad, starts):
                 detail = f"points to {int(there['log_offset'][rows[0]])}, {why}"
@@ -394,6 +396,11 @@ class _SegmentCheck:
         if len(missing):
             where = int(missing[0] >> 32) + self.cursor
             self._add(MISSING_INDEX_ENTRY, where, "keys of this record are in no index file", len(missing))
+
+    def _codes_of(self, entries: np.ndarray) -> Ints:
+        """Log offset, counted from the cursor, and hash of each entry as one number."""
+        places = entries["log_offset"].astype(np.int64) - self.cursor
+        return np.asarray((places << 32) | (entries["key_hash"].astype(np.int64) & 0xFFFFFFFF))
 
 
 def _walk(files: StoreFiles, segment: StoredFile) -> Iterator[Run | Blank | End | Damage]:

@@ -63,6 +63,21 @@ class StoreFiles:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""
         return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
 
+    def foreign_in_commitlog(self) -> list[tuple[str, str]]:
+        """Path and fault of everything in commitlog/ that is no segment, by name."""
+        found = []
+        for info in self._list("commitlog"):
+            if info.type == pafs.FileType.Directory:
+                fault = "a folder among the segments"
+            elif parse_segment_name(info.base_name) is None:
+                fault = "not the name of a segment"
+            elif not info.size:
+                fault = "a segment of 0 bytes"
+            else:
+                continue
+            found.append((f"commitlog/{info.base_name}", fault))
+        return sorted(found)
+
     def index_files(self) -> list[StoredFile]:
         return self._numbered("index", parse_index_file_name)
 

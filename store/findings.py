@@ -29,6 +29,7 @@ BROKEN_CHAIN = "broken-chain"
 INDEX_HEADER = "index-header"
 CHECKPOINT_AHEAD = "checkpoint-ahead"
 WRONG_SIZE = "wrong-size"
+FOREIGN_FILE = "foreign-file"
 
 KINDS = {
     BAD_CRC: "a body does not match its CRC",
@@ -49,6 +50,7 @@ KINDS = {
     BROKEN_CHAIN: "a chain of the index does not lead through its entries",
     INDEX_HEADER: "an index header disagrees with its entries",
     CHECKPOINT_AHEAD: "the checkpoint promises more than the files hold",
+    FOREIGN_FILE: "something among the segments that a 4.x broker does not start with",
     WRONG_SIZE: "a file whose length is not that of its neighbours",
 }
 
