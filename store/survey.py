@@ -205,7 +205,9 @@ def _fits(data: Any, header: IndexHeader, slots: int, rest: int) -> bool:
 def _header_findings(name: str, header: IndexHeader, entries: np.ndarray, slots: int) -> Iterator[Finding]:
     if len(entries) < 2:
         return
-    used = len(np.unique(entries["key_hash"][1:] % slots))
+    is_used = np.zeros(slots, bool)
+    is_used[entries["key_hash"][1:].astype(np.int64) % slots] = True
+    used = int(np.count_nonzero(is_used))
     said = (header.begin_log_offset, header.end_log_offset, header.hash_slot_count)
     found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), used)
     words = ("begin log offset", "end log offset", "number of used slots")
