@@ -24,7 +24,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -333,52 +333,68 @@ def _chunk_shares(
             if plan.scope.index:
                 keys, rank = _key_chunks(run, plan, rank)
                 rows += keys
-            columns = list(zip(*rows, strict=True)) or [(), (), ()]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(column, field.type) for column, field in zip(columns, CHUNK_ARROW, strict=True)],
-                schema=CHUNK_ARROW,
-            )
+            yield _chunk_batch(rows)
 
 
-def _unit_chunks(run: Run, plan: RebuildPlan) -> Iterator[tuple[int, int, bytes]]:
-    """Per queue file its units of this run; of an irregular queue the queue offsets as well."""
+Chunk = tuple[int, int, np.ndarray]  # number of the file, log offset of the first row, rows
+
+
+def _chunk_batch(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    """The chunks with the rows' bytes; they are copied once, into one buffer."""
+    sizes = [rows.nbytes for _, _, rows in chunks]
+    data = np.concatenate([np.empty(0, np.uint8), *(rows.view(np.uint8) for _, _, rows in chunks)])
+    ends = np.cumsum([0, *sizes]).astype(np.int32)
+    payloads = pa.Array.from_buffers(pa.binary(), len(chunks), [None, pa.py_buffer(ends), pa.py_buffer(data)])
+    files, places = ([chunk[n] for chunk in chunks] for n in (0, 1))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(files, pa.int64()), pa.array(places, pa.int64()), payloads], schema=CHUNK_ARROW
+    )
+
+
+def _unit_chunks(run: Run, plan: RebuildPlan) -> Iterator[Chunk]:
+    """Per queue file its units of this run."""
     units = expected_units(run, plan.delay_levels_ms)
     order = np.argsort(units.queue, kind="stable")
     edges = np.searchsorted(units.queue[order], np.arange(len(units.queues) + 1))
-    per_file = plan.queue_file_size // UNIT_SIZE
+    rows = np.empty(len(order), IRREGULAR_DTYPE)
+    for name in ("log_offset", "size", "tags_code"):
+        rows["unit"][name] = getattr(units, name)[order]
+    rows["queue_offset"] = units.queue_offset[order]
     for queue, start, stop in zip(units.queues, edges, edges[1:], strict=False):
         if not plan.scope.wants(queue) or start == stop:
             continue
-        rows = order[start:stop]
-        rows_of = np.empty(len(rows), IRREGULAR_DTYPE)
-        for name in ("log_offset", "size", "tags_code"):
-            rows_of["unit"][name] = getattr(units, name)[rows]
-        rows_of["queue_offset"] = units.queue_offset[rows]
+        mine = rows[start:stop]
         if queue in plan.irregular:
-            number = plan.queue_file[(*queue, WHOLE_QUEUE)]
-            yield number, int(units.log_offset[rows[0]]), rows_of.tobytes()
-            continue
-        file_index = rows_of["queue_offset"] // per_file
-        for index in np.unique(file_index):
-            piece = rows_of[file_index == index]
-            number = plan.queue_file[(*queue, int(index) * plan.queue_file_size)]
-            yield number, int(piece["unit"]["log_offset"][0]), piece.tobytes()
+            pieces = [(WHOLE_QUEUE, mine)]
+        else:
+            by_file = _by_file(mine, mine["queue_offset"] * UNIT_SIZE // plan.queue_file_size)
+            pieces = [(index * plan.queue_file_size, piece) for index, piece in by_file]
+        for file_start, piece in pieces:
+            yield plan.queue_file[(*queue, file_start)], int(piece["unit"]["log_offset"][0]), piece
 
 
-def _key_chunks(run: Run, plan: RebuildPlan, rank: int) -> tuple[list[tuple[int, int, bytes]], int]:
+def _key_chunks(run: Run, plan: RebuildPlan, rank: int) -> tuple[list[Chunk], int]:
     """Per index file its keys of this run, and the rank of the next run's first key."""
     entries = expected_entries(run)
     count = len(entries.log_offset)
     keys = np.empty(count, KEY_DTYPE)
     for name in KEY_DTYPE.names or ():
         keys[name] = getattr(entries, name)
-    capacity = plan.entry_count - 1
-    file_index = (np.arange(count) + rank) // capacity
-    chunks = []
-    for index in np.unique(file_index):
-        piece = keys[file_index == index]
-        chunks.append((plan.first_index_file + int(index), int(piece["log_offset"][0]), piece.tobytes()))
-    return chunks, rank + count
+    pieces = _by_file(keys, (np.arange(count) + rank) // (plan.entry_count - 1))
+    return [
+        (plan.first_index_file + i, int(piece["log_offset"][0]), piece) for i, piece in pieces
+    ], rank + count
+
+
+def _by_file(rows: np.ndarray, file_index: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The rows of each file; `file_index` rises."""
+    if not len(rows):
+        return
+    first, last = int(file_index[0]), int(file_index[-1])
+    edges = np.searchsorted(file_index, np.arange(first, last + 2))
+    for i, (start, stop) in enumerate(pairwise(edges)):
+        if start < stop:
+            yield first + i, rows[start:stop]
 
 
 def _write_files(plan: RebuildPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -395,13 +411,13 @@ def _write_files(plan: RebuildPlan, batches: Iterable[pa.RecordBatch]) -> Iterat
         yield pa.RecordBatch.from_pydict({"number": [number], "share": [b""]}, SHARE_ARROW)
 
 
-def _chunk_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+def _chunk_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         for number, payload in zip(batch.column("file"), batch.column("payload"), strict=True):
-            yield number.as_py(), payload.as_py()
+            yield number.as_py(), payload.as_buffer()
 
 
-def _write_queue_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[bytes]) -> None:
+def _write_queue_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[pa.Buffer]) -> None:
     """One file of a dense queue: every unit at its queue offset, fillers before the queue's first."""
     fs, path = Filesystem(), Path(target.path)
     path.unlink(missing_ok=True)
@@ -416,7 +432,7 @@ def _write_queue_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[
     fs.fdatasync(descriptor)
 
 
-def _write_whole_queue(plan: RebuildPlan, target: TargetFile, payloads: Iterable[bytes]) -> None:
+def _write_whole_queue(plan: RebuildPlan, target: TargetFile, payloads: Iterable[pa.Buffer]) -> None:
     """A queue with repeats or gaps, by the broker's rules one by one."""
     assert target.queue is not None
     folder = Path(target.path)
@@ -432,7 +448,7 @@ def _write_whole_queue(plan: RebuildPlan, target: TargetFile, payloads: Iterable
     queue.close()
 
 
-def _write_index_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[bytes]) -> None:
+def _write_index_file(plan: RebuildPlan, target: TargetFile, payloads: Iterable[pa.Buffer]) -> None:
     """One index file, its keys put in the order of their ranks."""
     fs, path = Filesystem(), Path(target.path)
     path.unlink(missing_ok=True)
