@@ -1,7 +1,7 @@
 """Dispatch follows the log and hands every run of records to the handlers (queues first, then the index).
 
     log ----scan----> Run ----> ConsumeQueueStore.dispatch
-                          \\---> IndexService.dispatch
+                          \\---> IndexService.dispatch          (side by side when there is much to do)
 
 Dispatcher is the walk itself: `catch_up` goes on from where it stopped to the readable end of the log.
 ReputMessageService is the thread that calls it in a live store, every millisecond while there is something to do.
@@ -16,21 +16,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from store.commitlog.commit_log import CommitLog
-from store.commitlog.scan import Blank, Damage, ScanRules, Segment, scan_segment
+from store.commitlog.scan import Blank, Damage, ScanRules, Segment, Step, scan_segment
+from store.dispatch.fan_out import FanOut, Handler
 from store.kernels.run import Run
 
 POLL_INTERVAL_S = 0.001
 # A pause after work lets a burst of puts gather, so that handing over costs them little.
 GATHER_INTERVAL_S = 0.002
-
-
-class Handler(Protocol):
-    """What is built from the log."""
-
-    def dispatch(self, run: Run) -> None: ...
+# With less to do, starting threads takes longer than they save.
+THREADS_WORTH_BYTES = 4 << 20
 
 
 class Dispatcher:
@@ -69,26 +65,32 @@ class Dispatcher:
         return count
 
     def _one_segment(self, segment: Segment, on_progress: Callable[[int], None] | None) -> int:
-        count = 0
         position, readable = self.log_offset - segment.file_start, segment.readable_position
-        for step in scan_segment(segment, position, readable, rules=self._rules):
-            if isinstance(step, Run):
-                for handler in self._handlers:
-                    handler.dispatch(step)
-                count += step.count
-                self.log_offset = step.end
-                if on_progress is not None:
-                    on_progress(self.log_offset)
-            elif isinstance(step, Blank):
-                self.log_offset = segment.file_start + segment.size
-            elif isinstance(step, Damage):
-                self.damages = [*self.damages[-99:], step]
-                end = step.position + step.size if step.size > 0 else readable
-                self.log_offset = segment.file_start + min(end, readable)
-            else:
-                # Zeros before the readable end are no record either.
-                self.log_offset = segment.file_start + readable
+        count, reached = 0, self.log_offset
+        with FanOut(self._handlers, in_threads=readable - position >= THREADS_WORTH_BYTES) as builders:
+            for step in scan_segment(segment, position, readable, rules=self._rules):
+                reached = self._end_of(step, segment, readable)
+                if isinstance(step, Run):
+                    builders.dispatch(step)
+                    count += step.count
+                    if on_progress is not None:
+                        on_progress(reached)
+        # Not before the builders are done: whoever waits for this place looks into queues and index next.
+        self.log_offset = reached
         return count
+
+    def _end_of(self, step: Step, segment: Segment, readable: int) -> int:
+        """The log offset to go on from behind a step."""
+        if isinstance(step, Run):
+            return step.end
+        if isinstance(step, Blank):
+            return segment.file_start + segment.size
+        if isinstance(step, Damage):
+            self.damages = [*self.damages[-99:], step]
+            end = step.position + step.size if step.size > 0 else readable
+            return segment.file_start + min(end, readable)
+        # Zeros before the readable end are no record either.
+        return segment.file_start + readable
 
 
 class ReputMessageService:
@@ -123,3 +125,6 @@ class ReputMessageService:
         except BaseException as error:
             self.failure = error
             self.on_failure()
+
+
+__all__ = ["Dispatcher", "Handler", "ReputMessageService"]

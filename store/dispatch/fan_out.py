@@ -14,23 +14,30 @@ import queue
 import threading
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Protocol
 
-from store.dispatch.dispatcher import Handler
 from store.kernels.run import Run
 
 RUNS_IN_FLIGHT = 16
 
 
+class Handler(Protocol):
+    """What is built from the log."""
+
+    def dispatch(self, run: Run) -> None: ...
+
+
 class FanOut:
     """A handler that passes runs on to `handlers`; leaving its context waits for them and raises what they raised."""
 
-    def __init__(self, handlers: Sequence[Handler]) -> None:
+    def __init__(self, handlers: Sequence[Handler], *, in_threads: bool = True) -> None:
         self._handlers = handlers
+        self._in_threads = in_threads and len(handlers) > 1
         self._workers: list[_Worker] = []
 
     def dispatch(self, run: Run) -> None:
         if not self._workers:
-            if not run.kernels.compiled or len(self._handlers) < 2:
+            if not self._in_threads or not run.kernels.compiled:
                 for handler in self._handlers:
                     handler.dispatch(run)
                 return
