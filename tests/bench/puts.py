@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from rmqctl import bench as flush_bench
 from store import Message, open_store
@@ -15,6 +16,7 @@ from tests.bench.report import Row
 
 PUT_TARGETS = {KIB: 100e3, SMALL_BODY: 200e3}
 SYNC_THREADS, SYNC_COUNT = 16, 20_000
+SYNC_RECORD_SIZE = KIB + 101
 MEMORY_TARGET = 300 * MIB
 
 
@@ -49,25 +51,26 @@ def _put_once(bench: Bench, body_size: int, count: int) -> tuple[float, float]:
 
 
 def sync(bench: Bench) -> Iterator[Row]:
-    """Sixteen threads, each put returns when its message is durable."""
+    """Sixteen threads, each put returns when its message is durable. The run with the median ratio counts: the device's
+    rate varies more than ours, and the best ratio would be that of an unlucky limit."""
     with bench.empty("sync") as root:
         root.mkdir()
-        best: Row | None = None
-        for number in range(bench.runs):
-            rate = limits.fdatasyncs_per_s(root, KIB + 100)
-            count = bench.scaled(SYNC_COUNT)
-            found = flush_bench.measure_mode(root / str(number), "sync", count, KIB, SYNC_THREADS, lambda done: None)
-            group = found.messages_per_flush
-            row = Row(
-                "put, sync flush, 16 threads", found.per_s, "messages/s", "fdatasync rate x group", rate * group,
-                target_ratio=0.6, note=f"the device makes {rate:.0f} appends durable a second",
-            )  # fmt: skip
-            if best is None or (row.ratio or 0) > (best.ratio or 0):
-                best = row
-                groups = Row("messages per fdatasync", group, "messages", target=5)
-        assert best is not None
-        yield best
-        yield groups
+        found = sorted((_sync_once(bench, root / str(number)) for number in range(bench.runs)), key=lambda one: one[0])
+    ratio, per_s, group, device_per_s = found[len(found) // 2]
+    ratios = ", ".join(f"{one[0]:.2f}" for one in found)
+    note = f"the device makes {device_per_s:.0f} appends durable a second; ratios of all runs: {ratios}"
+    limit = per_s / ratio
+    yield Row("put, sync flush, 16 threads", per_s, "messages/s", "fdatasyncs x group", limit, target_ratio=0.6, note=note)
+    yield Row("messages per fdatasync", group, "messages", target=5)
+
+
+def _sync_once(bench: Bench, root: Path) -> tuple[float, float, float, float]:
+    """Ratio, messages per second, messages per fdatasync, and the device's rate: the better of before and after."""
+    before = limits.fdatasyncs_per_s(root.parent, SYNC_RECORD_SIZE)
+    found = flush_bench.measure_mode(root, "sync", bench.scaled(SYNC_COUNT), KIB, SYNC_THREADS, lambda done: None)
+    device_per_s = max(before, limits.fdatasyncs_per_s(root.parent, SYNC_RECORD_SIZE))
+    group = found.messages_per_flush
+    return found.per_s / (device_per_s * group), found.per_s, group, device_per_s
 
 
 def bulk(bench: Bench) -> Iterator[Row]:
