@@ -78,7 +78,7 @@ def recover(bench: Bench) -> Iterator[Row]:
         count, target = bench.count(body_size), seconds * bench.share
         root, name = bench.store(body_size), f"{size_name(body_size)} x {count:,}"
         size, reading = stores.log_bytes(root), limits.read_bytes_per_s()
-        planned, cpu, applied = min(_recover_here(root) for _ in range(bench.runs + 1))
+        planned, cpu, applied = min(recover_here(root) for _ in range(bench.runs + 1))
         yield Row(f"recover in process, {name}", planned, "s", target=target,
                   note=f"the plan (walk, CRC, queues, index) {size / planned / 1e9:.2f} GB/s, memory read "
                        f"{reading / 1e9:.1f}; {cpu:.2f} s of CPU time; applied durably in {applied:.2f} s")  # fmt: skip
@@ -96,14 +96,14 @@ def recover_large(bench: Bench) -> Iterator[Row]:
     root, reading = bench.store(KIB, count), limits.read_bytes_per_s()
     size = stores.log_bytes(root)
     best, cpu, peak = min(_recover_process(root, "--dry-run") for _ in range(2))
-    planned, plan_cpu, _ = _recover_here(root, apply=False)
+    planned, plan_cpu, _ = recover_here(root, apply=False)
     yield Row("recover --dry-run process, 10 GiB", size / best, "B/s", "memory read", reading, target=LARGE_BYTES_PER_S,
               note=f"{size / 1e9:.2f} GB, {count:,} records in {best:.2f} s with start-up, CPU time {cpu:.2f} s; "
                    f"in process {size / planned / 1e9:.2f} GB/s, CPU time {plan_cpu:.2f} s")  # fmt: skip
     yield Row("private memory of it", peak, "B", target=MEMORY_TARGET)
 
 
-def _recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float]:
+def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float]:
     """Seconds and CPU seconds for the plan, and seconds for applying it, in this process with its kernels loaded."""
     stores.forget_derived(root)
     fs, layout = Filesystem(), make_layout(root, {})
