@@ -28,10 +28,10 @@ from tests.pipeline.test_rebuild import by_spark
 
 store, staging = Path(sys.argv[1]), Path(sys.argv[2])
 with open_session("local-cluster[2,1,1024]") as spark:
-    by_spark(spark, store, staging / "undisturbed", 2)
+    by_spark(spark, store, staging / "undisturbed", 1)
     victims = executors_below(os.getpid())
     threading.Timer(0.3, os.kill, (victims[0], signal.SIGKILL)).start()
-    by_spark(spark, store, staging / "disturbed", 7)
+    by_spark(spark, store, staging / "disturbed", 3)
     assert victims[0] not in executors_below(os.getpid()), "the executor outlived it"
     print(len(victims))
 """
