@@ -196,8 +196,13 @@ def checkpoint_ahead(victim: Victim) -> None:
     )
 
 
+def foreign_file(victim: Victim) -> None:
+    folder = victim.root / "commitlog"
+    (folder / victim.random.choice(["notes.txt", "00000000000000196608"])).touch()
+
+
 DAMAGES = (
-    bad_crc, bad_length, bad_self_offset, time_backwards, missing_segment, stale_tail,
+    foreign_file, bad_crc, bad_length, bad_self_offset, time_backwards, missing_segment, stale_tail,
     queue_gap, queue_shift, queue_duplicate, missing_unit, unit_differs, unit_nowhere, unit_wrong_record,
     missing_index_entry, index_entry_nowhere, broken_chain, index_header, checkpoint_ahead,
 )  # fmt: skip
