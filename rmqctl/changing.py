@@ -24,7 +24,7 @@ from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store.change import Change
+    from store.change.change import Change
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]

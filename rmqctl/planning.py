@@ -61,7 +61,7 @@ def locked(session: Session, *, take: bool = True) -> Iterator[tuple[StoreLayout
 @contextlib.contextmanager
 def _overlay(layout: StoreLayout, consent: Consent) -> Iterator[Overlay]:
     """Where changes go until they are applied; gone when the block ends."""
-    from store.change import staging_folder
+    from store.change.own_folder import staging_folder
     from store.disk.overlay import Overlay
 
     if consent.dry_run:

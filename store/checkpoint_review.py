@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.change import Change, Publish
+from store.change.actions import Publish
+from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import scan_log
 from store.formats.checkpoint_page import CheckpointPage

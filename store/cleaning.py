@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from store.broker_files import read_consumer_offsets
-from store.change import Change, Remove, relative_name
+from store.change.actions import Remove
+from store.change.change import Change
+from store.change.own_folder import relative_name
 from store.consumequeue.consume_queue import ConsumeQueue, unit_array
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from store.change import Action, Change, Publish, Remove
+from store.change.actions import Action, Publish, Remove
+from store.change.change import Change
 from store.commitlog.scan import Blank, Damage, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore

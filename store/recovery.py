@@ -30,7 +30,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.change import Change, Patch, Publish, Remove
+from store.change.actions import Patch, Publish, Remove
+from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import Blank, Damage, End, Outcome, ScanRules, scan_log
 from store.disk.mapped_file import MappedFile

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.change import Change, interrupted_change, remove_tree, staging_folder
+from store.change.change import Change
+from store.change.own_folder import remove_tree, staging_folder
+from store.change.quarantine import interrupted_change
 from store.commitlog.scan import Damage
 from store.config import StoreConfig
 from store.disk.allocate import AllocateMappedFileService

@@ -22,7 +22,7 @@ EXAMPLES = {
 
 def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     """List the changes that can be undone, oldest first."""
-    from store.change import list_quarantine
+    from store.change.quarantine import list_quarantine
     from store.disk.filesystem import Filesystem
 
     session: Session = ctx.obj
@@ -56,7 +56,7 @@ def run_purge(
     Without an ID everything in the quarantine goes.
     """
     from rmqctl.planning import locked
-    from store.change import purge
+    from store.change.quarantine import purge
 
     session: Session = ctx.obj
     Consent.given(session, dry_run=False, yes=yes)

@@ -54,7 +54,7 @@ def run(
         session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
     )
 
-    from store.change import staging_folder
+    from store.change.own_folder import staging_folder
     from store.files import StoreFiles
     from store.opening import infer_config
     from store.pipeline.engine import choose_engine

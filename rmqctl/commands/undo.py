@@ -32,7 +32,7 @@ def run(
 
     Puts every file back as it was, with its time. Refused when the store has changed since, unless --force.
     """
-    from store.change import undo
+    from store.change.quarantine import undo
 
     session: Session = ctx.obj
     with locked(session) as (layout, fs), session.interrupts.deferred():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from store import open_store
-from store.change import staging_folder
+from store.change.own_folder import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import open_store
-from store.change import undo
+from store.change.quarantine import undo
 from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, UnsupportedFormat
 from tests.recovery.test_cuts import boundaries

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from store.change import HALF_DONE, Change, Publish, Remove, interrupted_change, list_quarantine, purge, undo
+from store.change.actions import Publish, Remove
+from store.change.change import Change
+from store.change.journal import HALF_DONE
+from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
 from store.cleaning import plan_clean
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreIOError

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from store import Message, MessageStore, open_store
-from store.change import Change, staging_folder
+from store.change.change import Change
+from store.change.own_folder import staging_folder
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.layout import StoreLayout

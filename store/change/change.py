@@ -1,0 +1,125 @@
+"""A Change is a mutation that was planned, can be shown, applied in a crash-safe order, and undone.
+
+    1. the manifest is written and made durable with state "applying", before anything is touched   (journal.py)
+    2. the actions run in order; each is one rename or one small write                              (actions.py)
+    3. folders are flushed, the manifest gets state "applied" and the look of the store afterwards
+
+A step that fails is rolled back at once. After a crash in the middle the manifest still says "applying", and `undo`
+puts everything back (quarantine.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from store.change.actions import Action, Patch, Publish
+from store.change.journal import Journal
+from store.change.own_folder import quarantine_folder, relative_name, remove_tree
+from store.change.quarantine import purge
+from store.disk.filesystem import Filesystem
+from store.errors import StoreError
+
+
+@dataclass(slots=True)
+class Change:
+    """A plan for one store.
+
+    facts         what the plan found out, for people and JSON (offsets, modes, counts)
+    lost          messages per topic that the store would no longer show
+    staging       folder of staged files, removed when the change is applied or dropped
+    sync_paths    files that must be durable before the first action, because the plan rests on what they say
+    """
+
+    command: str
+    root: Path
+    fs: Filesystem
+    actions: list[Action] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+    staging: Path | None = None
+    sync_paths: list[Path] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.actions
+
+    def bytes_affected(self, action: Action) -> int:
+        """Size of what the action takes away or writes."""
+        if isinstance(action, Patch):
+            return len(action.after)
+        path = action.staged if isinstance(action, Publish) else action.path
+        return self.fs.stat(path).st_size if self.fs.exists(path) else 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per action: action, file (relative to the root where it lies in it), bytes, reason."""
+        return [
+            {
+                "action": action.verb,
+                "file": relative_name(self.root, action.path),
+                "bytes": self.bytes_affected(action),
+                "reason": action.reason,
+            }
+            for action in self.actions
+        ]
+
+    def apply(
+        self,
+        *,
+        quarantine: Path | None = None,
+        keep: bool = True,
+        on_action: Callable[[Action], None] | None = None,
+    ) -> str | None:
+        """Carries the plan out and gives the id to undo it by; None when there was nothing to do.
+
+        quarantine  the folder that takes what is removed (default ROOT/.rmqctl/quarantine)
+        keep        False deletes what was taken away once the change is complete
+        Raises StoreIOError; everything done so far has then been put back, as after an interrupt.
+        """
+        for path in self.sync_paths:
+            if self.fs.exists(path):
+                self.fs.fdatasync(self.fs.open_read(path))
+        if self.is_empty:
+            self.drop()
+            return None
+        folder = quarantine or quarantine_folder(self.root)
+        journal = Journal.start(
+            self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts
+        )
+        try:
+            for action, entry in zip(self.actions, journal.entries, strict=True):
+                journal.perform(action, entry)
+                if on_action is not None:
+                    on_action(action)
+            journal.finish()
+        except BaseException as error:
+            self._roll_back(journal, error)
+            raise
+        self.drop()
+        if not keep:
+            purge(self.root, [journal.id], quarantine=folder, fs=self.fs)
+            return None
+        return journal.id
+
+    def drop(self) -> None:
+        """Removes what was staged and not published."""
+        if self.staging is not None:
+            remove_tree(self.fs, self.staging)
+            self.staging = None
+
+    def _roll_back(self, journal: Journal, error: BaseException) -> None:
+        """Puts back what was done, also after an interrupt; tells in the error's hint how that went."""
+        try:
+            journal.take_back()
+        except StoreError:
+            if isinstance(error, StoreError):
+                error.hint = (
+                    f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
+                )
+            return
+        remove_tree(self.fs, journal.folder)
+        journal.retract()
+        if isinstance(error, StoreError):
+            error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"

@@ -1,0 +1,199 @@
+"""The journal of one change: its manifest, written before anything is touched, so that a crash can be taken back.
+
+    <quarantine>/<id>/manifest.json    what is done: names, sizes, mtimes, hashes, old bytes; how far it came
+    <quarantine>/<id>/files/…          what was taken away, under its old name
+    ROOT/.rmqctl/change-elsewhere      while the change is under way: the folder above, when it is not in the store
+
+The states: applying -> applied -> undoing -> undone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from store.change.actions import Action, Entry, Workplace
+from store.change.own_folder import OWN_FOLDER, quarantine_folder, relative_name, remove_tree
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest, StoreError, StoreIOError
+
+MANIFEST_VERSION = 1
+HALF_DONE = ("applying", "undoing")
+# In rmqctl's own folder, names the change under way while its quarantine is not in the store.
+ELSEWHERE = "change-elsewhere"
+
+
+class Journal:
+    """The manifest of one change, and the moves it describes."""
+
+    def __init__(self, root: Path, folder: Path, document: dict[str, Any], fs: Filesystem) -> None:
+        self.root = root
+        self.folder = folder
+        self.fs = fs
+        self._document = document
+        self._workplace = Workplace(root, folder, fs)
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def state(self) -> str:
+        return str(self._document["state"])
+
+    @property
+    def command(self) -> str:
+        return str(self._document["command"])
+
+    @property
+    def time_ms(self) -> int:
+        return int(self._document["time_ms"])
+
+    @property
+    def entries(self) -> list[Entry]:
+        return list(self._document["actions"])
+
+    @classmethod
+    def start(
+        cls,
+        root: Path,
+        quarantine: Path,
+        actions: Sequence[Action],
+        fs: Filesystem,
+        *,
+        command: str,
+        facts: dict[str, Any],
+    ) -> Journal:
+        """A journal on disk for a change that has touched nothing yet."""
+        folder, now_ms = _fresh_folder(quarantine, command, fs)
+        journal = cls(root, folder, {}, fs)
+        journal._document = {
+            "version": MANIFEST_VERSION,
+            "command": command,
+            "state": "applying",
+            "time_ms": now_ms,
+            "facts": facts,
+            "actions": [journal._workplace.describe(number, action) for number, action in enumerate(actions)],
+        }
+        try:
+            fs.make_folder(folder / "files")
+            journal._save()
+            for parent in (quarantine, quarantine.parent, quarantine.parent.parent):
+                fs.fsync_folder(parent)
+            journal.announce()
+        except BaseException:
+            # Nothing was touched yet, so nothing must look half done.
+            with contextlib.suppress(StoreError):
+                remove_tree(fs, folder)
+                journal.retract()
+            raise
+        return journal
+
+    @classmethod
+    def load(cls, root: Path, change_id: str, quarantine: Path, fs: Filesystem) -> Journal:
+        folder = quarantine / change_id
+        if "/" in change_id or not fs.exists(folder / "manifest.json"):
+            raise BadRequest(f"no quarantined change {change_id}", hint="see `rmqctl quarantine list`")
+        try:
+            document = json.loads(fs.read_file(folder / "manifest.json"))
+        except ValueError:
+            raise StoreIOError("the manifest is not readable JSON", file=folder / "manifest.json") from None
+        return cls(root, folder, document, fs)
+
+    def perform(self, action: Action, entry: Entry) -> None:
+        self._workplace.perform(action, entry)
+
+    def finish(self) -> None:
+        self._flush_folders()
+        self._document["after"] = store_look(self.root, self.fs)
+        self.mark("applied")
+        self.retract()
+
+    def take_back(self) -> int:
+        """Puts every action's place back to what it was; gives the number of files restored."""
+        count = sum(self._workplace.take_back(entry) for entry in reversed(self.entries))
+        self._flush_folders()
+        return count
+
+    def require_unchanged(self) -> None:
+        """BadRequest when the store is not as the change left it."""
+        before, now = self._document.get("after"), store_look(self.root, self.fs)
+        if before is not None and before != now:
+            names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+            raise BadRequest(
+                f"the store has changed since {self.id} ({names[0]}{' and more' if len(names) > 1 else ''})",
+                hint="undoing would lose what came later; use --force if that is what you want",
+            )
+
+    def announce(self) -> None:
+        """Leaves in the store where the quarantine is, so that a change cut short by a crash is noticed there."""
+        if self.folder.parent != quarantine_folder(self.root):
+            note = self.root / OWN_FOLDER / ELSEWHERE
+            self.fs.make_folder(note.parent)
+            self.fs.unlink(note)
+            descriptor = self.fs.open_new(note)
+            self.fs.write(descriptor, 0, str(self.folder.absolute()).encode(errors="surrogateescape"))
+            self.fs.fsync(descriptor)
+            self.fs.fsync_folder(note.parent)
+
+    def retract(self) -> None:
+        """The change is whole: applied, or undone."""
+        if self.folder.parent != quarantine_folder(self.root):
+            self.fs.unlink(self.root / OWN_FOLDER / ELSEWHERE)
+            self.fs.remove_folder(self.root / OWN_FOLDER)
+
+    def mark(self, state: str) -> None:
+        self._document["state"] = state
+        self._save()
+
+    def _flush_folders(self) -> None:
+        for folder in self._folders():
+            if self.fs.exists(folder):
+                self.fs.fsync_folder(folder)
+
+    def _folders(self) -> Iterable[Path]:
+        touched = {(self.root / entry["path"]).parent for entry in self.entries}
+        return [*sorted(touched), self.folder / "files", self.folder]
+
+    def _save(self) -> None:
+        data = json.dumps(self._document, indent=1).encode()
+        target, fresh = self.folder / "manifest.json", self.folder / "manifest.json.new"
+        self.fs.unlink(fresh)
+        descriptor = self.fs.open_new(fresh)
+        self.fs.write(descriptor, 0, data)
+        self.fs.fsync(descriptor)
+        self.fs.rename(fresh, target)
+        self.fs.fsync_folder(self.folder)
+
+
+def _fresh_folder(quarantine: Path, command: str, fs: Filesystem) -> tuple[Path, int]:
+    """A folder that no change has yet, and the time in its name."""
+    now_ms = time.time_ns() // 1_000_000
+    while fs.exists(quarantine / _change_id(command, now_ms)):
+        now_ms += 1
+    return quarantine / _change_id(command, now_ms), now_ms
+
+
+def _change_id(command: str, now_ms: int) -> str:
+    """Sortable by time, readable by people: 20261121T044200.123-recover."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(now_ms // 1000))
+    return f"{stamp}.{now_ms % 1000:03d}-{command.replace(' ', '-')}"
+
+
+def store_look(root: Path, fs: Filesystem) -> dict[str, list[int]]:
+    """Size and mtime of every file of the store, except rmqctl's own and the lock."""
+    look: dict[str, list[int]] = {}
+    folders = [root]
+    while folders:
+        for entry in fs.list_folder(folders.pop()):
+            if entry.path.name == OWN_FOLDER or entry.path == root / "lock":
+                continue
+            if entry.is_folder:
+                folders.append(entry.path)
+            else:
+                look[relative_name(root, entry.path)] = [entry.size, entry.mtime_ns]
+    return look

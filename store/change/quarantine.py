@@ -1,0 +1,108 @@
+"""Changes that were made: listed, undone, purged; and the one that a crash left half done.
+
+`undo` looks at each action's place, so it does not matter how far a change had come when it was cut short. Undoing is
+refused when the store has moved on since (names, sizes or mtimes differ), because newer work would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.change.journal import ELSEWHERE, HALF_DONE, Journal
+from store.change.own_folder import OWN_FOLDER, quarantine_folder, remove_tree
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineEntry:
+    """One applied change, as `quarantine list` shows it. `state` is applying, applied, undoing or undone."""
+
+    id: str
+    command: str
+    state: str
+    time_ms: int
+    file_count: int
+    size: int
+
+
+def undo(
+    root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem
+) -> int:
+    """Puts the store back to what it was before the change; gives the number of files restored.
+
+    BadRequest for an unknown or already undone id, and when the store has changed since (unless `force`).
+    """
+    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs)
+    if journal.state == "undone":
+        raise BadRequest(f"{change_id} was undone already")
+    if journal.state == "applied" and not force:
+        journal.require_unchanged()
+    # So that an undoing that is cut short can be taken up again, and nobody works on the half of it.
+    journal.announce()
+    journal.mark("undoing")
+    count = journal.take_back()
+    journal.mark("undone")
+    journal.retract()
+    return count
+
+
+def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
+    """Every change that can still be undone or purged, oldest first."""
+    folder = quarantine or quarantine_folder(root)
+    # A folder without a manifest is of a change that failed or was killed before it touched anything.
+    ids = [entry.path.name for entry in fs.list_folder(folder) if fs.exists(entry.path / "manifest.json")]
+    return [_entry_of(Journal.load(root, change_id, folder, fs)) for change_id in ids]
+
+
+def _entry_of(journal: Journal) -> QuarantineEntry:
+    kept = journal.fs.list_folder(journal.folder / "files")
+    return QuarantineEntry(
+        id=journal.id,
+        command=journal.command,
+        state=journal.state,
+        time_ms=journal.time_ms,
+        file_count=len(kept),
+        size=sum(entry.size for entry in kept),
+    )
+
+
+def interrupted_change(root: Path, fs: Filesystem) -> str | None:
+    """Id of a change that a crash left half done, with the option that undo needs if its quarantine is elsewhere."""
+    entries = list_quarantine(root, fs=fs)
+    found = next((entry.id for entry in entries if entry.state in HALF_DONE), None)
+    if found is not None or not fs.exists(root / OWN_FOLDER / ELSEWHERE):
+        return found
+    folder = Path(fs.read_file(root / OWN_FOLDER / ELSEWHERE).decode(errors="surrogateescape"))
+    # Without its manifest, perhaps because the disk is not mounted, the change counts as half done.
+    is_there = fs.exists(folder / "manifest.json")
+    if is_there and Journal.load(root, folder.name, folder.parent, fs).state not in HALF_DONE:
+        return None
+    return f"{folder.name} --quarantine {folder.parent}"
+
+
+def purge(
+    root: Path, change_ids: Sequence[str] | None = None, *, quarantine: Path | None = None, fs: Filesystem
+) -> int:
+    """Deletes quarantined changes for good (all of them without ids); gives the bytes freed."""
+    folder = quarantine or quarantine_folder(root)
+    entries = list_quarantine(root, quarantine=folder, fs=fs)
+    unknown = set(change_ids or ()) - {entry.id for entry in entries}
+    if unknown:
+        raise BadRequest(
+            f"no quarantined change {', '.join(sorted(unknown))}", hint="see `rmqctl quarantine list`"
+        )
+    chosen = [entry for entry in entries if change_ids is None or entry.id in change_ids]
+    half_done = next((entry.id for entry in chosen if entry.state in HALF_DONE), None)
+    if half_done is not None:
+        raise BadRequest(
+            f"the change {half_done} was interrupted; what it took away is still needed",
+            hint=f"run `rmqctl undo {half_done}` first",
+        )
+    freed = 0
+    for entry in chosen:
+        freed += entry.size
+        remove_tree(fs, folder / entry.id)
+    return freed
