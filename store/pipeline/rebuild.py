@@ -54,6 +54,7 @@ CHUNK_SCHEMA = "file bigint, log_offset bigint, payload binary"
 CHUNK_ARROW = pa.schema([("file", pa.int64()), ("log_offset", pa.int64()), ("payload", pa.binary())])
 
 WHOLE_QUEUE = -1
+VERIFYING = ScanRules(check_crc=True)
 KEY_DTYPE = np.dtype([("key_hash", "i4"), ("log_offset", "i8"), ("store_timestamp_ms", "i8")])
 IRREGULAR_DTYPE = np.dtype([("unit", UNIT_DTYPE), ("queue_offset", "i8")])
 
@@ -117,19 +118,22 @@ def rebuild_on_spark(
     scope: RebuildScope,
     *,
     now_ms: int,
+    rules: ScanRules = VERIFYING,
     part_bytes: int = DEFAULT_PART_BYTES,
     parts_per_segment: int | None = None,
     progress: Progress | None = None,
 ) -> Rebuilt:
-    """Builds the scope's files under `staging`, laid out like a store; the store itself is only read."""
+    """Builds the scope's files under `staging`, laid out like a store; the store itself is only read.
+
+    The log ends at the first thing that is no record by the `rules`.
+    """
     files = StoreFiles(address)
     files.check_is_store()
     segments = files.segments()
     parts = cut_into(segments, parts_per_segment) if parts_per_segment else cut(segments, part_bytes)
     with errors_as_sentences(), watched(spark, progress):
-        surveys = list(in_tasks(spark, parts, partial(_survey, address, config.delay_levels_ms)))
-        survey_here = partial(_survey, address, config.delay_levels_ms)
-        live, log_end, why = valid_parts(surveys, survey_here)
+        survey = partial(_survey, address, config.delay_levels_ms, rules)
+        live, log_end, why = valid_parts(list(in_tasks(spark, parts, survey)), survey)
         plan = make_plan(live, staging, config, scope, now_ms)
         _build(spark, address, live, log_end, plan)
     records = sum(survey.record_count for survey in live)
@@ -139,14 +143,16 @@ def rebuild_on_spark(
 # Step 1: survey.
 
 
-def _survey(address: str, delay_levels_ms: tuple[int, ...], part: Part) -> PartSurvey:
-    return survey_part(StoreFiles(address), part, delay_levels_ms)
+def _survey(address: str, delay_levels_ms: tuple[int, ...], rules: ScanRules, part: Part) -> PartSurvey:
+    return survey_part(StoreFiles(address), part, delay_levels_ms, rules)
 
 
-def survey_part(files: StoreFiles, part: Part, delay_levels_ms: tuple[int, ...]) -> PartSurvey:
+def survey_part(
+    files: StoreFiles, part: Part, delay_levels_ms: tuple[int, ...], rules: ScanRules = VERIFYING
+) -> PartSurvey:
     """Walks a part up to its stop or to what ends the log in it."""
     survey = PartSurvey(part)
-    for step in walk_part(files, part, ScanRules(check_crc=True), go_on=False):
+    for step in walk_part(files, part, rules, go_on=False):
         if isinstance(step, Run):
             survey.first = step.start if survey.first is None else survey.first
             survey.end = step.end
