@@ -10,7 +10,8 @@ Both give a Kernels object with the same functions and the same results:
     count = kernels.scan_records(kernels.view(mapping), position, limit, accept_v2, check_crc, columns, state)
 
 A kernel takes buffers (through `view`), ints, flags, and int64 numpy arrays that it fills; it keeps nothing.
-memory.py holds the operations on bytes they stand on, compile.py the compiler. With NUMBA_DISABLE_JIT=1 compiled()
+memory.py holds the operations on bytes they stand on, compile.py makes machine code of them by numba, cache.py keeps
+it, machine_code.py loads and calls it. With NUMBA_DISABLE_JIT=1 compiled()
 is the same as plain().
 """
 
@@ -29,7 +30,7 @@ KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 HELPERS: tuple[Callable[..., Any], ...] = tuple(helper for module in _MODULES for helper in module.HELPERS)
 
-# Loading numba and the cache takes about as long as interpreting the records of this many bytes.
+# Loading machine code takes about as long as interpreting the records of this many bytes.
 WORK_WORTH_COMPILING_BYTES = 1 << 20
 
 
@@ -52,9 +53,9 @@ class Kernels:
             raise AttributeError(name)
         function, signature = KERNELS[name]
         if self.compiled:
-            from store.kernels.compile import compile_kernel
+            from store.kernels.machine_code import load_kernel
 
-            function = compile_kernel(function, signature)
+            function = load_kernel(name, function, signature)
         setattr(self, name, function)
         return function
 

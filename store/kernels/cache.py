@@ -1,16 +1,16 @@
-"""Where compiled kernels are kept: one folder per user, version of the sources, Python, numba and processor.
+"""Where compiled kernels are kept: one folder per user, version of the sources, compiler and processor.
 
-    $XDG_CACHE_HOME or ~/.cache  /  rmqctl  /  kernels-<digest>
+    $XDG_CACHE_HOME or ~/.cache  /  rmqctl  /  kernels-<digest>  /  <kernel>.o
 
-numba looks only at the file of the outermost function to see whether its cache is stale, so the digest covers every
-source a kernel is made of. numba writes its files under a private name and renames them, so two processes that
-compile at once do not disturb each other. A folder that can't be made or written is replaced by a private temporary
-one, removed at exit.
+A file is a kernel's object code and behind it its SHA-256, so that a damaged one is noticed and made anew. Files are
+written under a private name and renamed, so two processes that compile at once do not disturb each other. A folder that
+can't be made or written is replaced by a private temporary one, removed at exit.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import platform
@@ -19,15 +19,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+_DIGEST_SIZE = hashlib.sha256().digest_size
 _SOURCES = (Path(__file__).parent, Path(__file__).parent.parent / "formats")
 
 
-def cache_folder(numba_version: str, processor: str) -> Path:
+def cache_folder(compiler: str, processor: str) -> Path:
     """The folder to use, which exists and can be written."""
     home = user_cache_home()
     if home is None:
         return temporary_folder()
-    folder = home / "rmqctl" / f"kernels-{digest(numba_version, processor)}"
+    folder = home / "rmqctl" / f"kernels-{digest(compiler, processor)}"
     return folder if is_usable(folder) else temporary_folder()
 
 
@@ -42,14 +43,35 @@ def user_cache_home() -> Path | None:
         return None
 
 
-def digest(numba_version: str, processor: str) -> str:
+def digest(compiler: str, processor: str) -> str:
     """What the machine code depends on, in 16 hex digits."""
     what = hashlib.sha256()
-    for part in (sys.version, numba_version, processor, platform.machine()):
+    for part in (sys.version, compiler, processor, platform.machine()):
         what.update(part.encode() + b"\0")
     for source in sorted(path for folder in _SOURCES for path in folder.glob("*.py")):
         what.update(source.name.encode() + b"\0" + source.read_bytes())
     return what.hexdigest()[:16]
+
+
+def read_code(folder: Path, name: str) -> bytes | None:
+    """A kernel's object code, or None where it is missing or damaged."""
+    try:
+        data = (folder / f"{name}.o").read_bytes()
+    except OSError:
+        return None
+    code, told = data[:-_DIGEST_SIZE], data[-_DIGEST_SIZE:]
+    return code if hashlib.sha256(code).digest() == told else None
+
+
+def write_code(folder: Path, name: str, code: bytes) -> None:
+    """Keeps a kernel's object code. A full disk is no reason to stop: the next process compiles again."""
+    made = folder / f".{name}-{os.getpid()}"
+    try:
+        made.write_bytes(code + hashlib.sha256(code).digest())
+        made.rename(folder / f"{name}.o")
+    except OSError:
+        with contextlib.suppress(OSError):
+            made.unlink()
 
 
 def is_usable(folder: Path) -> bool:

@@ -1,10 +1,9 @@
-"""Turning the kernels into machine code; the one module that imports numba.
+"""From a kernel's source to object code; the one module that imports numba.
 
 1. The primitives of memory.py get twins that work on addresses: a load or a store and a byte swap.
-2. The CRC is a symbol. It is isal's crc32_gzip_refl where that library has it, else the table-driven function below;
-   either is checked against zlib before it is used.
+2. The CRC is isal's function, called by address, or the table-driven function below; see crc.py.
 3. Helpers are registered, so that kernels may call them.
-4. Each kernel is compiled, or loaded from the cache, at its first use.
+4. Each kernel is compiled by itself, with all it calls, and named by its plain name.
 
 Kernels run without the GIL. They do not look at bounds: they check lengths themselves.
 """
@@ -12,12 +11,8 @@ Kernels run without the GIL. They do not look at bounds: they check lengths them
 # mypy: disable-error-code="no-untyped-call, attr-defined, call-arg"
 from __future__ import annotations
 
-import ctypes
-import shutil
-import threading
-import zlib
+import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -28,68 +23,53 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
-from store.kernels import cache, memory
+from store.kernels import crc, memory
+from store.kernels.machine_code import Signature, target_machine
 
 _VECTOR_SIZE = 32
-_SYMBOL = "rmqctl_crc32"
-_CRC: Any = types.ExternalFunction(_SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
-_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_WRITABLE = types.Array(types.uint8, 1, "C")
-_LONGS = types.Array(types.int64, 1, "A")
-_MATRIX = types.Array(types.int64, 2, "A")
+_CRC: Any = types.ExternalFunction(crc.SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
 _TYPES = {
     "long": types.int64,
     "flag": types.boolean,
-    "bytes": _BYTES,
-    "writable": _WRITABLE,
-    "longs": _LONGS,
-    "matrix": _MATRIX,
+    "bytes": types.Array(types.uint8, 1, "C", readonly=True),
+    "writable": types.Array(types.uint8, 1, "C"),
+    "longs": types.Array(types.int64, 1, "A"),
+    "matrix": types.Array(types.int64, 2, "A"),
     "none": types.void,
 }
-# No reference counts: kernels make no arrays, and counting costs more than most helpers do.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-_lock = threading.Lock()
-_folder: Path | None = None
+# No reference counts: kernels make no arrays, and counting costs more than most helpers do. Nothing calls the code from
+# Python but machine_code.py, so it needs no wrappers.
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 
 
-def compile_kernel(function: Callable[..., Any], signature: str) -> Any:
-    """The compiled kernel; `signature` names types of the table above, such as "long(bytes, long)"."""
-    with _lock:
-        folder = _prepare()
-        types_of = parse_signature(signature)
-        saved = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)
-        try:
-            return numba.njit(types_of, cache=True, **_OPTIONS)(function)
-        except Exception:
-            # A damaged cache shows in as many ways as there are bytes in it, a full disk is another reason. What is
-            # wrong with the kernel itself shows again.
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return numba.njit(types_of, **_OPTIONS)(function)
-        finally:
-            numba.config.CACHE_DIR = saved
+def compile_kernel(name: str, function: Callable[..., Any], signature: Signature) -> bytes:
+    """Object code with the one visible function `name`; it takes what machine_code.py says."""
+    _prepare()
+    parameters = [_TYPES[kind] for kind in signature.parameters]
+    dispatcher = numba.njit(_TYPES[signature.result](*parameters), **_OPTIONS)(function)
+    (compiled,) = dispatcher.overloads.values()
+    module = llvm.parse_assembly(compiled.library.get_llvm_str())
+    module.get_function(compiled.fndesc.llvm_func_name).name = name
+    return bytes(target_machine().emit_object(module))
 
 
-def parse_signature(text: str) -> Any:
-    result, _, arguments = text.rstrip(")").partition("(")
-    return _TYPES[result](*[_TYPES[name.strip()] for name in arguments.split(",")])
-
-
-def _prepare() -> Path:
-    """Steps 1 to 3, once a process; gives the cache's folder."""
-    global _folder
-    if _folder is not None:
-        return _folder
-    llvm.add_symbol(_SYMBOL, _crc_address())
-    for function, twin in _TWINS.items():
+@functools.cache
+def _prepare() -> None:
+    """Steps 1 to 3, once a process."""
+    if crc.isal_address():
+        llvm.add_symbol(crc.SYMBOL, crc.isal_address())
+    for function, twin in _twins().items():
         _replace(function, twin)
     from store.kernels import HELPERS
 
     for helper in HELPERS:
         register_jitable(helper)
-    _folder = cache.cache_folder(numba.__version__, llvm.get_host_cpu_name())
-    return _folder
 
 
 def _replace(function: Any, twin: Any) -> None:
@@ -99,91 +79,6 @@ def _replace(function: Any, twin: Any) -> None:
         return twin
 
     overload(function, strict=False)(choose)
-
-
-# The address of the CRC.
-
-
-def _crc_address() -> int:
-    """isal's function if it is there and right, else our own."""
-    return _isal_address() or _table_address()
-
-
-def _isal_address() -> int:
-    """Address of crc32_gzip_refl in isal's extension module, or 0."""
-    try:
-        from isal import isal_zlib
-
-        function = ctypes.CDLL(isal_zlib.__file__).crc32_gzip_refl
-    except (ImportError, OSError, AttributeError):
-        return 0
-    function.restype, function.argtypes = ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64]
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    return address if address is not None and _is_crc32(function) else 0
-
-
-def _is_crc32(function: Any) -> bool:
-    """Whether `function` gives zlib's results for every size up to 300 and one longer one."""
-    sample = bytes((i * 167 + (i >> 3)) & 0xFF for i in range(5000))
-    sizes = [*range(300), len(sample)]
-    return all(function(0, sample[:size], size) == zlib.crc32(sample[:size]) for size in sizes)
-
-
-_keep_alive: list[Any] = []
-
-
-def _table_address() -> int:
-    """Slicing by eight, for processors and builds without isal."""
-    tables = crc_tables()
-
-    @numba.cfunc(types.uint32(types.uint32, types.CPointer(types.uint8), types.uint64), nogil=True)
-    def table_crc(crc: int, data: Any, size: int) -> Any:
-        view = numba.carray(data, size)
-        value = np.uint32(crc ^ 0xFFFFFFFF)
-        at = np.uint64(0)
-        while at + np.uint64(8) <= size:
-            low = value ^ (
-                np.uint32(view[at])
-                | np.uint32(view[at + 1]) << np.uint32(8)
-                | np.uint32(view[at + 2]) << np.uint32(16)
-                | np.uint32(view[at + 3]) << np.uint32(24)
-            )
-            value = np.uint32(
-                tables[7, low & 0xFF]
-                ^ tables[6, low >> np.uint32(8) & 0xFF]
-                ^ tables[5, low >> np.uint32(16) & 0xFF]
-                ^ tables[4, low >> np.uint32(24)]
-                ^ tables[3, view[at + 4]]
-                ^ tables[2, view[at + 5]]
-                ^ tables[1, view[at + 6]]
-                ^ tables[0, view[at + 7]]
-            )
-            at += np.uint64(8)
-        while at < size:
-            value = np.uint32(tables[0, (value ^ view[at]) & 0xFF] ^ (value >> np.uint32(8)))
-            at += np.uint64(1)
-        return np.uint32(value ^ np.uint32(0xFFFFFFFF))
-
-    _keep_alive.append(table_crc)
-    return _number(table_crc.address)
-
-
-def _number(address: Any) -> int:
-    """ctypes and numba give addresses that the type checker knows nothing of."""
-    return int(address)
-
-
-def crc_tables() -> Any:
-    """Eight tables of 256: table[k][b] is the CRC of byte b followed by k zero bytes."""
-    tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (0xEDB88320 if value & 1 else 0)
-        tables[0, byte] = value
-    for k in range(1, 8):
-        tables[k] = tables[0, tables[k - 1] & 0xFF] ^ tables[k - 1] >> np.uint32(8)
-    return tables
 
 
 # Loads, stores and the other operations on an address.
@@ -310,7 +205,7 @@ _load_byte, _load_short, _load_int, _load_long = (
 _store_byte, _store_short, _store_int, _store_long = _storer(8), _storer(16), _storer(32), _storer(64)
 
 
-# The twins, in the order of memory.PRIMITIVES.
+# The twins.
 
 
 def _read_byte(buffer: Any, position: int) -> Any:
@@ -362,8 +257,38 @@ def _bytes_equal(buffer: Any, position: int, other: Any, start: int, size: int) 
     return True
 
 
-def _body_crc(buffer: Any, position: int, size: int) -> Any:
+def _isal_crc(buffer: Any, position: int, size: int) -> Any:
     return np.int64(_CRC(0, _pointer(buffer, position), size)) & memory.CRC_MASK
+
+
+_TABLES = crc.crc_tables()
+
+
+def _table_crc(buffer: Any, position: int, size: int) -> Any:
+    """Slicing by eight, for processors and builds without isal."""
+    value, at, stop = np.uint32(0xFFFFFFFF), position, position + size
+    while at + 8 <= stop:
+        low = value ^ np.uint32(
+            _load_byte(buffer, at)
+            | _load_byte(buffer, at + 1) << 8
+            | _load_byte(buffer, at + 2) << 16
+            | _load_byte(buffer, at + 3) << 24
+        )
+        value = np.uint32(
+            _TABLES[7, low & 0xFF]
+            ^ _TABLES[6, low >> np.uint32(8) & 0xFF]
+            ^ _TABLES[5, low >> np.uint32(16) & 0xFF]
+            ^ _TABLES[4, low >> np.uint32(24)]
+            ^ _TABLES[3, _load_byte(buffer, at + 4)]
+            ^ _TABLES[2, _load_byte(buffer, at + 5)]
+            ^ _TABLES[1, _load_byte(buffer, at + 6)]
+            ^ _TABLES[0, _load_byte(buffer, at + 7)]
+        )
+        at += 8
+    while at < stop:
+        value = np.uint32(_TABLES[0, (value ^ np.uint32(_load_byte(buffer, at))) & 0xFF] ^ (value >> np.uint32(8)))
+        at += 1
+    return np.int64(value ^ np.uint32(0xFFFFFFFF)) & memory.CRC_MASK
 
 
 def _find_head(buffer: Any, head: int, start: int, stop: int) -> int:
@@ -395,25 +320,22 @@ def _ask_for(buffer: Any, position: int) -> Any:
     return _prefetch(buffer, position)
 
 
-_TWINS = dict(
-    zip(
-        memory.PRIMITIVES,
-        (
-            _read_byte,
-            _read_short,
-            _read_int,
-            _read_long,
-            _write_byte,
-            _write_short,
-            _write_int,
-            _write_long,
-            _copy_bytes,
-            _bytes_equal,
-            _body_crc,
-            _find_head,
-            _find_either,
-            _ask_for,
-        ),
-        strict=True,
+def _twins() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Each primitive with its twin, in the order of memory.PRIMITIVES."""
+    twins = (
+        _read_byte,
+        _read_short,
+        _read_int,
+        _read_long,
+        _write_byte,
+        _write_short,
+        _write_int,
+        _write_long,
+        _copy_bytes,
+        _bytes_equal,
+        _isal_crc if crc.isal_address() else _table_crc,
+        _find_head,
+        _find_either,
+        _ask_for,
     )
-)
+    return dict(zip(memory.PRIMITIVES, twins, strict=True))
