@@ -34,7 +34,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.check import CheckOptions
+    from store.check.check import CheckOptions
     from store.files import StoreFiles
     from store.pipeline.audit import audit
 

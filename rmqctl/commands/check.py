@@ -45,7 +45,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.check import CheckOptions, Progress, check
+    from store.check.check import CheckOptions, Progress, check
     from store.files import StoreFiles
 
     files = StoreFiles(str(session.root))

@@ -15,24 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from store.check import (
-    CheckOptions,
-    Seam,
-    check_index,
-    check_queue,
-    check_segment,
-    checkpoint_findings,
-    derived_of,
-    is_chosen,
-    seam_findings,
-    segment_list_findings,
-)
+from store.check.check import CheckOptions, is_chosen
+from store.check.coverage import check_index, check_queue, segment_list_findings
+from store.check.findings import Finding, gather
+from store.check.seams import Seam, checkpoint_findings, seam_findings
+from store.check.segment import check_segment, derived_of
+from store.check.survey import IndexFile, QueueFile
 from store.files import StoredFile, StoreFiles
-from store.findings import Finding, gather
 from store.pipeline.schema import ANOMALIES, ddl
 from store.pipeline.session import Progress, errors_as_sentences, watched
 from store.pipeline.tasks import in_tasks
-from store.survey import IndexFile, QueueFile
 
 if TYPE_CHECKING:
     from store.pipeline.data_source import Request

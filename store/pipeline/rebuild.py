@@ -34,6 +34,7 @@ import pyarrow as pa
 from store.commitlog.scan import Damage, End, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
+from store.derived import UNIT_DTYPE
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.expected import Units, expected_entries, expected_units
@@ -48,7 +49,6 @@ from store.parts import DEFAULT_PART_BYTES, Part, cut, cut_into, walk_part
 from store.pipeline.session import Progress, errors_as_sentences, watched
 from store.pipeline.tasks import SHARE_ARROW, SHARE_SCHEMA, in_tasks, share_frame, shares_of
 from store.rebuild import Queue, RebuildScope, Rebuilt
-from store.survey import UNIT_DTYPE
 
 CHUNK_SCHEMA = "file bigint, log_offset bigint, payload binary"
 CHUNK_ARROW = pa.schema([("file", pa.int64()), ("log_offset", pa.int64()), ("payload", pa.binary())])

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.commitlog.scan import Blank, Damage, ScanRules
+from store.derived import entries_of, is_filler, slot_count_of, units_of
 from store.files import StoredFile, StoreFiles
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.message import (
@@ -32,7 +33,6 @@ from store.kernels.run import Run
 from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
 from store.pipeline.filters import Condition, bounds, rows_that_pass
 from store.pipeline.message_batch import TIMESTAMP, MessageRows, row_limits
-from store.survey import entries_of, is_filler, slot_count_of, units_of
 
 if TYPE_CHECKING:
     from store.pipeline.data_source import Request

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from store import open_store
-from store.check import check
+from store.check.check import check
 from store.commitlog.bulk import MessageColumns
 from store.disk.filesystem import Filesystem
 from store.files import StoreFiles

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from store.check import check
+from store.check.check import check
+from store.check.findings import Finding
 from store.files import StoreFiles
-from store.findings import Finding
 from store.pipeline.audit import audit
 from tests.support.golden import copy_store, golden
 

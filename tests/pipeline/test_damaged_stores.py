@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from store.check import check
+from store.check.check import check
+from store.check.coverage import check_index, check_queue
+from store.check.findings import Finding
+from store.check.survey import IndexFile, QueueFile
 from store.commitlog.scan import ScanRules
 from store.files import StoreFiles
-from store.findings import Finding
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.run import Run
 from store.parts import cut_into, walk_part
 from store.pipeline import audit as audit_module
-from store.survey import IndexFile, QueueFile
 from tests.pipeline.test_check import findings, overwrite
 from tests.support.golden import copy_store, golden
 
@@ -87,7 +88,7 @@ def _place(path: str, *numbers: int) -> Place:
 def queues() -> list[tuple[str, int]]:
     files = StoreFiles(str(golden("normal").store))
     surveys = (
-        s for queue in files.queues() for s in audit_module.check_queue(files, *queue, files.segments())
+        s for queue in files.queues() for s in check_queue(files, *queue, files.segments())
     )
     return [(s.path, s.last_unit + 1) for s in surveys if isinstance(s, QueueFile)]
 
@@ -95,7 +96,7 @@ def queues() -> list[tuple[str, int]]:
 @cache
 def index_files() -> list[tuple[str, int, int]]:
     files = StoreFiles(str(golden("normal").store))
-    surveys = (s for f in files.index_files() for s in audit_module.check_index(files, f, files.segments()))
+    surveys = (s for f in files.index_files() for s in check_index(files, f, files.segments()))
     return [(s.path, s.slot_count, s.count) for s in surveys if isinstance(s, IndexFile)]
 
 
@@ -235,7 +236,7 @@ def test_damage_at_any_place_is_found_under_its_name_by_check_and_audit_alike(
 
 
 def test_every_kind_that_check_knows_is_among_them() -> None:
-    from store import findings as module
+    from store.check import findings as module
 
     kinds = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
     assert kinds - {damage.__name__.replace("_", "-") for damage in DAMAGES} <= {"wrong-size"}

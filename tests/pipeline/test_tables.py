@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.check import check
+from store.check.check import check
 from store.commitlog.scan import ScanRules
 from store.files import StoreFiles
 from store.formats.message import StoredMessage, decode_record

@@ -1,8 +1,7 @@
 """What a check can find: the kinds, and one Finding. `check` and `audit` speak the same words.
 
-A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost
-queue, a lost index)
-are gathered into one Finding per file, topic and queue, with a count and the first place.
+A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost queue, a lost
+index) are gathered into one Finding per file, topic and queue, with a count and the first place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What check must know of the derived files before it walks the log: a few numbers per file, and what is wrong inside.
 
-A queue file or an index file is looked at alone; whether it agrees with the log is for store.check. The numbers let the
+A queue file or an index file is looked at alone; whether it agrees with the log is told later. The numbers let the
 walk of one segment find the units and entries that point into it, without reading every file again:
 
     QueueFile   first and last log offset of its units, and whether they rise (then a search can halve its way)
@@ -16,27 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from store.check.findings import BROKEN_CHAIN, INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
+from store.derived import entries_of, is_filler, slot_count_of, units_of
 from store.files import StoredFile, StoreFiles
-from store.findings import BROKEN_CHAIN, INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
-from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header
-from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
-
-UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-ENTRY_DTYPE = np.dtype(
-    [("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")]
-)
-assert UNIT_DTYPE.itemsize == UNIT_SIZE
-assert ENTRY_DTYPE.itemsize == ENTRY_SIZE
+from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
+from store.formats.queue_unit import UNIT_SIZE
 
 # Slots are looked at in this many groups, so that an index of 20 M entries needs tens of megabytes, not hundreds.
 SLOT_GROUPS = 8
-USUAL_SLOT_COUNTS = (5_000_000, 500, 64)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """One file of a queue. `first_unit` … `last_unit` (places in the file) are written and no filler; -1
-    when none is."""
+    """One file of a queue. Units `first_unit` … `last_unit` (places in the file) are written and no filler; -1 when
+    none is."""
 
     topic: str
     queue_id: int
@@ -62,25 +55,6 @@ class IndexFile:
     high: int
     rises: bool
     end_timestamp_ms: int
-
-
-def units_of(data: Any) -> np.ndarray:
-    """A queue file's units as a structured array over its bytes; nothing is copied."""
-    return np.frombuffer(data, UNIT_DTYPE, memoryview(data).nbytes // UNIT_SIZE)
-
-
-def entries_of(data: Any, slot_count: int, count: int) -> np.ndarray:
-    """Entries 0 … count-1 as a structured array over an index file's bytes (entry 0 is never used)."""
-    at = HEADER_SIZE + SLOT_SIZE * slot_count
-    room = (memoryview(data).nbytes - at) // ENTRY_SIZE
-    return np.frombuffer(data, ENTRY_DTYPE, max(0, min(count, room)), at)
-
-
-def is_filler(units: np.ndarray) -> np.ndarray:
-    """Pre-blank units."""
-    return np.asarray(
-        (units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0)
-    )
 
 
 def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[QueueFile | Finding]:
@@ -142,9 +116,6 @@ def _survey_queue_file(
     )
 
 
-# Index files.
-
-
 def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Finding]:
     """The file's numbers, after what is wrong with its header and its chains."""
     data = files.read(file.path)
@@ -165,40 +136,6 @@ def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Fi
     rises = bool((np.diff(offsets) >= 0).all())
     yield IndexFile(
         file.path, file.size, slots, header.index_count, low, high, rises, header.end_timestamp_ms
-    )
-
-
-def slot_count_of(data: Any, header: IndexHeader) -> int:
-    """The number of hash slots, told from size and content; 0 when nothing fits.
-
-    The size leaves few numbers open (size = 40 + 4 x slots + 20 x entries); the right one is where every
-    entry lies on the
-    chain of its hash, which is tried on a few of them.
-    """
-    size = memoryview(data).nbytes
-    rest = size - HEADER_SIZE
-    usual = [slots for slots in USUAL_SLOT_COUNTS if _fits(data, header, slots, rest)]
-    if usual:
-        return usual[0]
-    first = (rest // SLOT_SIZE) % (ENTRY_SIZE // SLOT_SIZE) or ENTRY_SIZE // SLOT_SIZE
-    return next((s for s in range(first, rest // SLOT_SIZE + 1, 5) if _fits(data, header, s, rest)), 0)
-
-
-def _fits(data: Any, header: IndexHeader, slots: int, rest: int) -> bool:
-    left = rest - SLOT_SIZE * slots
-    if left < 0 or left % ENTRY_SIZE or header.index_count > max(left // ENTRY_SIZE, 1):
-        return False
-    entries = entries_of(data, slots, header.index_count)
-    if len(entries) < 2:
-        return True
-    sample = np.unique(np.linspace(1, len(entries) - 1, 64).astype(np.int64))
-    hashes = entries["key_hash"][sample]
-    if (hashes < 0).any():
-        return False
-    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[hashes % slots]
-    # A few damaged entries must not make the whole file unreadable.
-    return bool(
-        np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9
     )
 
 

@@ -1,0 +1,1 @@
+"""What is wrong in a store: the log held against its queues, its index and its checkpoint. Reads only."""

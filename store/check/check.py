@@ -1,0 +1,96 @@
+"""check: the log against the queues, the index and the checkpoint, in both directions. Reads only.
+
+    1. files     the list of segments, and every queue file and index file alone     (coverage.py, survey.py)
+    2. segments  one walk of each segment, with CRCs; on the way each stretch of log is held against the units and
+                 entries that point into it: what is there on one side only, or differs, is a finding
+                 (segment.py, units.py, entries.py)
+    3. seams     what only shows between segments: times, queue offsets, records behind the log's end; the checkpoint
+                 (seams.py)
+
+Every step is a function of its inputs that gives back values, so that `audit` runs the same ones as Spark tasks and
+finds the same. Nothing grows with the log but the numbers of step 1: a few per file.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from store.check.coverage import check_index, check_queue, segment_list_findings
+from store.check.findings import Finding, gather
+from store.check.seams import Seam, checkpoint_findings, seam_findings
+from store.check.segment import check_segment, derived_of
+from store.check.survey import IndexFile, QueueFile
+from store.config import StoreConfig
+from store.files import StoredFile, StoreFiles
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """sample_percent  of the segments, the same ones every time; from_offset  start at the segment that holds it"""
+
+    sample_percent: float = 100.0
+    max_seconds: float | None = None
+    from_offset: int = 0
+    delay_levels_ms: tuple[int, ...] = StoreConfig().delay_levels_ms
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a check came; `stopped_at` is the log offset to go on from when time ran out."""
+
+    bytes_done: int = 0
+    bytes_in_all: int = 0
+    stopped_at: int | None = None
+
+
+def check(
+    files: StoreFiles,
+    options: CheckOptions = CheckOptions(),
+    progress: Progress | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Iterator[Finding]:
+    """Findings as they are found: first of the files, then segment by segment, then of what lies between."""
+    progress = progress or Progress()
+    deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
+    segments = files.segments()
+    yield from gather(segment_list_findings(files, segments))
+    surveys: list[QueueFile | IndexFile] = []
+    for found in _surveyed(files, segments):
+        if isinstance(found, Finding):
+            yield found
+        else:
+            surveys.append(found)
+    chosen = [s for s in segments if is_chosen(s, options)]
+    progress.bytes_in_all = sum(segment.size for segment in chosen)
+    seams: list[Seam] = []
+    for segment in chosen:
+        if deadline is not None and time.monotonic() >= deadline:
+            progress.stopped_at = segment.number
+            break
+        findings, seam = check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
+        yield from findings
+        seams.append(seam)
+        progress.bytes_done += segment.size
+        if on_progress is not None:
+            on_progress(progress)
+    yield from gather(seam_findings(files, seams))
+    if len(seams) == len(segments):
+        yield from checkpoint_findings(files, seams, [s for s in surveys if isinstance(s, IndexFile)])
+
+
+def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
+    """Is this segment in the sample, and not before the offset to go on from?"""
+    if segment.number + segment.size <= options.from_offset:
+        return False
+    # A hash of the name, so that every run and every engine samples the same segments.
+    return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
+
+
+def _surveyed(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[QueueFile | IndexFile | Finding]:
+    for topic, queue_id in files.queues():
+        yield from check_queue(files, topic, queue_id, segments)
+    for file in files.index_files():
+        yield from check_index(files, file, segments)

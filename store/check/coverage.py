@@ -1,0 +1,117 @@
+"""Whether the segments lie end to end, and hold every place that a queue or an index file points to.
+
+Only offsets are compared here, so nothing is walked. What lies before the first segment has expired and is no fault.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from store.check.findings import (
+    FOREIGN_FILE,
+    INDEX_ENTRY_NOWHERE,
+    MISSING_SEGMENT,
+    UNIT_NOWHERE,
+    WRONG_SIZE,
+    Finding,
+    gather,
+)
+from store.check.survey import IndexFile, QueueFile, survey_index, survey_queue
+from store.derived import entries_of, units_of
+from store.expected import Ints
+from store.files import StoredFile, StoreFiles
+from store.formats.queue_unit import UNIT_SIZE
+
+
+def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+    """What the list of segments says by itself: strangers, odd sizes, and gaps."""
+    for path, fault in files.foreign_in_commitlog():
+        yield Finding(
+            FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; a 4.x broker does not start with it"
+        )
+    for before, file in itertools.pairwise(segments):
+        name = files.name_of(file.path)
+        if file.size != segments[0].size:
+            detail = f"{file.size} bytes, the first has {segments[0].size}"
+            yield Finding(WRONG_SIZE, name, file.number, detail=detail)
+        expected = before.number + before.size
+        if file.number != expected:
+            gap = file.number - expected
+            detail = f"the log goes from {expected} to {file.number}: {gap} bytes are not there"
+            yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
+
+
+def check_queue(
+    files: StoreFiles, topic: str, queue_id: int, segments: Sequence[StoredFile]
+) -> Iterator[QueueFile | Finding]:
+    """A queue's survey, and its units that point where no segment is."""
+    findings: list[Finding] = []
+    for found in survey_queue(files, topic, queue_id):
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            yield found
+            findings += _units_outside(files, found, segments)
+    yield from gather(findings)
+
+
+def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+    if file.first_unit < 0 or _covers(segments, file.low, file.high):
+        return
+    units = units_of(files.read(file.path))[file.first_unit : file.last_unit + 1]
+    out = np.flatnonzero(_outside(segments, units["log_offset"].astype(np.int64)) & (units["size"] > 0))
+    if len(out):
+        unit = file.start // UNIT_SIZE + file.first_unit + int(out[0])
+        detail = _points_outside(units["log_offset"][out[0]])
+        name = files.name_of(file.path)
+        yield Finding(UNIT_NOWHERE, name, unit, file.topic, file.queue_id, len(out), detail)
+
+
+def check_index(
+    files: StoreFiles, file: StoredFile, segments: Sequence[StoredFile]
+) -> Iterator[IndexFile | Finding]:
+    """An index file's survey, and its entries that point where no segment is."""
+    findings: list[Finding] = []
+    for found in survey_index(files, file):
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            yield found
+            findings += _entries_outside(files, found, segments)
+    yield from gather(findings)
+
+
+def _entries_outside(files: StoreFiles, file: IndexFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+    if file.count <= 1 or _covers(segments, file.low, file.high):
+        return
+    entries = entries_of(files.read(file.path), file.slot_count, file.count)
+    out = np.flatnonzero(_outside(segments, entries["log_offset"].astype(np.int64))[1:]) + 1
+    if len(out):
+        detail = _points_outside(entries["log_offset"][out[0]])
+        yield Finding(
+            INDEX_ENTRY_NOWHERE, files.name_of(file.path), int(out[0]), count=len(out), detail=detail
+        )
+
+
+def _points_outside(log_offset: int) -> str:
+    return f"points to {int(log_offset)}, where no segment is"
+
+
+def _covers(segments: Sequence[StoredFile], low: int, high: int) -> bool:
+    """Does one unbroken run of segments hold both offsets, or is all below `high` expired or there?"""
+    outside = _outside(segments, np.array([low, high], np.int64))
+    unbroken = all(a.number + a.size == b.number for a, b in itertools.pairwise(segments))
+    return unbroken and not outside.any()
+
+
+def _outside(segments: Sequence[StoredFile], offsets: Ints) -> np.ndarray:
+    """Which offsets lie in no segment; those before the first one belong to expired files and count as inside."""
+    if not segments:
+        return np.ones(len(offsets), bool)
+    starts = np.array([s.number for s in segments], np.int64)
+    ends = starts + np.array([s.size for s in segments], np.int64)
+    at = np.searchsorted(starts, offsets, "right") - 1
+    return np.asarray((at >= 0) & (offsets >= ends[np.maximum(at, 0)]))
