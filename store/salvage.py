@@ -7,7 +7,6 @@ passed over. What was skipped is counted, never silently dropped.
 
 from __future__ import annotations
 
-import mmap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -34,8 +33,7 @@ def readable_behind(
 
 
 def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Kernels) -> Iterator[Step]:
-    limit = _written_end(segment, position)
-    view = kernels.view(segment.buffer)
+    view, limit = kernels.view(segment.buffer), segment.size
     row = np.empty((len(COLUMN_NAMES), 1), np.int64)
     while position < limit:
         # A record that merely stands here, but names another place, is a leftover of an earlier life of the file.
@@ -52,14 +50,6 @@ def _readable_in(segment: Segment, position: int, rules: ScanRules, kernels: Ker
         position = int(found)
 
 
-def _written_end(segment: Segment, position: int) -> int:
-    """The segment's end, or `position` where only zeros follow, which is sooner known than that no record does."""
-    for start in range(position, segment.size, _ZERO_CHECK_SIZE):
-        if np.frombuffer(segment.buffer[start : start + _ZERO_CHECK_SIZE], np.uint8).any():
-            return segment.size
-    return position
-
-
 def _next_position(step: Step, position: int) -> int:
     return step.end - step.file_start if isinstance(step, Run) else position
 
@@ -74,11 +64,11 @@ def count_topics(run: Run) -> Counter[str]:
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
     """Whether anything but zeros stands at or behind `position`."""
-    # A file system knows of whole pages only, and the one that the log ends in has data.
-    page = min(-(-position // mmap.PAGESIZE) * mmap.PAGESIZE, segment.size)
-    if any(segment.buffer[position:page]):
-        return True
-    return fs.has_data(segment.path, page) and _written_end(segment, page) > page
+    return any(
+        np.frombuffer(segment.buffer[at : min(at + _ZERO_CHECK_SIZE, stop)], np.uint8).any()
+        for start, stop in fs.written_ranges(segment.path, position)
+        for at in range(start, min(stop, segment.size), _ZERO_CHECK_SIZE)
+    )
 
 
 def count_lost(segments: Sequence[Segment], log_offset: int, fs: Filesystem) -> dict[str, int]:

@@ -200,18 +200,25 @@ class Filesystem:
                     f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path
                 ) from error
 
-    def has_data(self, path: Path, position: int) -> bool:
-        """Whether anything was ever written at or behind `position`; reserved blocks count as nothing."""
+    def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges (start, stop) at or behind `position` in which anything was ever written or read.
+
+        Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
+        """
         descriptor = self.open_read(path)
         with naming(path, "look at the file"):
-            try:
-                return os.lseek(descriptor.number, position, os.SEEK_DATA) >= 0
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    return False
-                if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
-                    return True
-                raise
+            size = os.fstat(descriptor.number).st_size
+            while position < size:
+                try:
+                    start = os.lseek(descriptor.number, position, os.SEEK_DATA)
+                    position = os.lseek(descriptor.number, start, os.SEEK_HOLE)
+                except OSError as error:
+                    if error.errno == errno.ENXIO:
+                        return
+                    if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                        raise
+                    start, position = position, size
+                yield start, position
 
     # Reading and writing.
 

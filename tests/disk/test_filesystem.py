@@ -163,3 +163,26 @@ def test_the_limit_of_open_files_is_raised_when_it_is_reached(tmp_path: Path) ->
 def test_the_used_share_of_a_missing_folder_is_minus_one(fs: Filesystem, tmp_path: Path) -> None:
     assert fs.used_ratio(tmp_path / "absent") == -1
     assert 0 <= fs.used_ratio(tmp_path) <= 1
+
+
+def test_every_byte_that_was_written_lies_in_a_written_range(fs: Filesystem, tmp_path: Path) -> None:
+    descriptor, places = fs.create_file(tmp_path / NAME, 64 * SIZE), (0, 5 * SIZE + 3, 40 * SIZE)
+    for place in places:
+        fs.write(descriptor, place, b"x")
+    for begin in (0, 4 * SIZE, 5 * SIZE + 4, 64 * SIZE - 1):
+        ranges = list(fs.written_ranges(tmp_path / NAME, begin))
+        for place in places:
+            assert any(start <= place < stop for start, stop in ranges) == (place >= begin)
+    assert not list(fs.written_ranges(tmp_path / NAME, 64 * SIZE))
+
+
+def test_a_file_system_that_does_not_know_calls_everything_written(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs.create_file(tmp_path / NAME, SIZE)
+
+    def unable(*_: int) -> int:
+        raise OSError(errno.EINVAL, "invalid argument")
+
+    monkeypatch.setattr(os, "lseek", unable)
+    assert list(fs.written_ranges(tmp_path / NAME, 10)) == [(10, SIZE)]
