@@ -25,16 +25,24 @@ def run(
     quarantine: Quarantine = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also when the store was written to since; what came later is lost."),
+        typer.Option(
+            "--force",
+            help="Also when the store was written to since; files in the way go into the quarantine.",
+        ),
     ] = False,
 ) -> Result:
     """Undo a change.
 
-    Puts every file back as it was, with its time. Refused when the store has changed since, unless --force.
+    Puts every file back as it was, with its time. Refused when the store has changed since, unless --force; and where
+    it would destroy a record that was put since, always.
     """
     from store.change.quarantine import undo
 
     session: Session = ctx.obj
     with locked(session) as (layout, fs), session.interrupts.deferred():
-        count = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
-    return Result("undo", {"id": change_id, "files": count})
+        undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
+    if undone.set_aside:
+        session.note(
+            f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}"
+        )
+    return Result("undo", {"id": change_id, "files": undone.file_count, "set_aside": len(undone.set_aside)})

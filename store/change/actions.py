@@ -8,8 +8,12 @@ An entry is what the manifest says of one action:
 
     kind, path, reason   path is relative to the store where the file lies in it
     original             size, mtime_ns and (of smaller files) sha256 of what stood there; None when nothing did
-    kept_as              where in the change's quarantine folder the file goes   (Remove, Publish)
-    position, before     the bytes that were overwritten, in hex                 (Patch)
+    kept_as              where in the change's quarantine folder the file goes        (Remove, Publish)
+    published            size and mtime_ns of the file that takes the place           (Publish)
+    position             where the bytes are; `before` and `after` are theirs in hex  (Patch)
+
+Taking back never destroys what others wrote since. A file that is neither the published nor the original one is set
+aside in the quarantine's later/ before the place is filled again; bytes that are neither `before` nor `after` stay.
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ from store.errors import StoreIOError
 # Hashing bigger files would take longer than the change itself; a rename can't alter them.
 HASH_SIZE_LIMIT = 32 * 1024 * 1024
 PART_SUFFIX = ".part"
+LATER = "later"
 
-Entry = dict[str, Any]
+ManifestEntry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +80,30 @@ class Workplace:
     quarantine: Path
     fs: Filesystem
 
-    def describe(self, number: int, action: Action) -> Entry:
+    def describe(self, number: int, action: Action) -> ManifestEntry:
         """Everything that is needed to take the action back."""
-        entry: Entry = {
+        entry: ManifestEntry = {
             "kind": action.verb,
             "path": relative_name(self.root, action.path),
             "reason": action.reason,
             "original": None,
         }
         if self.fs.exists(action.path):
-            status = self.fs.stat(action.path)
-            entry["original"] = {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-            if status.st_size <= HASH_SIZE_LIMIT:
+            entry["original"] = self._look(action.path)
+            if entry["original"]["size"] <= HASH_SIZE_LIMIT:
                 entry["original"]["sha256"] = hashlib.sha256(self.fs.read_file(action.path)).hexdigest()
         if isinstance(action, Patch):
             descriptor = self.fs.open_read(action.path)
             entry["position"] = action.position
             entry["before"] = self.fs.read(descriptor, action.position, len(action.after)).hex()
+            entry["after"] = action.after.hex()
         else:
             entry["kept_as"] = f"files/{number:06d}-{action.path.name}"
+        if isinstance(action, Publish):
+            entry["published"] = self._look(action.staged)
         return entry
 
-    def perform(self, action: Action, entry: Entry) -> None:
+    def perform(self, action: Action, entry: ManifestEntry) -> None:
         if isinstance(action, Patch):
             descriptor = self.fs.open_write(action.path)
             self.fs.write(descriptor, action.position, action.after)
@@ -110,28 +117,61 @@ class Workplace:
             # consumequeue/ or index/ may be a link to another disk.
             self._move(action.staged, action.path, self.fs.stat(action.staged).st_mtime_ns)
 
-    def take_back(self, entry: Entry) -> int:
+    def is_overwritten(self, entry: ManifestEntry) -> bool:
+        """Whether others wrote since where the entry's action had patched a file."""
+        return entry["kind"] == Patch.verb and self._patched(entry) not in (entry["before"], entry["after"])
+
+    def take_back(self, entry: ManifestEntry) -> int:
         """Puts back what the entry's action changed, if it came to that; gives the number of files restored."""
         if entry["kind"] == Patch.verb:
             return self._take_back_patch(entry)
         path, kept = self.root / entry["path"], self.quarantine / entry["kept_as"]
         if entry["original"] is None:
+            self._set_aside(path, entry)
             self.fs.unlink(path)
             self._remove_empty_parents(path.parent)
             return 1
         if not self.fs.exists(kept):
             return 0
+        self._set_aside(path, entry)
         self.fs.make_folder(path.parent)
         self._move(kept, path, entry["original"]["mtime_ns"])
         return 1
 
-    def _take_back_patch(self, entry: Entry) -> int:
+    def _take_back_patch(self, entry: ManifestEntry) -> int:
+        if self._patched(entry) != entry["after"]:
+            return 0
         path = self.root / entry["path"]
         descriptor = self.fs.open_write(path)
         self.fs.write(descriptor, entry["position"], bytes.fromhex(entry["before"]))
         self.fs.fdatasync(descriptor)
         self.fs.utime(path, entry["original"]["mtime_ns"])
         return 1
+
+    def _patched(self, entry: ManifestEntry) -> str:
+        """The bytes that stand now where a Patch wrote, in hex. A file that is gone counts as if they were back."""
+        path = self.root / entry["path"]
+        if not self.fs.exists(path):
+            return str(entry["before"])
+        descriptor = self.fs.open_read(path)
+        return self.fs.read(descriptor, entry["position"], len(entry["after"]) // 2).hex()
+
+    def _set_aside(self, path: Path, entry: ManifestEntry) -> None:
+        """Moves what others wrote in the action's place since into the quarantine."""
+        if not self.fs.exists(path):
+            return
+        now, original = self._look(path), entry["original"]
+        known = [entry.get("published"), original and {name: original[name] for name in now}]
+        if now not in known:
+            aside = self.quarantine / LATER / Path(entry["kept_as"]).name
+            while self.fs.exists(aside):
+                aside = aside.with_name(aside.name + "+")
+            self.fs.make_folder(aside.parent)
+            self._move(path, aside, now["mtime_ns"])
+
+    def _look(self, path: Path) -> dict[str, int]:
+        status = self.fs.stat(path)
+        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def _remove_empty_parents(self, folder: Path) -> None:
         while folder != self.root and folder.is_relative_to(self.root) and self.fs.remove_folder(folder):

@@ -2,6 +2,7 @@
 
     <quarantine>/<id>/manifest.json    what is done: names, sizes, mtimes, hashes, old bytes; how far it came
     <quarantine>/<id>/files/…          what was taken away, under its old name
+    <quarantine>/<id>/later/…          what others wrote in its place since, and an undoing set aside
     ROOT/.rmqctl/change-elsewhere      while the change is under way: the folder above, when it is not in the store
 
 The states: applying -> applied -> undoing -> undone.
@@ -16,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from store.change.actions import Action, Entry, Workplace
+from store.change.actions import LATER, Action, ManifestEntry, Workplace
 from store.change.own_folder import OWN_FOLDER, quarantine_folder, relative_name, remove_tree
-from store.disk.filesystem import Filesystem
+from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError, StoreIOError
 
 MANIFEST_VERSION = 1
@@ -54,7 +55,7 @@ class Journal:
         return int(self._document["time_ms"])
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ManifestEntry]:
         return list(self._document["actions"])
 
     @classmethod
@@ -104,7 +105,7 @@ class Journal:
             raise StoreIOError("the manifest is not readable JSON", file=folder / "manifest.json") from None
         return cls(root, folder, document, fs)
 
-    def perform(self, action: Action, entry: Entry) -> None:
+    def perform(self, action: Action, entry: ManifestEntry) -> None:
         self._workplace.perform(action, entry)
 
     def finish(self) -> None:
@@ -126,8 +127,27 @@ class Journal:
             names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             raise BadRequest(
                 f"the store has changed since {self.id} ({names[0]}{' and more' if len(names) > 1 else ''})",
-                hint="undoing would lose what came later; use --force if that is what you want",
+                hint="--force puts the old files back all the same, and keeps in the quarantine what is in their place",
             )
+
+    def require_patches_untouched(self) -> None:
+        """BadRequest when records were written over the place of a patch: its old bytes would tear them."""
+        entry = next((entry for entry in self.entries if self._workplace.is_overwritten(entry)), None)
+        if entry is not None:
+            raise BadRequest(
+                f"the log was written on since {self.id}; undoing would destroy the record that is here now",
+                file=self.root / entry["path"],
+                offset=entry["position"],
+                hint=f"what the change took away is in {self.folder / 'files'}",
+            )
+
+    def kept_files(self) -> list[Entry]:
+        """What was taken away."""
+        return self.fs.list_folder(self.folder / "files")
+
+    def later_files(self) -> list[Entry]:
+        """What others wrote in its place since, and was set aside."""
+        return self.fs.list_folder(self.folder / LATER)
 
     def announce(self) -> None:
         """Leaves in the store where the quarantine is, so that a change cut short by a crash is noticed there."""

@@ -1,7 +1,8 @@
 """Changes that were made: listed, undone, purged; and the one that a crash left half done.
 
 `undo` looks at each action's place, so it does not matter how far a change had come when it was cut short. Undoing is
-refused when the store has moved on since (names, sizes or mtimes differ), because newer work would be lost.
+refused when the store has moved on since (names, sizes or mtimes differ); forced, it sets aside what it would replace,
+and is still refused where it would tear a record that was written since.
 """
 
 from __future__ import annotations
@@ -28,25 +29,35 @@ class QuarantineEntry:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """`file_count` files were put back; `set_aside` are those that stood in their places, now in the quarantine."""
+
+    file_count: int
+    set_aside: tuple[Path, ...]
+
+
 def undo(
     root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem
-) -> int:
-    """Puts the store back to what it was before the change; gives the number of files restored.
+) -> Undone:
+    """Puts the store back to what it was before the change.
 
-    BadRequest for an unknown or already undone id, and when the store has changed since (unless `force`).
+    BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
+    were written since over bytes that the change had patched.
     """
     journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs)
     if journal.state == "undone":
         raise BadRequest(f"{change_id} was undone already")
     if journal.state == "applied" and not force:
         journal.require_unchanged()
+    journal.require_patches_untouched()
     # So that an undoing that is cut short can be taken up again, and nobody works on the half of it.
     journal.announce()
     journal.mark("undoing")
     count = journal.take_back()
     journal.mark("undone")
     journal.retract()
-    return count
+    return Undone(count, tuple(entry.path for entry in journal.later_files()))
 
 
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
@@ -58,7 +69,7 @@ def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesyste
 
 
 def _entry_of(journal: Journal) -> QuarantineEntry:
-    kept = journal.fs.list_folder(journal.folder / "files")
+    kept = [*journal.kept_files(), *journal.later_files()]
     return QuarantineEntry(
         id=journal.id,
         command=journal.command,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store.change.actions import Publish, Remove
+from store import open_store
+from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.journal import HALF_DONE
 from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
@@ -19,7 +20,7 @@ from store.recovery import plan_recovery
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import ALL, MANIFEST, copy_store, golden
 from tests.support.snapshots import snapshot
-from tests.support.stores import planning, recover, truncate
+from tests.support.stores import planning, recover, text_message, truncate
 
 CRASHED = [name for name in ALL if MANIFEST[name]["crashed"]]
 FAR_FUTURE_MS = 1_900_000_000_000
@@ -82,6 +83,46 @@ def test_undo_is_refused_when_the_store_has_moved_on(tmp_path: Path) -> None:
     (root / "commitlog" / f"{0:020d}").touch()
     with pytest.raises(BadRequest, match="has changed since"):
         undo(root, change_id, fs=Filesystem())
+
+
+def test_a_forced_undo_is_refused_where_a_record_was_put_over_the_cut(tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    change, change_id = truncate(root, list(golden("normal").puts())[100].answer["wroteOffset"])
+    assert change_id is not None
+    assert any(isinstance(action, Patch) for action in change.actions)
+    with open_store(root, read_only=False) as store:
+        assert store.put(text_message(1)).is_ok
+    before = snapshot(root)
+    with pytest.raises(BadRequest, match="would destroy the record") as refused:
+        undo(root, change_id, force=True, fs=Filesystem())
+    assert refused.value.file is not None
+    assert snapshot(root) == before
+    assert interrupted_change(root, Filesystem()) is None
+
+
+def test_a_forced_undo_keeps_what_was_put_since_and_the_files_that_stand_in_its_way(tmp_path: Path) -> None:
+    root = copy_store(golden("no-derived").store, tmp_path / "store")
+    change, change_id = recover(root)
+    assert change_id is not None
+    assert not any(isinstance(action, Patch) for action in change.actions)
+    built = [action.path for action in change.actions if action.path.is_relative_to(root / "consumequeue")]
+    topic, queue_id, _ = built[-1].parts[-3:]
+    with open_store(root, read_only=False) as store:
+        put = store.put(text_message(7, topic, int(queue_id)))
+    later = built[-1].read_bytes()
+    undone = undo(root, change_id, force=True, fs=Filesystem())
+    assert later in [path.read_bytes() for path in undone.set_aside]
+    with open_store(root) as store:
+        message = store.lookup(put.log_offset)
+        assert message is not None
+        assert message.body == text_message(7).body
+
+
+def test_an_undo_sets_nothing_aside_when_nothing_was_written_since(tmp_path: Path) -> None:
+    root = copy_store(golden("corrupt-mid").store, tmp_path / "store")
+    _, change_id = recover(root)
+    assert change_id is not None
+    assert undo(root, change_id, fs=Filesystem()).set_aside == ()
 
 
 def test_undoing_twice_is_refused(tmp_path: Path) -> None:
