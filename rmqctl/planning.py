@@ -63,11 +63,13 @@ def _overlay(layout: StoreLayout, consent: Consent) -> Iterator[Overlay]:
     """Where changes go until they are applied; gone when the block ends."""
     from store.change.own_folder import staging_folder
     from store.disk.overlay import Overlay
+    from store.rebuild import drop_leftovers
 
     if consent.dry_run:
         folder = Path(tempfile.mkdtemp(prefix="rmqctl-plan-"))
     else:
         folder = staging_folder(layout.root, f"plan-{os.getpid()}")
+        drop_leftovers(folder.parent)
     try:
         yield Overlay(folder, sparse=consent.dry_run)
     finally:

@@ -40,7 +40,8 @@ from store.opening import (
     require_compat,
     require_store,
 )
-from store.recovery import Progress, plan_recovery, recover_parts, view_as_it_is
+from store.recovery import Progress, recover_parts, view_as_it_is
+from store.recovery_plan import plan_recovery
 from store.salvage import has_bytes_behind
 from store.services import StoreServices
 from store.store_parts import StoreParts, open_parts

@@ -57,8 +57,9 @@ def run(
     from store.change.own_folder import staging_folder
     from store.files import StoreFiles
     from store.opening import infer_config
-    from store.pipeline.engine import choose_engine
-    from store.rebuild import RebuildScope, drop_leftovers, plan_publish, rebuild_locally
+    from store.pipeline.engine import choose_engine, require_spark_can_build
+    from store.rebuild import RebuildScope, drop_leftovers, plan_publish
+    from store.rebuild_local import rebuild_locally
     from store.store_opener import require_no_interrupted_change
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
@@ -78,6 +79,7 @@ def run(
             if choice.is_spark:
                 from store.pipeline.rebuild import rebuild_on_spark
 
+                require_spark_can_build(layout, config)
                 with (
                     spark_session(session, master, remote) as spark,
                     session.progress("rebuilding", unit="tasks") as bar,

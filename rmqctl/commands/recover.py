@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,11 +12,21 @@ from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carr
 from rmqctl.context import Session
 from rmqctl.planning import planning
 from rmqctl.result import Result
+from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
+
+if TYPE_CHECKING:
+    from store.commitlog.scan import ScanRules
+    from store.config import StoreConfig
+    from store.pipeline.engine import Choice
+    from store.rebuild import RebuildScope, Rebuilt
+    from store.recovery_by_rebuild import Rebuild
+    from store.store_parts import StoreParts
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
     "rmqctl --store /data/store recover --abnormal --yes",
     "rmqctl --store /data/store recover --abnormal --keep-index --yes",
+    "rmqctl --store /data/store recover --engine spark --master 'local[8]' --yes",
 )
 
 
@@ -40,6 +51,10 @@ def run(
     cold: Annotated[
         bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
     ] = False,
+    engine: EngineOption = Engine.AUTO,
+    master: Master = None,
+    remote: Remote = None,
+    spark_above: SparkAbove = 64,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -50,18 +65,83 @@ def run(
     Chooses the starting segment by the checkpoint, walks the log with CRC to its valid end, cuts what is dirty, cuts or
     rebuilds consume queues and index, writes the checkpoint, removes the abort marker. Without --normal or --abnormal
     the abort marker decides.
+
+    On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
+    follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
+    checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
+    --spark-above and an abnormal recovery would read all of it.
     """
     session: Session = ctx.obj
     if normal and abnormal:
         raise typer.BadParameter("give --normal or --abnormal, not both")
+    if engine is Engine.SPARK or master or remote:
+        _refuse_on_spark(normal=normal, cold=cold)
     consent = Consent.given(
         session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
     )
 
-    from store.recovery import plan_recovery
+    from store.recovery_plan import plan_recovery
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
-    with planning(session, consent, line) as parts, session.progress("reading the log") as bar:
-        change = plan_recovery(parts, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
+    with planning(session, consent, line) as parts:
+        choice = _choose(parts, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
+        if choice.is_spark:
+            session.note(f"engine: spark ({choice.why})")
+            rebuild = _rebuild_on_spark(session, parts, master, remote)
+            change = plan_recovery(parts, rebuild=rebuild)
+        else:
+            with session.progress("reading the log") as bar:
+                change = plan_recovery(parts, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
         return carry_out(session, "recover", change, consent)
+
+
+def _refuse_on_spark(*, normal: bool, cold: bool) -> None:
+    if normal:
+        raise typer.BadParameter("Spark builds everything anew, which --normal does not; leave one of them out")
+    if cold:
+        raise typer.BadParameter("--cold is for the walk in this process; leave it out on Spark")
+
+
+def _choose(
+    parts: StoreParts,
+    engine: Engine,
+    master: str | None,
+    remote: str | None,
+    spark_above: int,
+    *,
+    mode: str,
+    cold: bool,
+) -> Choice:
+    """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
+    from store.pipeline.engine import Choice, choose
+    from store.recovery import reads_whole_log
+
+    log_size = sum(segment.size for segment in parts.log.files.files)
+    choice = choose(engine.value, log_size, master=master, remote=remote, spark_above=spark_above)
+    by_size = choice.is_spark and engine is Engine.AUTO and not (master or remote)
+    if by_size and (cold or not reads_whole_log(parts, mode)):
+        return Choice(False, "the recovery does not read the whole log")
+    return choice
+
+
+def _rebuild_on_spark(session: Session, parts: StoreParts, master: str | None, remote: str | None) -> Rebuild:
+    """What plan_recovery calls to have the log walked and queues and index built."""
+    from store.pipeline.engine import require_spark_can_build
+
+    require_spark_can_build(parts.layout, parts.config)
+    address, now_ms = str(parts.layout.root.absolute()), session.environment.clock_ms()
+
+    def rebuild(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> Rebuilt:
+        from store.pipeline.rebuild import rebuild_on_spark
+
+        with (
+            spark_session(session, master, remote) as spark,
+            session.progress("rebuilding", unit="tasks") as bar,
+        ):
+            return rebuild_on_spark(
+                spark, address, staging.absolute(), config, scope,
+                now_ms=now_ms, rules=rules, progress=bar.update,
+            )  # fmt: skip
+
+    return rebuild

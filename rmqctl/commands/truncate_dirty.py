@@ -38,7 +38,7 @@ def run(
         session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
     )
 
-    from store.recovery import plan_truncate
+    from store.recovery_plan import plan_truncate
 
     with planning(session, consent) as parts, session.progress("reading the log") as bar:
         change = plan_truncate(parts, offset, progress=bar.update)

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from store.config import StoreConfig
 from store.errors import BadRequest
-from store.files import StoreFiles
+from store.layout import StoreLayout
+
+if TYPE_CHECKING:
+    from store.files import StoreFiles
 
 SPARK_ABOVE_BYTES = 64 << 30
 ENGINES = ("auto", "local", "spark")
@@ -34,9 +39,25 @@ def choose_engine(
     spark_above: int = SPARK_ABOVE_BYTES,
 ) -> Choice:
     """The engine for these stores, by the rules above."""
+    log_bytes = sum(file.size for files in stores for file in files.segments())
+    is_remote_store = any(not files.is_local for files in stores)
+    return choose(
+        engine, log_bytes, master=master, remote=remote, spark_above=spark_above, is_remote_store=is_remote_store
+    )
+
+
+def choose(
+    engine: str,
+    log_bytes: int,
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    spark_above: int = SPARK_ABOVE_BYTES,
+    is_remote_store: bool = False,
+) -> Choice:
+    """The engine for so many bytes of commit log."""
     if engine not in ENGINES:
         raise BadRequest(f"no engine is called {engine!r}", hint="auto, local or spark")
-    is_remote_store = any(not files.is_local for files in stores)
     if engine == "local":
         if master or remote:
             raise BadRequest("--engine local contradicts --master and --remote")
@@ -51,7 +72,7 @@ def choose_engine(
         return Choice(True, "a Spark address is given")
     if is_remote_store:
         return Choice(True, "the store is at a URI")
-    return _by_size(sum(file.size for files in stores for file in files.segments()), spark_above)
+    return _by_size(log_bytes, spark_above)
 
 
 def _by_size(total_bytes: int, spark_above: int) -> Choice:
@@ -62,3 +83,18 @@ def _by_size(total_bytes: int, spark_above: int) -> Choice:
     if (java_version() or 0) < OLDEST_JAVA:
         return Choice(False, f"no Java {OLDEST_JAVA} was found for Spark")
     return Choice(True, f"the commit log holds {total_bytes} bytes, more than {spark_above}")
+
+
+def require_spark_can_build(layout: StoreLayout, config: StoreConfig) -> None:
+    """BadRequest for the settings that only the local engine builds queues by."""
+    hint = "leave it to this process: --engine local"
+    if layout.commitlog != layout.root / "commitlog":
+        raise BadRequest(
+            "Spark reads the folder commitlog of the store, and storePathCommitLog names another", hint=hint
+        )
+    for name, is_set in (
+        ("enableConsumeQueueExt", config.enable_consume_queue_ext),
+        ("enableMultiDispatch", config.enable_multi_dispatch),
+    ):
+        if is_set:
+            raise BadRequest(f"Spark builds no queues as {name} wants them", hint=hint)

@@ -37,7 +37,8 @@ from store.opening import infer_config, make_layout
 from store.pipeline.query import export, query
 from store.pipeline.rebuild import rebuild_on_spark
 from store.pipeline.session import open_session
-from store.rebuild import RebuildScope, rebuild_locally
+from store.rebuild import RebuildScope
+from store.rebuild_local import rebuild_locally
 
 BATCH = 20_000
 COUNT_BY_TOPIC = "select topic, count(*), sum(size) from messages group by topic"

@@ -18,7 +18,7 @@ from store.disk.overlay import Overlay
 from store.kernels import compiled
 from store.kernels.run import Run
 from store.opening import infer_config, make_layout
-from store.recovery import plan_recovery
+from store.recovery_plan import plan_recovery
 from store.store_parts import open_parts
 from tests.bench import limits, stores
 from tests.bench.context import GIB, KIB, MIB, SMALL_BODY, Bench, size_name

@@ -11,7 +11,8 @@ import pytest
 from store.disk.filesystem import Filesystem
 from store.opening import infer_config, make_layout
 from store.pipeline.rebuild import rebuild_on_spark
-from store.rebuild import RebuildScope, rebuild_locally
+from store.rebuild import RebuildScope
+from store.rebuild_local import rebuild_locally
 from tests.support.golden import golden
 
 NOW_MS = 1_700_000_000_000

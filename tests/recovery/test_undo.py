@@ -16,7 +16,7 @@ from store.change.quarantine import interrupted_change, list_quarantine, purge, 
 from store.cleaning import plan_clean
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreIOError
-from store.recovery import plan_recovery
+from store.recovery_plan import plan_recovery
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import ALL, MANIFEST, copy_store, golden
 from tests.support.snapshots import snapshot

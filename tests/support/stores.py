@@ -14,7 +14,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.layout import StoreLayout
 from store.opening import detect_compat, infer_config
-from store.recovery import plan_recovery, plan_truncate
+from store.recovery_plan import plan_recovery, plan_truncate
 from store.store_opener import system_clock_ms
 from store.store_parts import StoreParts, open_parts
 

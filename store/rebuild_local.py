@@ -1,0 +1,84 @@
+"""rebuild in this process: the walk of the log, handed to the queue and index builders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from store.commitlog.scan import Blank, Damage, ScanRules
+from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.disk.filesystem import Filesystem
+from store.files import StoreFiles
+from store.formats.java import decode_utf8
+from store.index.index_service import IndexService
+from store.kernels.queue_table import QueueTable
+from store.kernels.run import Run
+from store.layout import StoreLayout
+from store.parts import Part, walk_part
+from store.rebuild import RebuildScope, Rebuilt, staged_files
+
+VERIFYING = ScanRules(check_crc=True)
+
+
+def rebuild_locally(
+    address: str,
+    staging: Path,
+    config: StoreConfig,
+    scope: RebuildScope,
+    *,
+    clock: Callable[[], int],
+    rules: ScanRules = VERIFYING,
+    on_progress: Callable[[int], None] = lambda done_bytes: None,
+) -> Rebuilt:
+    """Builds the scope's files under `staging`; the store at `address` is only read.
+
+    The log ends at the first thing that is no record by the `rules`.
+    """
+    files, fs = StoreFiles(address), Filesystem()
+    files.check_is_store()
+    layout = StoreLayout(staging)
+    queues = ConsumeQueueStore(layout, config, fs, writable=True)
+    index = IndexService(layout, config, fs, writable=True, clock=clock)
+    log_end, why, records, done = 0, "the log ends", 0, 0
+    for segment in files.segments():
+        last = None
+        part = Part(segment.path, segment.number, segment.size, 0, segment.size)
+        for last in walk_part(files, part, rules, go_on=False):
+            if isinstance(last, Run):
+                records += last.count
+                if scope.queues and (chosen := _chosen(last, scope)).count:
+                    queues.dispatch(chosen)
+                if scope.index:
+                    index.dispatch(last)
+                on_progress(done + last.end - segment.number)
+        done += segment.size
+        if last is None or isinstance(last, Run):
+            continue
+        log_end = last.file_start + last.position
+        if not isinstance(last, Blank):
+            why = last.reason.describe() if isinstance(last, Damage) else "end"
+            break
+    for queue in queues:
+        queue.flush(0)
+    index.flush()
+    queues.close()
+    index.close()
+    return Rebuilt(log_end, why, records, len(staged_files(staging)))
+
+
+def _chosen(run: Run, scope: RebuildScope) -> Run:
+    """The records of the wanted queues."""
+    if not scope.is_narrow:
+        return run
+    table = QueueTable()
+    array = np.ascontiguousarray(run.array[:, : run.count])
+    slots = table.assign(run.kernels, run.kernels.view(run.buffer), array, run.count)
+    wanted = [
+        n for n, (topic, queue_id) in enumerate(table.queues) if scope.wants((decode_utf8(topic), queue_id))
+    ]
+    rows = np.isin(slots, wanted)
+    picked = np.ascontiguousarray(array[:, rows])
+    return Run(run.file_start, run.path, run.buffer, picked, picked.shape[1], run.kernels)
