@@ -65,7 +65,7 @@ def count_topics(run: Run) -> Counter[str]:
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
     """Whether anything but zeros stands at or behind `position`."""
     return any(
-        np.frombuffer(segment.buffer[at : min(at + _ZERO_CHECK_SIZE, stop)], np.uint8).any()
+        np.frombuffer(segment.buffer[at : min(at + _ZERO_CHECK_SIZE, stop)], np.uint8).max(initial=0)
         for start, stop in fs.written_ranges(segment.path, position)
         for at in range(start, min(stop, segment.size), _ZERO_CHECK_SIZE)
     )

@@ -3,9 +3,15 @@
 1. The primitives of memory.py get twins that work on addresses: a load or a store and a byte swap.
 2. The CRC is isal's function, called by address, or the table-driven function below; see crc.py.
 3. Helpers are registered, so that kernels may call them.
-4. Each kernel is compiled by itself, with all it calls, and named by its plain name.
+4. Each kernel is compiled by itself, with all it calls, and gets an entry under its plain name.
+
+The entry takes the address of the result (int64) and the kernel's arguments, arrays as the Python objects they are, and
+returns 0. It looks up what the compiled function takes: where to put result and error, and for an array its two owners
+(unused here), its number of elements, their size, its address, its shape and its strides.
 
 Kernels run without the GIL. They do not look at bounds: they check lengths themselves.
+
+Source: numba.core.callconv.CPUCallConv, numba.core.datamodel.models.ArrayModel (0.62), PyArrayObject_fields (NumPy 2).
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined, call-arg"
@@ -24,7 +30,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
 from store.kernels import crc, memory
-from store.kernels.machine_code import Signature, target_machine
+from store.kernels.machine_code import ARRAYS, Signature, target_machine
 
 _VECTOR_SIZE = 32
 _CRC: Any = types.ExternalFunction(crc.SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
@@ -55,7 +61,7 @@ def compile_kernel(name: str, function: Callable[..., Any], signature: Signature
     dispatcher = numba.njit(_TYPES[signature.result](*parameters), **_OPTIONS)(function)
     (compiled,) = dispatcher.overloads.values()
     module = llvm.parse_assembly(compiled.library.get_llvm_str())
-    module.get_function(compiled.fndesc.llvm_func_name).name = name
+    module.link_in(llvm.parse_assembly(str(_entry(name, compiled.fndesc.llvm_func_name, signature))))
     return bytes(target_machine().emit_object(module))
 
 
@@ -79,6 +85,51 @@ def _replace(function: Any, twin: Any) -> None:
         return twin
 
     overload(function, strict=False)(choose)
+
+
+# The entry of a kernel.
+
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_POINTER = _I8.as_pointer()
+# A NumPy array in memory: the head of every Python object, then data, nd, dimensions, strides.
+_DATA_AT = object.__basicsize__
+_DIMENSIONS_AT, _STRIDES_AT = _DATA_AT + 16, _DATA_AT + 24
+
+
+def _entry(name: str, inner_name: str, signature: Signature) -> Any:
+    """A module with the function `name`, which calls `inner_name`."""
+    module = ir.Module(name)
+    module.triple = llvm.get_default_triple()
+    kinds = [{"long": _I64, "flag": _I8}.get(kind, _POINTER) for kind in signature.parameters]
+    function = ir.Function(module, ir.FunctionType(_I32, [_POINTER, *kinds]), name)
+    builder = ir.IRBuilder(function.append_basic_block())
+    values = [function.args[0], builder.bitcast(builder.alloca(_I64), _POINTER)]
+    for kind, argument in zip(signature.parameters, function.args[1:], strict=True):
+        values += _array_parts(builder, argument, kind) if kind in ARRAYS else [argument]
+    inner = ir.Function(module, ir.FunctionType(_I32, [value.type for value in values]), inner_name)
+    builder.ret(builder.call(inner, values))
+    return module
+
+
+def _array_parts(builder: Any, array: Any, kind: str) -> list[Any]:
+    """What a compiled function takes for an array, from the Python object."""
+    none, size = ir.Constant(_POINTER, None), ir.Constant(_I64, 1)
+    shape = _longs_of(builder, array, _DIMENSIONS_AT, ARRAYS[kind])
+    for length in shape:
+        size = builder.mul(size, length)
+    item_size = ir.Constant(_I64, 8 if kind in ("longs", "matrix") else 1)
+    data = _load_at(builder, array, _DATA_AT, _POINTER)
+    return [none, none, size, item_size, data, *shape, *_longs_of(builder, array, _STRIDES_AT, ARRAYS[kind])]
+
+
+def _longs_of(builder: Any, array: Any, place: int, count: int) -> list[Any]:
+    longs = _load_at(builder, array, place, _POINTER)
+    return [_load_at(builder, longs, 8 * number, _I64) for number in range(count)]
+
+
+def _load_at(builder: Any, start: Any, place: int, kind: Any) -> Any:
+    address = builder.gep(start, [ir.Constant(_I64, place)], source_etype=_I8)
+    return builder.load(builder.bitcast(address, kind.as_pointer()), typ=kind)
 
 
 # Loads, stores and the other operations on an address.

@@ -21,7 +21,8 @@ SIGN_BIT = 0x80000000
 REPLACEMENT = 0xFFFD
 # The top bit of each of eight bytes, as a signed long.
 _HIGH_BITS = 0x8080808080808080 - (1 << 64)
-_P2, _P3, _P4, _P5, _P6, _P7, _P8 = (pow(31, power, 1 << 32) for power in range(2, 9))
+_POWERS = tuple(pow(31, power, 1 << 32) for power in range(9))
+_BYTE_PAIRS, _WORD_PAIRS = 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
 
 
 def hash_text(buffer: Any, start: int, stop: int, before: int) -> int:
@@ -29,32 +30,27 @@ def hash_text(buffer: Any, start: int, stop: int, before: int) -> int:
     value = before
     at = start
     while stop - at >= 8:
-        if read_long(buffer, at) & _HIGH_BITS != 0:
+        word = read_long(buffer, at)
+        if word & _HIGH_BITS != 0:
             return hash_beyond_ascii(buffer, at, stop, value)
-        value = hash_eight(buffer, at, value)
+        value = (value * _POWERS[8] + hash_eight(word)) & WORD_MASK
         at += 8
-    while at < stop:
-        byte = read_byte(buffer, at)
-        if byte > 127:
-            return hash_beyond_ascii(buffer, at, stop, value)
-        value = (value * 31 + byte) & WORD_MASK
-        at += 1
-    return value
+    if at >= stop:
+        return value
+    if stop < 8:
+        return hash_beyond_ascii(buffer, at, stop, value)
+    # The rest with zeros in front, which add nothing.
+    word = read_long(buffer, stop - 8) & ((1 << 8 * (stop - at)) - 1)
+    if word & _HIGH_BITS != 0:
+        return hash_beyond_ascii(buffer, at, stop, value)
+    return (value * _POWERS[stop - at] + hash_eight(word)) & WORD_MASK
 
 
-def hash_eight(buffer: Any, at: int, value: int) -> int:
-    """Eight ASCII characters at once, so that the multiplications do not wait for one another."""
-    return (
-        value * _P8
-        + read_byte(buffer, at) * _P7
-        + read_byte(buffer, at + 1) * _P6
-        + read_byte(buffer, at + 2) * _P5
-        + read_byte(buffer, at + 3) * _P4
-        + read_byte(buffer, at + 4) * _P3
-        + read_byte(buffer, at + 5) * _P2
-        + read_byte(buffer, at + 6) * 31
-        + read_byte(buffer, at + 7)
-    ) & WORD_MASK
+def hash_eight(word: int) -> int:
+    """The hash of eight ASCII characters, the first in the highest byte: neighbours are joined three times over."""
+    pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
+    fours = (pairs >> 16 & _WORD_PAIRS) * _POWERS[2] + (pairs & _WORD_PAIRS)
+    return (fours >> 32) * _POWERS[4] + (fours & WORD_MASK)
 
 
 def hash_beyond_ascii(buffer: Any, start: int, stop: int, before: int) -> int:

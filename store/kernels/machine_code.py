@@ -2,14 +2,10 @@
 
     1. the object code of a kernel is read from the cache; where it is missing or damaged, compile.py makes it
     2. LLVM's linker places it in memory; the one name it may lack is the CRC's
-    3. a call passes addresses and sizes as numba's compiled functions take them, and lets go of the GIL
+    3. a call checks the arrays, passes on the arguments, and lets go of the GIL
 
 numba itself is imported for step 1 only, when there is something to compile: loading it takes longer than reading some
 hundred megabytes of log.
-
-What the compiled function takes (numba.core.callconv.CPUCallConv, numba.core.datamodel.models.ArrayModel): where to put
-the result, where to put an error, and the arguments; an array is its two owners (unused here), its number of elements,
-their size, its address, its shape and its strides. It returns 0.
 """
 
 from __future__ import annotations
@@ -24,18 +20,13 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
-import numpy.typing as npt
 
 from store.kernels import cache, crc
 
-# Element type, number of dimensions, and whether the elements have to lie side by side.
-_ARRAYS: dict[str, tuple[npt.DTypeLike, int, bool]] = {
-    "bytes": (np.uint8, 1, True),
-    "writable": (np.uint8, 1, True),
-    "longs": (np.int64, 1, False),
-    "matrix": (np.int64, 2, False),
-}
-_NUMBERS: dict[str, Any] = {"long": ctypes.c_int64, "flag": ctypes.c_bool}
+NUMBERS: dict[str, Any] = {"long": ctypes.c_int64, "flag": ctypes.c_bool}
+ARRAYS = {"bytes": 1, "writable": 1, "longs": 1, "matrix": 2}
+"""Kinds of arrays and their number of dimensions."""
+_BYTE, _LONG = np.dtype(np.uint8), np.dtype(np.int64)
 _lock = threading.Lock()
 _linked: list[Any] = []
 """What must live as long as the process does."""
@@ -104,22 +95,17 @@ def _link(name: str, code: bytes) -> int:
 
 
 def _caller(name: str, address: int, signature: Signature) -> Callable[..., Any]:
-    """A Python function that checks its arguments and calls the code at `address`."""
-    types: list[Any] = [ctypes.c_void_p, ctypes.c_void_p]
-    for kind in signature.parameters:
-        types += [_NUMBERS[kind]] if kind in _NUMBERS else _array_types(_ARRAYS[kind][1])
-    native = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(address)
-    parameters, gives_none = signature.parameters, signature.result == "none"
+    """A Python function that checks its arrays and calls the code at `address` (compile.py says what that takes)."""
+    types = [NUMBERS.get(kind, ctypes.py_object) for kind in signature.parameters]
+    native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)
+    arrays = [(number, kind) for number, kind in enumerate(signature.parameters) if kind in ARRAYS]
+    gives_none = signature.result == "none"
 
     def call(*arguments: Any) -> int | None:
-        result, error = ctypes.c_int64(), ctypes.c_void_p()
-        values: list[Any] = [ctypes.addressof(result), ctypes.addressof(error)]
-        for kind, argument in zip(parameters, arguments, strict=True):
-            if kind in _NUMBERS:
-                values.append(int(argument))
-            else:
-                values += array_values(kind, argument)
-        if native(*values):
+        for number, kind in arrays:
+            check_array(kind, arguments[number])
+        result = ctypes.c_int64()
+        if native(ctypes.addressof(result), *arguments):
             raise RuntimeError(f"the kernel {name} failed")
         return None if gives_none else result.value
 
@@ -127,16 +113,13 @@ def _caller(name: str, address: int, signature: Signature) -> Callable[..., Any]
     return call
 
 
-def _array_types(dimensions: int) -> list[Any]:
-    sizes = [ctypes.c_int64] * (2 * dimensions)
-    return [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, *sizes]
-
-
-def array_values(kind: str, array: Any) -> list[Any]:
-    """The array as the compiled function takes it. TypeError for another kind: the code would not notice."""
-    element, dimensions, side_by_side = _ARRAYS[kind]
-    if array.dtype != element or array.ndim != dimensions or (side_by_side and array.strides != (1,)):
-        raise TypeError(f"{kind} wanted, not {array.ndim} dimensions of {array.dtype}")
-    if kind == "writable" and not array.flags.writeable:
-        raise TypeError("the array can't be written to")
-    return [None, None, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides]
+def check_array(kind: str, array: Any) -> None:
+    """TypeError for an array of another kind: the code would not notice."""
+    if type(array) is not np.ndarray or array.ndim != ARRAYS[kind]:
+        raise TypeError(f"{kind} wanted, not {array!r:.60}")
+    if kind in ("longs", "matrix"):
+        fits = array.dtype == _LONG
+    else:
+        fits = array.dtype == _BYTE and array.strides == (1,) and (kind == "bytes" or array.flags.writeable)
+    if not fits:
+        raise TypeError(f"{kind} wanted, not {array.dtype} with strides of {array.strides}")

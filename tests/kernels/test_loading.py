@@ -123,12 +123,13 @@ def test_a_disk_without_room_for_the_cache_is_no_reason_to_stop(tmp_path: Path) 
         ("longs", np.zeros(4, np.int32)),
         ("longs", np.zeros((4, 4), np.int64)),
         ("bytes", np.zeros(8, np.uint8)[::2]),
+        ("bytes", memoryview(b"no array")),
         ("writable", np.frombuffer(b"read-only", np.uint8)),
     ],
 )
 def test_machine_code_is_given_no_array_of_another_kind(kind: str, array: Any) -> None:
     with pytest.raises(TypeError):
-        machine_code.array_values(kind, array)
+        machine_code.check_array(kind, array)
 
 
 _USE_THE_TABLES = """
