@@ -28,8 +28,9 @@ ARRAYS = {"bytes": 1, "writable": 1, "longs": 1, "matrix": 2}
 """Kinds of arrays and their number of dimensions."""
 _BYTE, _LONG = np.dtype(np.uint8), np.dtype(np.int64)
 _lock = threading.Lock()
-_linked: list[Any] = []
-"""What must live as long as the process does."""
+_loaded: dict[str, Callable[..., Any]] = {}
+_placed: list[Any] = []
+"""Linked object code, which must live as long as the process does."""
 
 
 class Signature(NamedTuple):
@@ -48,14 +49,22 @@ def parse_signature(text: str) -> Signature:
 def load_kernel(name: str, function: Callable[..., Any], signature: str) -> Callable[..., Any]:
     """The kernel `name` as machine code, compiled from `function` if the cache lacks it."""
     with _lock:
-        folder = _folder()
-        code = cache.read_code(folder, name)
-        if code is None:
-            from store.kernels.compile import compile_kernel
+        if name not in _loaded:
+            parsed = parse_signature(signature)
+            _loaded[name] = _caller(name, _link(name, _object_code(name, function, parsed)), parsed)
+        return _loaded[name]
 
-            code = compile_kernel(name, function, parse_signature(signature))
-            cache.write_code(folder, name, code)
-        return _caller(name, _link(name, code), parse_signature(signature))
+
+def _object_code(name: str, function: Callable[..., Any], signature: Signature) -> bytes:
+    """Step 1."""
+    folder = _folder()
+    code = cache.read_code(folder, name)
+    if code is None:
+        from store.kernels.compile import compile_kernel
+
+        code = compile_kernel(name, function, signature)
+        cache.write_code(folder, name, code)
+    return code
 
 
 @functools.cache
@@ -89,9 +98,8 @@ def _link(name: str, code: bytes) -> int:
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
     if crc.isal_address():
         library = library.import_symbol(crc.SYMBOL, crc.isal_address())
-    placed = library.link(_linker(), name)
-    _linked.append(placed)
-    return int(placed[name])
+    _placed.append(library.link(_linker(), name))
+    return int(_placed[-1][name])
 
 
 def _caller(name: str, address: int, signature: Signature) -> Callable[..., Any]:

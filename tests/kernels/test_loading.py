@@ -75,6 +75,25 @@ def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     assert run("compiled()", XDG_CACHE_HOME=str(tmp_path)).returncode == 0
 
 
+_USE_IN_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from store.kernels import Kernels
+def use(number):
+    return Kernels(compiled=True).first_earlier(np.zeros((14, 4), np.int64), 0, 4, 0)
+with ThreadPoolExecutor(8) as pool:
+    print({*pool.map(use, range(32))})
+"""
+
+
+def test_threads_may_ask_for_one_kernel_at_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "0", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _USE_IN_THREADS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "{4}"
+
+
 def test_a_cache_home_that_is_no_folder_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert run("compiled()", XDG_CACHE_HOME=str(tmp_path / "file")).stdout.split() == ["True", "True"]
