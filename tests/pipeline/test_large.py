@@ -12,8 +12,10 @@ from store.config import StoreConfig
 from store.files import StoreFiles
 from store.parts import cut_into
 from store.pipeline.audit import audit
+from store.pipeline.pieces import Gatherer
 from store.pipeline.query import query
-from store.pipeline.rebuild import survey_part, valid_parts
+from store.pipeline.rebuild_plan import valid_parts
+from store.rebuild import RebuildScope
 from tests.pipeline.test_check import overwrite
 from tests.pipeline.test_damaged_stores import records
 from tests.pipeline.test_rebuild import by_spark, digests, locally
@@ -44,30 +46,31 @@ def test_the_local_engine_writes_what_the_store_itself_dispatched(large: Path, t
     assert digests(tmp_path) == digests(large)
 
 
-def surveyed(root: Path, parts: int) -> tuple[int, int, str]:
+def gathered(root: Path, parts: int) -> tuple[int, int, str]:
     """Records, end and reason, put together from so many parts per segment."""
-    files, levels = StoreFiles(str(root)), StoreConfig().delay_levels_ms
-    surveys = [survey_part(files, part, levels) for part in cut_into(files.segments(), parts)]
-    live, log_end, why = valid_parts(surveys, lambda part: survey_part(files, part, levels))
-    return sum(survey.record_count for survey in live), log_end, why
+    nothing = RebuildScope(queues=False, index=False)
+    gather = Gatherer(str(root), Path("/nowhere"), nothing, StoreConfig().delay_levels_ms)
+    found = [gather(part) for part in cut_into(StoreFiles(str(root)).segments(), parts)]
+    live, log_end, why = valid_parts(found, gather)
+    return sum(part.record_count for part in live), log_end, why
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5, 7, 40])
 def test_the_number_of_parts_does_not_change_where_the_log_ends(large: Path, parts: int) -> None:
-    assert surveyed(large, parts) == surveyed(large, 1)
+    assert gathered(large, parts) == gathered(large, 1)
     for name in ("torn", "corrupt-mid", "aborted", "preblank"):
-        assert surveyed(golden(name).store, parts) == surveyed(golden(name).store, 1)
+        assert gathered(golden(name).store, parts) == gathered(golden(name).store, 1)
 
 
 def test_a_record_at_a_cut_counts_though_it_is_wrong_about_its_place(tmp_path: Path) -> None:
     """A broker does not look at it either."""
     root = copy_store(golden("normal").store, tmp_path / "store")
-    wanted = surveyed(root, 1)
+    wanted = gathered(root, 1)
     for place, _ in records()[::5]:
         path, position, _, _ = place(root)
         overwrite(path, position + 28, bytes(8))
     for parts in (1, 3, 10, 100):
-        assert surveyed(root, parts) == wanted
+        assert gathered(root, parts) == wanted
 
 
 @pytest.mark.spark
