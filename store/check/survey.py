@@ -9,21 +9,17 @@ walk of one segment find the units and entries that point into it, without readi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from store.check.findings import BROKEN_CHAIN, INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
+from store.check.chains import Chains
+from store.check.findings import INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
 from store.derived import entries_of, is_filler, slot_count_of, units_of
 from store.files import StoredFile, StoreFiles
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
 from store.formats.queue_unit import UNIT_SIZE
-
-# Slots are looked at in this many groups, so that an index of 20 M entries needs tens of megabytes, not hundreds.
-SLOT_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,53 +125,20 @@ def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Fi
         yield Finding(INDEX_HEADER, name, 0, detail="no number of slots and entries fits size and content")
         return
     entries = entries_of(data, slots, header.index_count)
-    yield from _header_findings(name, header, entries, slots)
-    yield from _chain_findings(name, data, entries, slots)
-    offsets = entries["log_offset"][1:].astype(np.int64)
-    low, high = (int(offsets.min()), int(offsets.max())) if len(offsets) else (0, -1)
-    rises = bool((np.diff(offsets) >= 0).all())
+    chains = Chains.of(data, slots, len(entries))
+    yield from _header_findings(name, header, chains, entries)
+    yield from chains.findings(name)
     yield IndexFile(
-        file.path, file.size, slots, header.index_count, low, high, rises, header.end_timestamp_ms
+        file.path, file.size, slots, header.index_count, chains.low, chains.high, chains.rises, header.end_timestamp_ms
     )
 
 
-def _header_findings(name: str, header: IndexHeader, entries: np.ndarray, slots: int) -> Iterator[Finding]:
+def _header_findings(name: str, header: IndexHeader, chains: Chains, entries: np.ndarray) -> Iterator[Finding]:
     if len(entries) < 2:
         return
-    is_used = np.zeros(slots, bool)
-    is_used[entries["key_hash"][1:].astype(np.int64) % slots] = True
-    used = int(np.count_nonzero(is_used))
     said = (header.begin_log_offset, header.end_log_offset, header.hash_slot_count)
-    found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), used)
+    found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), chains.used_slots)
     words = ("begin log offset", "end log offset", "number of used slots")
     for word, told, seen in zip(words, said, found, strict=True):
         if told != seen:
             yield Finding(INDEX_HEADER, name, 0, detail=f"{word} is {told}, the entries make it {seen}")
-
-
-def _chain_findings(name: str, data: Any, entries: np.ndarray, slots: int) -> Iterator[Finding]:
-    """Every entry must name the next older one of its slot, and every slot its newest entry."""
-    heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)
-    slot_of = (entries["key_hash"].astype(np.int64) % slots)[1:]
-    wrong: list[np.ndarray] = []
-    dead_slots = 0
-    edges = np.linspace(0, slots, SLOT_GROUPS + 1).astype(np.int64)
-    for low, high in itertools.pairwise(edges):
-        numbers = np.flatnonzero((slot_of >= low) & (slot_of < high)) + 1
-        order = numbers[np.argsort(slot_of[numbers - 1], kind="stable")]
-        chain = slot_of[order - 1]
-        same = np.concatenate(([False], chain[1:] == chain[:-1])) if len(order) else np.empty(0, bool)
-        previous = np.where(same, np.concatenate(([0], order[:-1])), 0) if len(order) else order
-        wrong.append(order[entries["previous"][order] != previous])
-        newest = np.zeros(high - low, np.int64)
-        newest[chain - low] = order
-        told = heads[low:high].astype(np.int64)
-        told = np.where((told < 0) | (told > len(entries)), 0, told)
-        dead_slots += int(np.count_nonzero(told != newest))
-    bad = np.sort(np.concatenate(wrong))
-    if len(bad):
-        detail = "an entry does not name the next older one of its slot"
-        yield Finding(BROKEN_CHAIN, name, int(bad[0]), count=len(bad), detail=detail)
-    if dead_slots:
-        detail = "a slot does not name its newest entry"
-        yield Finding(BROKEN_CHAIN, name, 0, count=dead_slots, detail=detail)

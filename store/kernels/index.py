@@ -2,6 +2,7 @@
 
 1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key.
 2. put_index_entries writes entries, slots and header of one index file until it is full.
+3. follow_chains reads them again, and says whether they hold together.
 
 A slot is anywhere in 20 MB, so it is asked for some entries before its turn.
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.formats import index_page as page
 from store.kernels.hashing import WORD_MASK, hash_text, to_key_hash
-from store.kernels.memory import find_either, prefetch, read_int, write_int, write_long
+from store.kernels.memory import find_either, prefetch, read_int, read_long, write_int, write_long
 from store.kernels.properties import KEYS, PREFETCH_RECORDS, SPACE, UNIQ_KEY, find_values, prefetch_properties
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ MAX_TIME_DIFF_SECONDS, FIRST_INDEX_COUNT = page.MAX_TIME_DIFF_SECONDS, page.FIRS
 BEGIN_TIME, END_TIME, BEGIN_OFFSET, END_OFFSET, SLOT_COUNT, INDEX_COUNT = range(6)
 BEGIN_TIME_AT, END_TIME_AT, BEGIN_OFFSET_AT = page.BEGIN_TIME_AT, page.END_TIME_AT, page.BEGIN_OFFSET_AT
 END_OFFSET_AT, SLOT_COUNT_AT, INDEX_COUNT_AT = page.END_OFFSET_AT, page.SLOT_COUNT_AT, page.INDEX_COUNT_AT
+
+# What follow_chains finds: entries that do not name the one before in their chain, the first of them, the least and the
+# greatest log offset, and how often an entry's is less than that of the entry before it.
+WRONG_ENTRIES, FIRST_WRONG_ENTRY, LOW_OFFSET, HIGH_OFFSET, FALLING_ENTRIES = range(5)
+FOUND_COUNT = 5
 
 _LOOK_AHEAD = 24
 
@@ -177,6 +183,32 @@ def write_header(index: Any, header: NDArray[int64]) -> None:
     write_int(index, INDEX_COUNT_AT, int(header[INDEX_COUNT]))
 
 
+def follow_chains(
+    index: Any, slot_count: int, count: int, newest: NDArray[int64], found: NDArray[int64]
+) -> None:
+    """Hold each of the entries 1 … count - 1 against the chain of its slot, in which it must name the one before.
+
+    newest  int64 [slot_count], zeros at first: the newest entry of each slot
+    found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …
+    """
+    entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
+    for entry in range(1, count):
+        at = entries_at + ENTRY_SIZE * entry
+        slot = read_int(index, at) % slot_count
+        if read_int(index, at + 16) != newest[slot]:
+            if found[WRONG_ENTRIES] == 0:
+                found[FIRST_WRONG_ENTRY] = entry
+            found[WRONG_ENTRIES] += 1
+        newest[slot] = entry
+        log_offset = read_long(index, at + 4)
+        if entry == 1 or log_offset < found[LOW_OFFSET]:
+            found[LOW_OFFSET] = log_offset
+        if entry == 1 or log_offset > found[HIGH_OFFSET]:
+            found[HIGH_OFFSET] = log_offset
+        if entry > 1 and log_offset < read_long(index, at - ENTRY_SIZE + 4):
+            found[FALLING_ENTRIES] += 1
+
+
 HELPERS = (hash_keys, time_diff_seconds, write_header, put_entry)
 KERNELS = {
     "key_hashes": (key_hashes, "long(bytes, matrix, long, long, longs, longs, longs)"),
@@ -184,4 +216,5 @@ KERNELS = {
         put_index_entries,
         "long(writable, long, long, longs, longs, long, long, matrix, longs)",
     ),
+    "follow_chains": (follow_chains, "none(bytes, long, long, longs, longs)"),
 }

@@ -1,0 +1,64 @@
+"""The chains of an index file: every entry names the next older one of its slot, and every slot its newest entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from store.check.findings import BROKEN_CHAIN, Finding
+from store.formats.index_page import HEADER_SIZE
+from store.kernels import for_work
+from store.kernels.index import (
+    FALLING_ENTRIES,
+    FIRST_WRONG_ENTRY,
+    FOUND_COUNT,
+    HIGH_OFFSET,
+    LOW_OFFSET,
+    WRONG_ENTRIES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """What is wrong in them, and what one look at all entries tells besides.
+
+    low, high   the least and the greatest log offset; 0 and -1 without entries
+    rises       whether no entry's log offset is less than that of the entry before it
+    """
+
+    wrong_entries: int
+    first_wrong_entry: int
+    wrong_slots: int
+    used_slots: int
+    low: int
+    high: int
+    rises: bool
+
+    @classmethod
+    def of(cls, data: Any, slot_count: int, count: int) -> Chains:
+        """Of the entries 1 … count - 1."""
+        kernels = for_work(memoryview(data).nbytes)
+        newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
+        kernels.follow_chains(kernels.view(data), slot_count, count, newest, found)
+        heads = np.frombuffer(data, ">i4", slot_count, HEADER_SIZE)
+        told = np.where((heads < 0) | (heads > count), 0, heads)
+        return cls(
+            wrong_entries=int(found[WRONG_ENTRIES]),
+            first_wrong_entry=int(found[FIRST_WRONG_ENTRY]),
+            wrong_slots=int(np.count_nonzero(told != newest)),
+            used_slots=int(np.count_nonzero(newest)),
+            low=int(found[LOW_OFFSET]),
+            high=int(found[HIGH_OFFSET]) if count > 1 else -1,
+            rises=not found[FALLING_ENTRIES],
+        )
+
+    def findings(self, name: str) -> Iterator[Finding]:
+        if self.wrong_entries:
+            detail = "an entry does not name the next older one of its slot"
+            yield Finding(BROKEN_CHAIN, name, self.first_wrong_entry, count=self.wrong_entries, detail=detail)
+        if self.wrong_slots:
+            detail = "a slot does not name its newest entry"
+            yield Finding(BROKEN_CHAIN, name, 0, count=self.wrong_slots, detail=detail)
