@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def test_every_entry_must_name_the_one_before_in_its_chain(slots: int, entries: 
             wrong.append(number)
         newest[entry.key_hash % slots] = number
     offsets = [entry[1] for entry in entries]
-    falling = sum(after < before for before, after in zip(offsets, offsets[1:], strict=False))
+    falling = sum(after < before for before, after in pairwise(offsets))
     first = wrong[0] if wrong else 0
     bounds = [min(offsets, default=0), max(offsets, default=0)]
     assert follow(data, slots, len(entries) + 1) == (list(newest.values()), [len(wrong), first, *bounds, falling])
