@@ -18,8 +18,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from store.check.coverage import check_index, check_queue, segment_list_findings
+from store.check.coverage import check_derived, segment_list_findings
 from store.check.findings import Finding, gather
+from store.check.in_order import in_order
 from store.check.seams import Seam, checkpoint_findings, seam_findings
 from store.check.segment import check_segment, derived_of
 from store.check.survey import IndexFile, QueueFile
@@ -29,11 +30,15 @@ from store.files import StoredFile, StoreFiles
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """sample_percent  of the segments, the same ones every time; from_offset  start at the segment that holds it"""
+    """sample_percent  of the segments, the same ones every time
+    from_offset     start at the segment that holds it
+    threads         that work side by side (default: one for each processor); the findings do not depend on it
+    """
 
     sample_percent: float = 100.0
     max_seconds: float | None = None
     from_offset: int = 0
+    threads: int | None = None
     delay_levels_ms: tuple[int, ...] = StoreConfig().delay_levels_ms
 
 
@@ -58,7 +63,7 @@ def check(
     segments = files.segments()
     yield from gather(segment_list_findings(files, segments))
     surveys: list[QueueFile | IndexFile] = []
-    for found in _surveyed(files, segments):
+    for found in _surveyed(files, segments, options.threads):
         if isinstance(found, Finding):
             yield found
         else:
@@ -66,11 +71,18 @@ def check(
     chosen = [s for s in segments if is_chosen(s, options)]
     progress.bytes_in_all = sum(segment.size for segment in chosen)
     seams: list[Seam] = []
-    for segment in chosen:
-        if deadline is not None and time.monotonic() >= deadline:
-            progress.stopped_at = segment.number
-            break
-        findings, seam = check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
+
+    def in_time() -> Iterator[StoredFile]:
+        for segment in chosen:
+            if deadline is not None and time.monotonic() >= deadline:
+                progress.stopped_at = segment.number
+                return
+            yield segment
+
+    def walked(segment: StoredFile) -> tuple[StoredFile, list[Finding], Seam]:
+        return segment, *check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
+
+    for segment, findings, seam in in_order(walked, in_time(), options.threads):
         yield from findings
         seams.append(seam)
         progress.bytes_done += segment.size
@@ -89,8 +101,9 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
     return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
 
 
-def _surveyed(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[QueueFile | IndexFile | Finding]:
-    for topic, queue_id in files.queues():
-        yield from check_queue(files, topic, queue_id, segments)
-    for file in files.index_files():
-        yield from check_index(files, file, segments)
+def _surveyed(
+    files: StoreFiles, segments: Sequence[StoredFile], threads: int | None
+) -> Iterator[QueueFile | IndexFile | Finding]:
+    derived: list[tuple[str, int] | StoredFile] = [*files.queues(), *files.index_files()]
+    for found in in_order(lambda file: check_derived(files, file, segments), derived, threads):
+        yield from found

@@ -44,6 +44,15 @@ def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> 
             yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
 
 
+def check_derived(
+    files: StoreFiles, file: tuple[str, int] | StoredFile, segments: Sequence[StoredFile]
+) -> list[QueueFile | IndexFile | Finding]:
+    """The surveys and findings of a queue, by topic and queue id, or of an index file."""
+    if isinstance(file, StoredFile):
+        return list(check_index(files, file, segments))
+    return list(check_queue(files, *file, segments))
+
+
 def check_queue(
     files: StoreFiles, topic: str, queue_id: int, segments: Sequence[StoredFile]
 ) -> Iterator[QueueFile | Finding]:

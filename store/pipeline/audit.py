@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from store.check.check import CheckOptions, is_chosen
-from store.check.coverage import check_index, check_queue, segment_list_findings
+from store.check.coverage import check_derived, segment_list_findings
 from store.check.findings import Finding, gather
 from store.check.seams import Seam, checkpoint_findings, seam_findings
 from store.check.segment import check_segment, derived_of
@@ -70,11 +70,7 @@ def _derived_files(files: StoreFiles) -> list[Any]:
 
 
 def _survey(address: str, segments: Sequence[StoredFile], share: Any) -> list[Survey | Finding]:
-    files = StoreFiles(address)
-    if isinstance(share, StoredFile):
-        return list(check_index(files, share, segments))
-    topic, queue_id = share
-    return list(check_queue(files, topic, queue_id, segments))
+    return check_derived(StoreFiles(address), share, segments)
 
 
 def _check(address: str, delay_levels_ms: tuple[int, ...], share: Any) -> tuple[list[Finding], Seam]:
