@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from store.disk.filesystem import Filesystem
+from store.disk.kinds import require_file
 
 _BARE_KEY = re.compile(r'([{,]\s*)(-?\d+)(\s*:)')
 _TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
 
 
 def read_tolerantly(path: Path, fs: Filesystem) -> Any | None:
-    """The JSON of `path` or of its `.bak`; None where neither is there and readable."""
+    """The JSON of `path` or of its `.bak`; None where neither is there and readable.
+
+    ForeignFile where one is no file.
+    """
     for candidate in (path, path.with_name(path.name + ".bak")):
         if not fs.exists(candidate):
             continue
+        require_file(candidate, fs)
         text = fs.read_file(candidate).decode("utf-8", "replace")
         try:
             return json.loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text))

@@ -18,8 +18,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from store.errors import NotAStore, StoreIOError
+from store.disk.kinds import MOVE_IT_OUT
+from store.errors import ForeignFile, NotAStore, StoreIOError
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+
+_EXPECTED = {
+    "consumequeue": pafs.FileType.Directory,
+    "index": pafs.FileType.Directory,
+    "checkpoint": pafs.FileType.File,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,10 @@ class StoreFiles:
         return isinstance(self._fs, pafs.LocalFileSystem)
 
     def check_is_store(self) -> None:
-        """NotAStore unless the folder is there and holds a commitlog folder."""
+        """NotAStore unless the folder is there and holds a commitlog folder.
+
+        ForeignFile where something else stands for one of the broker's folders, or for the checkpoint.
+        """
         info = self._info(self._root)
         if info.type == pafs.FileType.NotFound:
             raise NotAStore("no such folder", file=self.address)
@@ -58,6 +68,11 @@ class StoreFiles:
             raise NotAStore(
                 "no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir"
             )
+        for name, expected in _EXPECTED.items():
+            found = self._info(f"{self._root}/{name}").type
+            if found not in (expected, pafs.FileType.NotFound):
+                wanted = "a file" if expected == pafs.FileType.File else "a folder"
+                raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
 
     def segments(self) -> list[StoredFile]:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from store.config import StoreConfig
 from store.disk.filesystem import Entry, Filesystem
+from store.disk.kinds import require_file, require_folder
 from store.errors import BadRequest, NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
@@ -25,17 +26,19 @@ _DLEDGER_MAGICS = (1, 2, 3)
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
-    """NotAStore unless a broker could have written this folder; UnsupportedFormat for what this engine can't read."""
+    """NotAStore unless a broker could have written this folder; UnsupportedFormat for what this engine can't read.
+
+    ForeignFile where a folder or a FIFO stands for one of the broker's files, or a file for one of its folders.
+    """
     root = layout.root
     if not fs.exists(root):
         raise NotAStore("there is no such folder", file=root, hint="give the store's root folder with --store")
     if not root.is_dir():
         raise NotAStore("a file, where a store's folder is expected", file=root)
     for folder in (layout.commitlog, layout.consumequeue, layout.index):
-        if fs.exists(folder) and not folder.is_dir():
-            raise NotAStore("a file, where a folder is expected", file=folder)
-    if fs.exists(layout.checkpoint) and layout.checkpoint.is_dir():
-        raise NotAStore("a folder, where the checkpoint file is expected", file=layout.checkpoint)
+        require_folder(folder, fs)
+    for file in (layout.lock, layout.checkpoint, layout.abort):
+        require_file(file, fs)
     refuse_unsupported(layout, fs)
     if not any(fs.exists(folder) for folder in (layout.commitlog, layout.consumequeue, layout.checkpoint)):
         raise NotAStore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -99,6 +100,46 @@ def test_a_file_on_which_a_broker_refuses_to_start_is_named(
     done = rmqctl(*words, store=store)
     assert_one_sentence(done, NOT_READABLE, file)
     assert snapshot(store) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [GET, DRY_RUN, RECOVER, PUT, CHECKPOINT, ("clean-expired", "--yes"), ("undo", "x")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
+@pytest.mark.parametrize("name", ["lock", "abort", "checkpoint"])
+def test_a_folder_or_a_fifo_in_the_place_of_a_file_is_named(
+    name: str, make: Callable[[Path], None], words: tuple[str, ...], store: Path
+) -> None:
+    (store / name).unlink(missing_ok=True)
+    make(store / name)
+    done = assert_one_sentence(rmqctl(*words, store=store), NOT_READABLE, str(store / name))
+    assert "move it out of the store" in done.err
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
+def test_a_check_names_a_checkpoint_that_is_no_file(make: Callable[[Path], None], store: Path) -> None:
+    (store / "checkpoint").unlink()
+    make(store / "checkpoint")
+    assert_one_sentence(rmqctl("check", store=store), NOT_READABLE, str(store / "checkpoint"))
+
+
+@pytest.mark.parametrize("name", ["consumequeue", "index"])
+@pytest.mark.parametrize("words", [GET, DRY_RUN, PUT, ("check",)], ids=" ".join)
+def test_a_file_in_the_place_of_a_folder_is_named(name: str, words: tuple[str, ...], store: Path) -> None:
+    shutil.rmtree(store / name)
+    (store / name).write_bytes(b"x")
+    done = assert_one_sentence(rmqctl(*words, store=store), NOT_READABLE, str(store / name))
+    assert "move it out of the store" in done.err
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "fifo"])
+def test_a_table_of_offsets_that_is_no_file_is_named(make: Callable[[Path], None], store: Path) -> None:
+    (store / "config").mkdir()
+    make(store / "config" / "consumerOffset.json")
+    done = rmqctl("clean-expired", "--dry-run", "--force", "--reserved-hours", "0", "--now", "+1d", store=store)
+    assert_one_sentence(done, NOT_READABLE, "consumerOffset.json")
 
 
 # Not a store.
