@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.result import Result, Table
+from rmqctl.result import Facts, Result, Table
 
 EXAMPLES = (
     "rmqctl --store /data/store check",
@@ -39,9 +39,9 @@ def run(
     Looks in both directions and changes nothing.
 
     Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to,
-    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. A
-    check that ran out of
-    time says where to go on with --from. Exit code 1 when something was found.
+    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. With --format
+    jsonl a finding is printed when it is found. A check that ran out of time says where to go on with --from. Exit code
+    1 when something was found.
     """
     session: Session = ctx.obj
 
@@ -51,15 +51,20 @@ def run(
     files = StoreFiles(str(session.root))
     files.check_is_store()
     options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset)
-    progress = Progress()
-    with session.progress("checking") as bar:
-        found = list(check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)))
-    if progress.stopped_at is not None:
-        session.warn(f"time is up; go on with --from {progress.stopped_at}")
-    facts = {"findings": len(found), "checked_bytes": progress.bytes_done, "stopped_at": progress.stopped_at}
-    return Result("check", facts, [Table("findings", list(_rows(found)), COLUMNS)], FINDINGS if found else OK)
+    progress, findings = Progress(), 0
 
+    def rows() -> Iterator[dict[str, Any]]:
+        """The findings as they are found."""
+        nonlocal findings
+        with session.progress("checking") as bar:
+            for finding in check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
+                findings += 1
+                yield {name: getattr(finding, name) for name in COLUMNS}
+        if progress.stopped_at is not None:
+            session.warn(f"time is up; go on with --from {progress.stopped_at}")
 
-def _rows(found: list[Any]) -> Iterator[dict[str, Any]]:
-    for finding in found:
-        yield {name: getattr(finding, name) for name in COLUMNS}
+    def facts() -> Facts:
+        done = progress.bytes_done
+        return {"findings": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
+
+    return Result("check", facts, [Table("findings", rows(), COLUMNS)], lambda: FINDINGS if findings else OK)

@@ -1,0 +1,54 @@
+"""check on the command line: findings as they are found, and an exit code that scripts can ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.check import check as checking
+from store.check.findings import BAD_CRC, Finding
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store, golden
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A store whose first body is bad."""
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    with sorted((root / "commitlog").iterdir())[0].open("r+b") as file:
+        file.seek(88)
+        file.write(b"\xff\xfe")
+    return root
+
+
+def test_a_healthy_store_has_no_findings_and_exit_code_0() -> None:
+    run = rmqctl("--format", "json", "check", store=golden("normal").store)
+    assert (run.code, run.json["findings"]) == (0, 0)
+    assert run.json["checked_bytes"] > 0
+
+
+def test_a_finding_is_a_row_and_exit_code_1(damaged: Path) -> None:
+    for form in ("table", "plain", "csv", "jsonl", "json"):
+        run = rmqctl("--format", form, "check", store=damaged)
+        assert (run.code, BAD_CRC in run.out) == (1, True)
+
+
+def test_a_finding_is_printed_when_it_is_found(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_and_fail(*_: Any) -> Iterator[Finding]:
+        yield Finding(BAD_CRC, "commitlog/0", 0)
+        raise OSError(5, "Input/output error", "commitlog/1")
+
+    monkeypatch.setattr(checking, "check", find_and_fail)
+    run = rmqctl("--format", "jsonl", "check", store=damaged)
+    assert [row["kind"] for row in run.rows] == [BAD_CRC]
+    assert (run.code, "commitlog/1: input/output error" in run.err) == (5, True)
+
+
+def test_a_check_that_ran_out_of_time_says_where_to_go_on(damaged: Path) -> None:
+    run = rmqctl("check", "--max-seconds", 0, store=damaged)
+    assert "go on with --from 0" in run.err
+    again = rmqctl("--format", "jsonl", "check", "--from", 0, store=damaged)
+    assert [row["kind"] for row in again.rows] == [BAD_CRC]
