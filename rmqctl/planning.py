@@ -20,7 +20,6 @@ from rmqctl.context import Session
 
 if TYPE_CHECKING:
     from store.disk.filesystem import Filesystem
-    from store.disk.overlay import Overlay
     from store.layout import StoreLayout
     from store.store_parts import StoreParts
 
@@ -28,15 +27,17 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def planning(session: Session, consent: Consent, compat: str | None = None) -> Iterator[StoreParts]:
     """The parts of --store, opened for a plan. `compat` None takes the line that wrote the store."""
+    from store.disk.overlay import Overlay
     from store.opening import detect_compat, infer_config
-    from store.store_opener import require_no_interrupted_change
     from store.store_parts import open_parts
 
-    with locked(session, take=not consent.dry_run) as (layout, fs), _overlay(layout, consent) as overlay:
-        if not consent.dry_run:
-            require_no_interrupted_change(layout, fs)
+    with (
+        locked(session, take=not consent.dry_run) as (layout, fs),
+        staging(layout, fs, "plan", dry_run=consent.dry_run) as folder,
+    ):
         config = infer_config(layout, session.settings(), fs)
         line = compat or detect_compat(layout, fs)
+        overlay = Overlay(folder, sparse=consent.dry_run)
         parts = open_parts(layout, config, fs, session.environment.clock_ms, compat=line, overlay=overlay)
         try:
             yield parts
@@ -59,23 +60,27 @@ def locked(session: Session, *, take: bool = True) -> Iterator[tuple[StoreLayout
 
 
 @contextlib.contextmanager
-def _overlay(layout: StoreLayout, consent: Consent) -> Iterator[Overlay]:
-    """Where changes go until they are applied; gone when the block ends."""
-    from store.change.own_folder import staging_folder
-    from store.disk.overlay import Overlay
-    from store.rebuild import drop_leftovers
+def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> Iterator[Path]:
+    """A folder for what a command builds; gone when the block ends, as is what killed commands have left there.
 
-    if consent.dry_run:
-        folder = Path(tempfile.mkdtemp(prefix="rmqctl-plan-"))
-    else:
-        folder = staging_folder(layout.root, f"plan-{os.getpid()}")
-        drop_leftovers(folder.parent)
+    Unless it is a dry run it lies in the store, whose lock is held, and in which no change is half done.
+    """
+    from store.change.own_folder import staging_folder
+    from store.rebuild import drop_leftovers
+    from store.store_opener import require_no_interrupted_change
+
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix=f"rmqctl-{name}-", ignore_cleanup_errors=True) as scratch:
+            yield Path(scratch)
+        return
+    require_no_interrupted_change(layout, fs)
+    folder = staging_folder(layout.root.absolute(), f"{name}-{os.getpid()}")
+    drop_leftovers(folder.parent)
     try:
-        yield Overlay(folder, sparse=consent.dry_run)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        if not consent.dry_run:
-            # rmqctl's own folder goes as well, where nothing else is in it.
-            for parent in (folder.parent, folder.parent.parent):
-                with contextlib.suppress(OSError):
-                    parent.rmdir()
+        # rmqctl's own folder goes as well, where nothing else is in it.
+        for parent in (folder.parent, folder.parent.parent):
+            with contextlib.suppress(OSError):
+                parent.rmdir()

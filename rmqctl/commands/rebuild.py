@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
 from rmqctl.context import Session
-from rmqctl.planning import locked
+from rmqctl.planning import locked, staging
 from rmqctl.result import Result
 from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
 
@@ -54,51 +50,37 @@ def run(
         session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
     )
 
-    from store.change.own_folder import staging_folder
     from store.files import StoreFiles
     from store.opening import infer_config
-    from store.pipeline.engine import choose_engine, require_spark_can_build
-    from store.rebuild import RebuildScope, drop_leftovers, plan_publish
+    from store.pipeline.engine import choose_engine, require_own_commitlog
+    from store.rebuild import RebuildScope, plan_publish
     from store.rebuild_local import rebuild_locally
-    from store.store_opener import require_no_interrupted_change
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
-    with locked(session, take=not dry_run) as (layout, fs):
-        if not dry_run:
-            require_no_interrupted_change(layout, fs)
+    with (
+        locked(session, take=not dry_run) as (layout, fs),
+        staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
+    ):
+        require_own_commitlog(layout)
         address, clock = str(layout.root.absolute()), session.environment.clock_ms
         choice = choose_engine(
             engine.value, [StoreFiles(address)], master=master, remote=remote, spark_above=spark_above << 30
         )
         session.note(f"engine: {'spark' if choice.is_spark else 'local'} ({choice.why})")
         config = infer_config(layout, session.settings(), fs)
-        staging = _staging(staging_folder(layout.root.absolute(), f"rebuild-{os.getpid()}"), dry_run)
-        if not dry_run:
-            drop_leftovers(staging.parent)
-        try:
-            if choice.is_spark:
-                from store.pipeline.rebuild import rebuild_on_spark
+        if choice.is_spark:
+            from store.pipeline.rebuild import rebuild_on_spark
 
-                require_spark_can_build(layout, config)
-                with (
-                    spark_session(session, master, remote) as spark,
-                    session.progress("rebuilding", unit="tasks") as bar,
-                ):
-                    made = rebuild_on_spark(
-                        spark, address, staging, config, scope, now_ms=clock(), progress=bar.update
-                    )
-            else:
-                with session.progress("rebuilding") as bar:
-                    made = rebuild_locally(
-                        address, staging, config, scope, clock=clock, on_progress=bar.update
-                    )
-            change = plan_publish(layout.root.absolute(), staging, scope, fs)
-            facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
-            return carry_out(session, "rebuild", change, consent, facts)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def _staging(inside: os.PathLike[str], dry_run: bool) -> Path:
-
-    return Path(tempfile.mkdtemp(prefix="rmqctl-rebuild-")) if dry_run else Path(inside)
+            with (
+                spark_session(session, master, remote) as spark,
+                session.progress("rebuilding", unit="tasks") as bar,
+            ):
+                made = rebuild_on_spark(
+                    spark, address, folder, config, scope, now_ms=clock(), progress=bar.update
+                )
+        else:
+            with session.progress("rebuilding") as bar:
+                made = rebuild_locally(address, folder, config, scope, clock=clock, on_progress=bar.update)
+        change = plan_publish(layout.root.absolute(), folder, scope, fs)
+        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
+        return carry_out(session, "rebuild", change, consent, facts)

@@ -127,9 +127,9 @@ def _choose(
 
 def _rebuild_on_spark(session: Session, parts: StoreParts, master: str | None, remote: str | None) -> Rebuild:
     """What plan_recovery calls to have the log walked and queues and index built."""
-    from store.pipeline.engine import require_spark_can_build
+    from store.pipeline.engine import require_own_commitlog
 
-    require_spark_can_build(parts.layout, parts.config)
+    require_own_commitlog(parts.layout)
     address, now_ms = str(parts.layout.root.absolute()), session.environment.clock_ms()
 
     def rebuild(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> Rebuilt:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from store.config import StoreConfig
 from store.errors import BadRequest
 from store.layout import StoreLayout
 
@@ -85,16 +84,11 @@ def _by_size(total_bytes: int, spark_above: int) -> Choice:
     return Choice(True, f"the commit log holds {total_bytes} bytes, more than {spark_above}")
 
 
-def require_spark_can_build(layout: StoreLayout, config: StoreConfig) -> None:
-    """BadRequest for the settings that only the local engine builds queues by."""
-    hint = "leave it to this process: --engine local"
+def require_own_commitlog(layout: StoreLayout) -> None:
+    """BadRequest where the commit log lies elsewhere: a store at an address is one folder."""
     if layout.commitlog != layout.root / "commitlog":
         raise BadRequest(
-            "Spark reads the folder commitlog of the store, and storePathCommitLog names another", hint=hint
+            "storePathCommitLog names another folder than the store's commitlog, which is what a rebuild reads",
+            file=layout.commitlog,
+            hint="put a link in its place",
         )
-    for name, is_set in (
-        ("enableConsumeQueueExt", config.enable_consume_queue_ext),
-        ("enableMultiDispatch", config.enable_multi_dispatch),
-    ):
-        if is_set:
-            raise BadRequest(f"Spark builds no queues as {name} wants them", hint=hint)

@@ -39,11 +39,11 @@ def columns_named(text: str, table: str) -> dict[str, str]:
     )
 
 
-def register_views(spark: Any, stores: Sequence[str], text: str) -> None:
-    """Makes the tables that the text names known to Spark under their names."""
+def register_views(spark: Any, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:
+    """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
     for table in TABLES:
-        if re.search(rf"\b{table}\b", text, re.IGNORECASE):
-            fleet_frame(spark, stores, table, columns_named(text, table)).createOrReplaceTempView(table)
+        if re.search(rf"\b{table}\b", tables_of, re.IGNORECASE):
+            fleet_frame(spark, stores, table, columns_named(columns_of, table)).createOrReplaceTempView(table)
 
 
 def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str, str]) -> Any:
@@ -64,9 +64,21 @@ def query(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Names of the columns, and the first `limit` rows of the answer."""
     with errors_as_sentences(), watched(spark, progress):
-        register_views(spark, stores, text)
-        answer = spark.sql(text)
+        answer = _ask(spark, stores, text)
         return answer.columns, [row.asDict() for row in answer.limit(limit).collect()]
+
+
+def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
+    """The answer as a DataFrame."""
+    register_views(spark, stores, columns_of=text, tables_of=text)
+    try:
+        answer = spark.sql(text)
+        answer.schema  # noqa: B018 - over Connect the query is looked at now, not before
+    except Exception:
+        # Asked over all columns it is refused with better advice: what Spark suggests are columns of the views.
+        register_views(spark, stores, columns_of="*", tables_of=text)
+        answer = spark.sql(text)
+    return answer
 
 
 def export(
@@ -90,6 +102,7 @@ def export(
     if unknown:
         raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint="topic, queue_id, day …")
     staged = target.with_name(f".{target.name}.part")
+    shutil.rmtree(staged, ignore_errors=True)  # of an export that was killed
     try:
         with errors_as_sentences(), watched(spark, progress):
             frame = fleet_frame(spark, stores, "messages", columns)

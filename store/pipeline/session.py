@@ -11,9 +11,11 @@ Tried with PySpark 4.3 and Java 17. The module names of pyspark appear only belo
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +36,8 @@ JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
 LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+# Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
+QUERY_AT_FAULT = ("0A", "21", "22", "42")
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
@@ -91,21 +95,23 @@ def open_session(
         master = master or "local[*]"
         check_java()
         _check_listening(master)
-    spark = _start(master, remote, verbose, settings or {})
-    try:
-        _ship_package(spark, master)
-        from store.pipeline.data_source import RocketMQDataSource
+    with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
+        warehouse = {"spark.sql.warehouse.dir": str(Path(scratch, "warehouse"))} if master else {}
+        spark = _start(master, remote, verbose, warehouse | (settings or {}))
+        try:
+            _ship_package(spark, master, Path(scratch))
+            from store.pipeline.data_source import RocketMQDataSource
 
-        spark.dataSource.register(RocketMQDataSource)
-        yield spark
-    finally:
-        with suppress(Exception):
-            spark.stop()
+            spark.dataSource.register(RocketMQDataSource)
+            yield spark
+        finally:
+            with suppress(Exception):
+                spark.stop()
 
 
 def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
     _set_environment(master)
-    with _quiet_stderr(verbose) as log:
+    with _own_interrupts(), _quiet_stderr(verbose) as log:
         try:
             return _builder(master, remote, verbose, settings).getOrCreate()
         except Exception as error:
@@ -114,8 +120,13 @@ def _start(master: str | None, remote: str | None, verbose: bool, settings: dict
 
 def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
     warnings.filterwarnings("ignore", message=".*pandas.*", category=FutureWarning)
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    if not verbose:
+        # It prints every failed query a second time, with the stack traces of both languages.
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("rmqctl")
     values = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.session.timeZone": "UTC"}
     if remote:
@@ -126,7 +137,6 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "WARN" if verbose else "OFF",
-            "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "rmqctl-warehouse")),
             "spark.sql.execution.arrow.pyspark.enabled": "true",
             "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         }
@@ -171,12 +181,12 @@ def _check_listening(address: str) -> None:
         raise StoreIOError(f"no Spark answers at {address}: {error.strerror or error}") from error
 
 
-def _ship_package(spark: Any, master: str | None) -> None:
+def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
     """Executors on other machines get this package as a zip; those on this one have it on their path."""
     if master and master.startswith("local"):
         return
     package = Path(store.errors.__file__).parent
-    archive = Path(tempfile.mkdtemp(prefix="rmqctl-"), "store.zip")
+    archive = folder / "store.zip"
     with zipfile.ZipFile(archive, "w") as target:
         for path in sorted(package.rglob("*.py")):
             target.write(path, Path(package.name, path.relative_to(package)))
@@ -184,6 +194,17 @@ def _ship_package(spark: Any, master: str | None) -> None:
         spark.addArtifact(str(archive), pyfile=True)
     else:
         spark.sparkContext.addPyFile(str(archive))
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Leaves Ctrl-C to whoever handles it already: Spark takes it over, and would cut a change in two."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before not in (signal.getsignal(signal.SIGINT), signal.default_int_handler, None):
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -235,11 +256,13 @@ def _as_store_error(error: Exception) -> StoreError:
         name, reason = raised[-1]
         kind = getattr(store.errors, name, StoreError)
         return StoreIOError(reason) if kind is StoreIOError else kind(reason)
-    kind_name = type(error).__name__
-    if kind_name in ("ParseException", "AnalysisException"):
+    if type(error).__name__ in ("ParseException", "AnalysisException"):
         return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
-    raised = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.MULTILINE)
-    reason = raised[-1] if raised else _first_line(error)
+    raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.MULTILINE)
+    reason = raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
+    state = re.search(r"SQLSTATE: (\w\w)", reason)
+    if state and state.group(1) in QUERY_AT_FAULT:
+        return BadRequest(f"the query fails: {reason}")
     return StoreIOError(f"the Spark job failed: {reason}", hint="run it with --verbose for Spark's own log")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from store.rebuild import RebuildScope, Rebuilt
 from store.rebuild_local import rebuild_locally
 from store.recovery_by_rebuild import Rebuild
 from store.recovery_plan import plan_recovery
-from tests.pipeline.test_check import overwrite
+from tests.pipeline.test_check import overwrite, segment
 from tests.support.golden import copy_store, golden
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, Clock, planning, text_message
@@ -70,10 +71,12 @@ def recovered(
     return change
 
 
-def assert_same_as_local(source: Path, tmp_path: Path, rebuild: Any, compat: str = "4.9") -> Change:
+def assert_same_as_local(
+    source: Path, tmp_path: Path, rebuild: Any, compat: str = "4.9", **settings: Any
+) -> Change:
     """Recovers two copies, one by `rebuild`; gives the plan of the other."""
     store = copy_store(source, tmp_path / "rebuilt")
-    settings = sizes_of(source)
+    settings = {**sizes_of(source), **settings}
     change = recovered(store, compat, settings, partial(rebuild, store))
     other = forget_all_but_the_log(copy_store(source, tmp_path / "local"))
     wanted = recovered(other, compat, settings)
@@ -91,13 +94,73 @@ def torn_apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clock = Clock()
     with open_store(root, settings=SMALL, read_only=False, clock=clock) as store:
         for number in range(420):
-            clock.now_ms += 700
+            clock.now_ms += 1000
             message = text_message(number, f"Topic{number % 3}", number // 3 % 2, number * 37 % 300)
             message.sys_flag = TRANSACTION_PREPARED if number % 7 == 0 else 0
             message.properties += b"\x02DELAY\x013" if number % 11 == 0 else b""
             assert store.put(message).is_ok
     overwrite(root / "commitlog" / f"{3 * SMALL['mappedFileSizeCommitLog']:020d}", 5000, b"\xff" * 300)
     return root
+
+
+def without_segments(root: Path) -> None:
+    for path in (root / "commitlog").iterdir():
+        path.unlink()
+
+
+def without_a_segment_in_the_middle(root: Path) -> None:
+    segment(root, 1).unlink()
+
+
+def with_a_bad_crc(root: Path) -> None:
+    overwrite(segment(root, 1), 100, b"~~")
+
+
+def with_a_record_wrong_about_its_place(root: Path) -> None:
+    overwrite(segment(root), 245 + 28, (77).to_bytes(8, "big"))
+
+
+def with_a_topic_that_no_folder_can_have(root: Path) -> None:
+    data = segment(root).read_bytes()
+    overwrite(segment(root), data.index(b"TopicA"), b"../A/B")
+
+
+def as_it_was(root: Path) -> None:
+    pass
+
+
+ODD: dict[str, tuple[Callable[[Path], None], str, str, dict[str, Any]]] = {
+    "no segment": (without_segments, "normal", "4.9", {}),
+    "a segment missing": (without_a_segment_in_the_middle, "normal", "4.9", {}),
+    "a bad crc": (with_a_bad_crc, "normal", "4.9", {}),
+    "a bad crc that nobody minds": (with_a_bad_crc, "normal", "4.9", {"checkCRCOnRecover": "false"}),
+    "no index": (as_it_was, "normal", "4.9", {"messageIndexEnable": "false"}),
+    "5.x records under a 4.9 broker": (as_it_was, "normal5", "4.9", {}),
+    "a record wrong about its place": (with_a_record_wrong_about_its_place, "normal", "4.9", {}),
+    "a topic that no folder can have": (with_a_topic_that_no_folder_can_have, "normal", "4.9", {}),
+}
+
+
+def odd_store(kind: str, tmp_path: Path) -> Path:
+    spoil, name, _, _ = ODD[kind]
+    source = copy_store(golden(name).store, tmp_path / "odd")
+    spoil(source)
+    return source
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path) -> None:
+    _, _, compat, settings = ODD[kind]
+    assert_same_as_local(odd_store(kind, tmp_path), tmp_path, local, compat, **settings)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(
+    spark: Any, kind: str, tmp_path: Path
+) -> None:
+    _, _, compat, settings = ODD[kind]
+    assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
