@@ -1,4 +1,4 @@
-"""rebuild in this process: the walk of the log, handed to the queue and index builders."""
+"""rebuild in this process: the walk of the log, handed to the queue and index builders, which work beside it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from store.commitlog.scan import Blank, Damage, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.filesystem import Filesystem
+from store.dispatch.fan_out import FanOut, Handler
 from store.files import StoreFiles
 from store.formats.java import decode_utf8
 from store.index.index_service import IndexService
@@ -42,31 +43,50 @@ def rebuild_locally(
     layout = StoreLayout(staging)
     queues = ConsumeQueueStore(layout, config, fs, writable=True)
     index = IndexService(layout, config, fs, writable=True, clock=clock)
-    log_end, why, records, done = 0, "the log ends", 0, 0
-    for segment in files.segments():
-        last = None
-        part = Part(segment.path, segment.number, segment.size, 0, segment.size)
-        for last in walk_part(files, part, rules, go_on=False):
-            if isinstance(last, Run):
-                records += last.count
-                if scope.queues and (chosen := _chosen(last, scope)).count:
-                    queues.dispatch(chosen)
-                if scope.index:
-                    index.dispatch(last)
-                on_progress(done + last.end - segment.number)
-        done += segment.size
-        if last is None or isinstance(last, Run):
-            continue
-        log_end = last.file_start + last.position
-        if not isinstance(last, Blank):
-            why = last.reason.describe() if isinstance(last, Damage) else "end"
-            break
+    handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues else []
+    with FanOut([*handlers, index] if scope.index else handlers) as builders:
+        log_end, why, records = _walk(files, rules, builders, on_progress)
     for queue in queues:
         queue.flush(0)
     index.flush()
     queues.close()
     index.close()
     return Rebuilt(log_end, why, records, len(staged_files(staging)))
+
+
+def _walk(
+    files: StoreFiles, rules: ScanRules, builders: Handler, on_progress: Callable[[int], None]
+) -> tuple[int, str, int]:
+    """Hands every record up to the log's valid end to the builders; that end, why it is there, and their number."""
+    log_end, records, done = 0, 0, 0
+    for segment in files.segments():
+        last = None
+        part = Part(segment.path, segment.number, segment.size, 0, segment.size)
+        for last in walk_part(files, part, rules, go_on=False):
+            if isinstance(last, Run):
+                builders.dispatch(last)
+                records += last.count
+                on_progress(done + last.end - segment.number)
+        done += segment.size
+        if last is None or isinstance(last, Run):
+            continue
+        log_end = last.file_start + last.position
+        if not isinstance(last, Blank):
+            return log_end, last.reason.describe() if isinstance(last, Damage) else "end", records
+    return log_end, "the log ends", records
+
+
+class _ChosenQueues:
+    """Hands on the records of the wanted queues."""
+
+    def __init__(self, queues: ConsumeQueueStore, scope: RebuildScope) -> None:
+        self._queues = queues
+        self._scope = scope
+
+    def dispatch(self, run: Run) -> None:
+        chosen = _chosen(run, self._scope)
+        if chosen.count:
+            self._queues.dispatch(chosen)
 
 
 def _chosen(run: Run, scope: RebuildScope) -> Run:
