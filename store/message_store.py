@@ -22,6 +22,7 @@ from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.commit_log import CommitLog, PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
+from store.current_parts import CurrentParts
 from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.flush.group_commit import FlushStatus, GroupCommitService
 from store.formats.message import Message, StoredMessage
@@ -71,10 +72,11 @@ class MessageStore:
         self.config: StoreConfig = parts.config
         self.notes: list[str] = []
         """What a reader should know about how this view came about."""
-        self._parts = parts
+        self._current = CurrentParts(parts, scratch)
+        # Puts go here. A store that takes any is its own only writer, so nothing ever takes the log's place.
         self._log: CommitLog = parts.log
+        self._clock = parts.clock
         self._services = services
-        self._scratch = scratch
         self._reopen = reopen
         self._open = True
         sync = parts.config.flush_disk_type == "SYNC_FLUSH" and services is not None
@@ -136,7 +138,7 @@ class MessageStore:
         if services.refusal:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
         since_ms = self._log.locked_since_ms
-        if since_ms and self._parts.clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
+        if since_ms and self._clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
             return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
         return None
 
@@ -167,15 +169,15 @@ class MessageStore:
         self._require_open()
         if max_count < 1:
             raise BadRequest(f"a get needs a positive count, not {max_count}")
-        queue = self._parts.queues.find(topic, queue_id)
-        return get_message(self._log, queue, offset, max_count, self.config, message_filter)
+        with self._current.reading() as parts:
+            queue = parts.queues.find(topic, queue_id)
+            return get_message(parts.log, queue, offset, max_count, self.config, message_filter)
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a log offset, None where the log has none. DamagedRecord where the bytes are no record."""
         self._require_open()
-        if not 0 <= log_offset < self._log.max_offset:
-            return None
-        return self._log.lookup(log_offset, size)
+        with self._current.reading() as parts:
+            return _lookup(parts.log, log_offset, size)
 
     def query(
         self,
@@ -191,88 +193,92 @@ class MessageStore:
         self._require_open()
         result = QueryResult()
         last_ms = end_ms
-        for _ in range(QUERY_ROUNDS):
-            found = self._parts.index.query(topic, key, max_count, begin_ms, last_ms)
-            result.index_files = [path.name for path in found.files]
-            if not found.log_offsets:
-                break
-            result.last_update_timestamp_ms = found.last_update_timestamp_ms
-            result.last_update_log_offset = found.last_update_log_offset
-            messages = [message for at in sorted(found.log_offsets) if (message := self._at_hit(at)) is not None]
-            if messages:
-                last_ms = messages[0].store_timestamp_ms
-            result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
-            if result.messages or last_ms < begin_ms:
-                break
+        with self._current.reading() as parts:
+            for _ in range(QUERY_ROUNDS):
+                found = parts.index.query(topic, key, max_count, begin_ms, last_ms)
+                result.index_files = [path.name for path in found.files]
+                if not found.log_offsets:
+                    break
+                result.last_update_timestamp_ms = found.last_update_timestamp_ms
+                result.last_update_log_offset = found.last_update_log_offset
+                hits = (_at_hit(parts.log, log_offset) for log_offset in sorted(found.log_offsets))
+                messages = [message for message in hits if message is not None]
+                if messages:
+                    last_ms = messages[0].store_timestamp_ms
+                result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
+                if result.messages or last_ms < begin_ms:
+                    break
         return result
-
-    def _at_hit(self, log_offset: int) -> StoredMessage | None:
-        """The message an index entry points to, None for an entry that points nowhere."""
-        try:
-            return self.lookup(log_offset)
-        except DamagedRecord:
-            return None
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
         """Queue offset for a store time; 0 for an unknown queue."""
-        queue = self._parts.queues.find(topic, queue_id)
-        if queue is None:
-            return 0
-        return queue.offset_by_time(time_ms, self._log.store_timestamp, self._log.min_offset, self._parts.compat)
+        with self._current.reading() as parts:
+            queue, log = parts.queues.find(topic, queue_id), parts.log
+            if queue is None:
+                return 0
+            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, parts.compat)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time of a queue's first message, -1 without one."""
-        queue = self._parts.queues.find(topic, queue_id)
-        unit = queue.unit(queue.min_offset) if queue is not None else None
-        return self._log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
+        with self._current.reading() as parts:
+            queue = parts.queues.find(topic, queue_id)
+            unit = queue.unit(queue.min_offset) if queue is not None else None
+            return parts.log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of a queue's first message; 0 for an unknown queue."""
-        queue = self._parts.queues.find(topic, queue_id)
-        return queue.min_offset if queue is not None else 0
+        with self._current.reading() as parts:
+            queue = parts.queues.find(topic, queue_id)
+            return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset that a queue's next message gets; 0 for an unknown queue."""
-        queue = self._parts.queues.find(topic, queue_id)
-        return queue.max_offset if queue is not None else 0
+        with self._current.reading() as parts:
+            queue = parts.queues.find(topic, queue_id)
+            return queue.max_offset if queue is not None else 0
 
     def queues(self) -> list[QueueState]:
         """Every queue, by topic and queue id."""
-        return sorted((_state(queue) for queue in self._parts.queues), key=lambda one: (one.topic, one.queue_id))
+        with self._current.reading() as parts:
+            return sorted((_state(queue) for queue in parts.queues), key=lambda one: (one.topic, one.queue_id))
 
     @property
     def min_log_offset(self) -> int:
-        return self._log.min_offset
+        with self._current.reading() as parts:
+            return parts.log.min_offset
 
     @property
     def max_log_offset(self) -> int:
-        return self._log.max_offset
+        with self._current.reading() as parts:
+            return parts.log.max_offset
 
     @property
     def checkpoint(self) -> Any:
-        return self._parts.checkpoint
+        return self._current.parts.checkpoint
 
     @property
     def parts(self) -> StoreParts:
-        """The parts, for checks and tools that look deeper."""
-        return self._parts
+        """The parts, for checks and tools that look deeper; a refresh closes them."""
+        return self._current.parts
 
     def locate(self, log_offset: int) -> tuple[Path, int]:
         """The segment file and the position in it of a log offset; BadRequest where the log has no such byte."""
-        file = self._log.files.find_by_offset(log_offset)
+        with self._current.reading() as parts:
+            file = parts.log.files.find_by_offset(log_offset)
         if file is None:
             raise BadRequest(f"log offset {log_offset} lies in no segment", file=self.layout.commitlog)
         return file.path, log_offset - file.file_start
 
     def refresh(self) -> None:
-        """Takes in what another process wrote since a read-only store was opened."""
+        """Takes in what another process wrote since a read-only store was opened.
+
+        Calls that are under way in other threads end on what they began with.
+        """
+        self._require_open()
         if self._reopen is None:
             self.catch_up()
-            return
-        fresh = self._reopen()
-        old_parts, old_scratch = self._parts, self._scratch
-        self._parts, self._scratch, self._log = fresh._parts, fresh._scratch, fresh._log
-        _close_scratch(old_parts, old_scratch)
+        else:
+            self._current.replace(self._reopen()._current)
 
     # Ending.
 
@@ -283,17 +289,23 @@ class MessageStore:
         self._open = False
         if self._services is not None:
             self._services.stop()
-        _close_scratch(self._parts, self._scratch)
+        self._current.close()
 
     def _require_open(self) -> None:
         if not self._open:
             raise StoreClosed("the store is closed", file=self.layout.root)
 
 
-def _close_scratch(parts: StoreParts, scratch: Any) -> None:
-    parts.close()
-    if scratch is not None:
-        scratch.cleanup()
+def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:
+    return log.lookup(log_offset, size) if 0 <= log_offset < log.max_offset else None
+
+
+def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
+    """The message an index entry points to, None for an entry that points nowhere."""
+    try:
+        return _lookup(log, log_offset)
+    except DamagedRecord:
+        return None
 
 
 def _state(queue: ConsumeQueue) -> QueueState:

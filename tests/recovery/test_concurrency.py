@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,3 +86,45 @@ def test_reading_works_beside_a_writer_and_takes_no_lock(tmp_path: Path) -> None
         with open_store(root) as reader:
             assert len(stored_messages(reader)["T", 1]) == 4
         store.put(text_message(11, queue_id=2))
+
+
+def test_readers_in_threads_see_whole_messages_while_the_store_is_refreshed_under_them(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 30, queues=QUEUES)
+    done = threading.Event()
+    with (
+        open_store(root, settings=SMALL, read_only=False) as writer,
+        open_store(root, settings=SMALL) as store,
+        ThreadPoolExecutor(READERS + 2) as pool,
+    ):
+        readers = [pool.submit(read_until, store, done) for _ in range(READERS)]
+        readers.append(pool.submit(query_until, store, done))
+        try:
+            for number in range(30, 90):
+                assert writer.put(text_message(number, queue_id=number % QUEUES)).is_ok
+                store.refresh()
+                assert store.max_offset("T", number % QUEUES) == number // QUEUES + 1
+        finally:
+            done.set()
+        for reader in readers:
+            reader.result(60)
+
+
+def test_two_refreshes_at_once_leave_one_view_and_no_scratch_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = open_store(make_store(tmp_path / "store", 10))
+    with ThreadPoolExecutor(4) as pool:
+        for refreshed in [pool.submit(store.refresh) for _ in range(8)]:
+            refreshed.result(60)
+    assert len(list(tmp_path.glob("rmqctl-*"))) == 1
+    store.close()
+    assert list(tmp_path.glob("rmqctl-*")) == []
+
+
+def query_until(store: MessageStore, done: threading.Event) -> None:
+    """Looks the same key up again and again; every message has it, so some are always found."""
+    while not done.is_set():
+        messages = store.query("T", "all").messages
+        assert messages
+        assert all(message.is_crc_right for message in messages)
