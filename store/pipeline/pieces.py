@@ -4,7 +4,7 @@
                                                      | units of a queue | units of another | … | keys |
 
 The driver is told where each piece lies and what it takes to plan the files, never its bytes. A part has one piece of
-each queue and one of keys, or several where it holds more than SPILL_BYTES of them.
+each queue, or several where it holds more than SPILL_BYTES of units, and one piece of keys from each run.
 
     unit piece   20 bytes a unit, as in the queue's file; a piece that is not dense has the int64 queue offsets behind
     key piece    int32 hash of every key, int32 number of every key's record; int64 log offset and store time of every
@@ -39,7 +39,6 @@ from store.rebuild import Queue, RebuildScope
 VERIFYING = ScanRules(check_crc=True)
 SPILL_BYTES = 64 << 20
 KEY_CAPACITY = 8 * MAX_KEYS_OF_RECORD
-# Of a key piece, as drawn above.
 KEY_BYTES, RECORD_BYTES = 8, 16
 SIZE, QUEUE_OFFSET, LOG_OFFSET, STORE_TIME = (
     COLUMN_NAMES.index(name) for name in ("size", "queue_offset", "log_offset", "store_timestamp_ms")
@@ -124,7 +123,6 @@ class Gatherer:
             else:
                 _note_outcome(found, step)
         units.spill()
-        keys.spill()
         return found
 
 
@@ -238,46 +236,26 @@ class _Units:
 
 
 class _Keys:
-    """The keys of a part."""
+    """The keys of a part; a run's are one piece, so that whoever reads it has it in the processor's cache."""
 
     def __init__(self, scratch: _Scratch, found: PartPieces) -> None:
         self._scratch = scratch
         self._found = found
-        self._hash_room = np.empty(KEY_CAPACITY, np.int64)
-        self._record_room = np.empty(KEY_CAPACITY, np.int64)
-        self._start_piece()
-
-    def _start_piece(self) -> None:
-        self._hashes: list[Any] = []
-        self._records: list[Any] = []
-        self._log_offsets: list[Int64Array] = []
-        self._times: list[Int64Array] = []
-        self._key_count = self._record_count = 0
+        self._hashes = np.empty(KEY_CAPACITY, np.int64)
+        self._records = np.empty(KEY_CAPACITY, np.int64)
 
     def add(self, run: Run) -> None:
         view, array, state = run.kernels.view(run.buffer), _dense(run), np.zeros(1, np.int64)
+        hashes, records, key_count = [], [], 0
         while (row := int(state[0])) < run.count:
-            found = run.kernels.key_hashes(
-                view, array, row, run.count, self._hash_room, self._record_room, state
-            )
-            records = self._record_room[:found]
-            self._hashes.append(self._hash_room[:found].astype(np.int32))
-            self._records.append((records + self._record_count).astype(np.int32))
-            self._key_count += found
-            self._found.ends_with_keys = bool(found) and int(records[-1]) == run.count - 1
-        self._log_offsets.append(array[LOG_OFFSET].copy())
-        self._times.append(array[STORE_TIME].copy())
-        self._record_count += run.count
-        if self._key_count * KEY_BYTES + self._record_count * RECORD_BYTES >= SPILL_BYTES:
-            self.spill()
-
-    def spill(self) -> None:
-        if self._key_count:
-            position = self._scratch.append(*self._hashes, *self._records, *self._log_offsets, *self._times)
-            self._found.keys.append(
-                KeyPiece(str(self._scratch.path), position, self._key_count, self._record_count)
-            )
-        self._start_piece()
+            found = run.kernels.key_hashes(view, array, row, run.count, self._hashes, self._records, state)
+            hashes.append(self._hashes[:found].astype(np.int32))
+            records.append(self._records[:found].astype(np.int32))
+            key_count += found
+        self._found.ends_with_keys = found > 0 and int(records[-1][-1]) == run.count - 1
+        if key_count:
+            position = self._scratch.append(*hashes, *records, array[LOG_OFFSET], array[STORE_TIME])
+            self._found.keys.append(KeyPiece(str(self._scratch.path), position, key_count, run.count))
 
 
 def _end_of(array: Int64Array, row: int) -> int:

@@ -28,7 +28,7 @@ def in_tasks(spark: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> I
 def share_frame(spark: Any, shares: Sequence[Any]) -> Any:
     """The shares as a DataFrame, about one a partition."""
     rows = [(number, pickle.dumps(share)) for number, share in enumerate(shares)]
-    return spark.createDataFrame(rows, SHARE_SCHEMA).repartition(min(len(rows), MOST_TASKS), "number")
+    return spark.createDataFrame(rows, SHARE_SCHEMA).repartitionByRange(min(len(rows), MOST_TASKS), "number")
 
 
 def shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
