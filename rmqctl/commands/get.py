@@ -31,7 +31,10 @@ FOLLOW_EVERY_S = 0.5
 def run(
     ctx: typer.Context,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Topic.")] = None,
-    queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.")] = 0,
+    queue: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Queue id; one call reads one queue.", show_default="0"),
+    ] = None,
     offset: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Queue offset to begin at.", show_default="the queue's first"),
@@ -63,7 +66,7 @@ def run(
         bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")
     ] = False,
 ) -> Result | int:
-    """Read messages.
+    """Read messages of one queue, or one message.
 
     Reads on over queue files until --max or the end of the queue. Exit code 1 when nothing was found.
     Nothing is written, so it works on a read-only mount and beside a live broker.
@@ -81,18 +84,13 @@ def run(
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
     opened = session.open_store()
-    start = _start(opened, topic, queue, offset, since_ms)
+    if queue is None:
+        _tell_of_other_queues(session, opened, topic)
     reader = QueueReader(
-        opened, topic, queue, start, max_count,
+        opened, topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms), max_count,
         message_filter=message_filter, one_call=one_call, endless=follow, warn=session.warn,
     )  # fmt: skip
-    if follow:
-        return _follow(session, reader, body, raw)
-    if raw:
-        _write_raw(session, opened, reader.messages())
-        return reader.exit_code()
-    rows = (message_row(message, body, session.format) for message in reader.messages())
-    return Result("get", reader.facts, [Table("messages", rows, shown_columns(body))], reader.exit_code)
+    return _follow(session, reader, body, raw) if follow else _get_queue(session, reader, body, raw)
 
 
 def _check_contradictions(
@@ -130,6 +128,21 @@ def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, 
     if since_ms is not None:
         return opened.offset_by_time(topic, queue_id, since_ms)
     return offset if offset is not None else opened.min_offset(topic, queue_id)
+
+
+def _tell_of_other_queues(session: Session, opened: MessageStore, topic: str) -> None:
+    others = [state.queue_id for state in opened.queues() if state.topic == topic and state.queue_id]
+    if others:
+        names = ", ".join(map(str, others[:8])) + (", …" if len(others) > 8 else "")
+        session.note(f"only queue 0 is read; {topic} also has {names} (--queue)")
+
+
+def _get_queue(session: Session, reader: QueueReader, body: BodyEncoding | None, raw: bool) -> Result | int:
+    if raw:
+        _write_raw(session, reader.store, reader.messages())
+        return reader.exit_code()
+    rows = (message_row(message, body, session.format) for message in reader.messages())
+    return Result("get", reader.facts, [Table("messages", rows, shown_columns(body))], reader.exit_code)
 
 
 def _get_one(session: Session, log_offset: int, body: BodyEncoding | None, raw: bool) -> Result | int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -90,14 +91,10 @@ def run(
     settings = {} if flush is None else {"flushDiskType": f"{flush.upper()}_FLUSH"}
     if transient_pool:
         settings["transientStorePoolEnable"] = "true"
+    open_for_writing = partial(session.open_store, read_only=False, settings=settings, recover=recover)
     if from_file is not None:
-        if body is not None or body_file is not None:
-            raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
-        if from_file != "-":
-            # Before the store is opened, and perhaps created, for nothing.
-            _open(session, from_file).close()
-        opened = session.open_store(read_only=False, settings=settings, recover=recover)
-        return _put_many(session, opened, from_file, topic)
+        _check_from_file(session, from_file, body, body_file)
+        return _put_many(session, open_for_writing(), from_file, topic)
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
     row = {
@@ -111,16 +108,16 @@ def run(
         "transaction": transaction.value,
         "properties": dict(_parse_property(text) for text in property or ()),
     }
-    content = _read_body(session, body, body_file)
-    try:
-        message = build_message(row, content, session.environment.clock_ms())
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    opened = session.open_store(read_only=False, settings=settings, recover=recover)
-    result = _put_row(session, opened, message)
-    return Result(
-        "put", {}, [Table("results", [result], _shown(result))], _exit_code(result["status"] != "PUT_OK")
-    )
+    message = _message(session, row, _read_body(session, body, body_file))
+    return _put_one(session, open_for_writing(), message)
+
+
+def _check_from_file(session: Session, from_file: str, body: str | None, body_file: str | None) -> None:
+    """Before the store is opened, and perhaps created, for nothing."""
+    if body is not None or body_file is not None:
+        raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
+    if from_file != "-":
+        _open(session, from_file).close()
 
 
 def _parse_property(text: str) -> tuple[str, str]:
@@ -139,6 +136,18 @@ def _read_body(session: Session, body: str | None, body_file: str | None) -> byt
     if body is None:
         raise typer.BadParameter("give a BODY, --body-file or --from")
     return body.encode(errors="surrogateescape")
+
+
+def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
+    try:
+        return build_message(row, content, session.environment.clock_ms())
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _put_one(session: Session, opened: MessageStore, message: Message) -> Result:
+    row = _put_row(session, opened, message)
+    return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code(row["status"] != "PUT_OK"))
 
 
 def _open(session: Session, name: str) -> IO[bytes]:

@@ -77,6 +77,15 @@ def test_get_shows_every_name_of_the_message_object(new_store: Path) -> None:
     assert list(row) == names.split()
 
 
+def test_get_without_a_queue_reads_queue_0_and_says_which_others_there_are(new_store: Path) -> None:
+    for queue in (1, 3):
+        assert rmqctl("put", "T", "elsewhere", "--queue", queue, store=new_store).code == 0
+    run = rmqctl("--format", "json", "get", "T", store=new_store)
+    assert len(run.json["messages"]) == 3
+    assert "T also has 1, 3 (--queue)" in run.err
+    assert rmqctl("get", "T", "--queue", 0, store=new_store).err == ""
+
+
 def test_filters_choose_by_tags_and_by_sql(new_store: Path) -> None:
     def bodies(*options: str) -> list[str]:
         run = rmqctl("--format", "jsonl", "get", "T", "--body", "utf8", *options, store=new_store)
