@@ -36,6 +36,7 @@ JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
 LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+MISSING_HINT = "the Python of the executors needs numpy, numba, isal and pyarrow; PYSPARK_PYTHON there names another"
 # Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
 QUERY_AT_FAULT = ("0A", "21", "22", "42")
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
@@ -256,14 +257,16 @@ def _as_store_error(error: Exception) -> StoreError:
         name, reason = raised[-1]
         kind = getattr(store.errors, name, StoreError)
         return StoreIOError(reason) if kind is StoreIOError else kind(reason)
-    if type(error).__name__ in ("ParseException", "AnalysisException"):
+    is_of_python = "Traceback (most recent call last)" in text
+    if type(error).__name__ in ("ParseException", "AnalysisException") and not is_of_python:
         return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
     raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.MULTILINE)
     reason = raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
     state = re.search(r"SQLSTATE: (\w\w)", reason)
     if state and state.group(1) in QUERY_AT_FAULT:
         return BadRequest(f"the query fails: {reason}")
-    return StoreIOError(f"the Spark job failed: {reason}", hint="run it with --verbose for Spark's own log")
+    hint = MISSING_HINT if reason.startswith("ModuleNotFoundError") else "run it with --verbose for Spark's own log"
+    return StoreIOError(f"the Spark job failed: {reason}", hint=hint)
 
 
 def _first_line(error: Exception) -> str:

@@ -3,61 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from tests.pipeline.daemons import standalone
 from tests.pipeline.test_rebuild import digests
 from tests.support.golden import copy_store, golden
 from tests.support.processes import command_line, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-START_S = 90
-
-
-@contextmanager
-def daemon(folder: Path, name: str, *words: str) -> Iterator[Path]:
-    """One of Spark's daemons; gives its log. Ended by its own process number."""
-    log = folder / f"{name}.log"
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work")}
-    with log.open("wb") as target:
-        process = subprocess.Popen(
-            [SPARK_CLASS, f"org.apache.spark.deploy.{name.lower()}.{name}", "--host", "127.0.0.1", *words],
-            stdout=target, stderr=target, env=environment, cwd=folder,
-        )  # fmt: skip
-    try:
-        yield log
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def wait_for(log: Path, pattern: str) -> str:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found:
-            return found.group()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text(errors="replace")[-2000:])
-
 
 @pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    with ExitStack() as running:
-        log = running.enter_context(daemon(tmp_path, "Master", "--port", "0", "--webui-port", "0"))
-        address = wait_for(log, r"spark://127\.0\.0\.1:\d+")
-        words = ("--cores", "2", "--memory", "2g", "--webui-port", "0", address)
-        wait_for(running.enter_context(daemon(tmp_path, "Worker", *words)), r"Successfully registered")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("spark")) as address:
         yield address
 
 
