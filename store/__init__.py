@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from store.commitlog.commit_log import PutResult, PutStatus
+    from store.commitlog.put_result import PutResult, PutStatus
     from store.config import StoreConfig
     from store.errors import StoreError
     from store.formats.host import Host
@@ -33,8 +33,8 @@ _PLACES = {
     "Host": "store.formats.host",
     "Message": "store.formats.message",
     "MessageStore": "store.message_store",
-    "PutResult": "store.commitlog.commit_log",
-    "PutStatus": "store.commitlog.commit_log",
+    "PutResult": "store.commitlog.put_result",
+    "PutStatus": "store.commitlog.put_result",
     "QueryResult": "store.message_store",
     "StoreConfig": "store.config",
     "StoreError": "store.errors",

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
-from store.commitlog.commit_log import CommitLog, PutResult, PutStatus
+from store.commitlog.commit_log import CommitLog
+from store.commitlog.put_result import PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.current_parts import CurrentParts

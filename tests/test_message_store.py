@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, MessageStore, open_store
-from store.commitlog.commit_log import PutStatus
+from store.commitlog.put_result import PutStatus
 from store.errors import StoreError, StoreIOError
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment

@@ -2,7 +2,7 @@
 
 How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessageCallback.doAppend, 4.9.8):
 
-    1. checks: topic and properties lengths                     MESSAGE_ILLEGAL
+    1. checks (put_rules.py): topic and properties lengths      MESSAGE_ILLEGAL
     2. a delayed message goes to SCHEDULE_TOPIC_XXXX, queue level - 1; its real place moves into two properties
     3. sizes: body, record, segment                             MESSAGE_ILLEGAL, PROPERTIES_SIZE_EXCEEDED
     4. under the put lock: store time, queue offset, log offset; a record that does not fit with 8 bytes to spare
@@ -11,9 +11,8 @@ How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessa
 
 Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
 
-Two differences from 4.9.8, both because the broker then writes a log it cannot read again: a topic of more than 127
-bytes (not characters) and a record larger than a segment are refused. And where stale bytes follow the end (a log that
-was cut), the 8 bytes behind each new record are zeroed, so that no old record comes back to life.
+Where stale bytes follow the end (a log that was cut), the 8 bytes behind each new record are zeroed, which 4.9.8 does
+not, so that no old record comes back to life.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.bulk_put import BulkPut
+from store.commitlog.put_result import PutResult, PutStatus, illegal
+from store.commitlog.put_rules import PutRules, refuse_topic
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
 from store.config import StoreConfig
 from store.disk.mapped_file import MappedFile
@@ -37,7 +35,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import DamagedRecord
 from store.formats import properties as props
 from store.formats.columns import DamageReason
-from store.formats.java import crc32, utf16_length
+from store.formats.java import crc32
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
@@ -46,66 +44,18 @@ from store.formats.message import (
     MESSAGE_MAGIC_V1,
     PROPERTIES_SIZE,
     RECORD_MIN_SIZE,
-    SCHEDULE_TOPIC,
     STORE_HOST_IPV6,
-    TRANSACTION_MASK,
     Message,
     StoredMessage,
     decode_record,
     encode_blank,
-    encode_message_id,
     encode_record,
     host_flags,
     is_queued,
     record_size,
 )
-from store.layout import is_topic_folder_name
 
-MAX_TOPIC_LENGTH = 127
-# What a record may have beyond the largest body.
-RECORD_EXTRA_SIZE = 64 * 1024
 _ZEROS = bytes(BLANK_SIZE)
-
-
-class PutStatus(Enum):
-    """PutMessageStatus of 4.9.8, as far as a store without replicas can answer it."""
-
-    PUT_OK = "PUT_OK"
-    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
-    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
-    OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"
-    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
-    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
-    UNKNOWN_ERROR = "UNKNOWN_ERROR"
-
-
-class PutResult(NamedTuple):
-    """What became of one put. Offsets are -1 and size is 0 where nothing was stored.
-
-    For a batch they are those of its first message, `size` covers all of it, `message_count` says how many.
-    """
-
-    status: PutStatus
-    log_offset: int = -1
-    size: int = 0
-    queue_offset: int = -1
-    store_timestamp_ms: int = 0
-    message_count: int = 1
-    reason: str = ""
-    message: Message | None = None
-    log_offsets: tuple[int, ...] = ()
-
-    @property
-    def is_ok(self) -> bool:
-        return self.status is PutStatus.PUT_OK
-
-    @property
-    def msg_id(self) -> str:
-        """Message ids, comma-separated for a batch; empty where nothing was stored."""
-        if self.log_offset < 0 or self.message is None:
-            return ""
-        offsets = self.log_offsets or (self.log_offset,)
-        return ",".join(encode_message_id(self.message.store_host, offset) for offset in offsets)
 
 
 @dataclass(slots=True)
@@ -122,9 +72,8 @@ class CommitLog:
         self.files = files
         self.clock = clock
         self._segment_size = files.file_size
-        self._max_body = config.max_message_size
-        self._max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, self._segment_size - BLANK_SIZE)
-        self._max_delay_level = len(config.delay_levels_ms)
+        self._rules = PutRules(config, files.file_size)
+        self._max_body, self._max_record = self._rules.max_body, self._rules.max_record
         self.put_lock = threading.Lock()
         self.locked_since_ms = 0
         """When the put that is under way got the lock, 0 while none is."""
@@ -165,20 +114,20 @@ class CommitLog:
         topic = self._topics.get(message.topic)
         if topic is None:
             topic = message.topic.encode("utf-8", "surrogatepass")
-            refused = _refuse_topic(message.topic, topic)
+            refused = refuse_topic(message.topic, topic)
             if refused:
-                return _illegal(refused)
+                return illegal(refused)
             self._topics[message.topic] = topic
         if message.queue_id < 0:
-            return _illegal(f"the queue id is negative: {message.queue_id}")
+            return illegal(f"the queue id is negative: {message.queue_id}")
         if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
-            message = self._delayed(message)
+            message = self._rules.delayed(message)
             topic = message.topic.encode("utf-8", "surrogatepass")
         try:
             return self._append(message, topic)
         except struct.error as error:
             self.locked_since_ms = 0
-            return _illegal(f"a number does not fit its field: {error}")
+            return illegal(f"a number does not fit its field: {error}")
         except BaseException:
             # Else the lock would look held for ever, and every later put be answered OS_PAGECACHE_BUSY.
             self.locked_since_ms = 0
@@ -194,7 +143,7 @@ class CommitLog:
             sys_flag = sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(born, stored)
             size = record_size(len(body), len(topic), len(properties), sys_flag)
         if len(body) > self._max_body or size > self._max_record or len(properties) > props.MAX_PROPERTIES_SIZE:
-            return self._too_large(message, size)
+            return self._rules.too_large(message, size)
         crc = crc32(body)
         queued = is_queued(sys_flag)
         with self.put_lock:
@@ -238,7 +187,7 @@ class CommitLog:
 
         Their properties are stored as they are given: a batch's own are joined to them by the caller.
         """
-        refusal = self._refuse_batch(messages)
+        refusal = self._rules.refuse_batch(messages)
         if refusal is not None:
             return refusal
         first = messages[0]
@@ -246,7 +195,7 @@ class CommitLog:
         sys_flag = first.sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(first.born_host, first.store_host)
         sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
         if sum(sizes) + BLANK_SIZE > self._segment_size:
-            return _illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
+            return illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
         with self.put_lock:
             now_ms = self.clock()
             end = self._queue_ends.setdefault((first.topic, first.queue_id), QueueEnd())
@@ -267,7 +216,7 @@ class CommitLog:
                     for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
                 ]
             except struct.error as error:
-                return _illegal(f"a number does not fit its field: {error}")
+                return illegal(f"a number does not fit its field: {error}")
             self._write(file, position, b"".join(records))
             file.store_timestamp_ms = now_ms
             queue_offset = end.queue_offset
@@ -287,7 +236,7 @@ class CommitLog:
         is_stale = last is not None and last.file_start == self.stale_segment
         if is_stale or messages.find_in_properties(props.DELAY_MARK):
             return self._put_one_by_one(messages, result)
-        refused = self._refuse_rows(messages)
+        refused = self._rules.refuse_rows(messages)
         rows = np.flatnonzero(~refused)
         for row in np.flatnonzero(refused):
             result.refused[int(row)] = self.put(messages.message(int(row))).reason or "refused"
@@ -302,82 +251,6 @@ class CommitLog:
             if not one.is_ok:
                 result.refused[row] = one.reason
         return result
-
-    def _refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
-        """Which rows `put` would refuse; it says why when it is asked about one."""
-        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
-        bad = [bool(_refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
-        sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
-        bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
-        flags = host_flags(messages.born_host, messages.store_host)
-        total = record_size(0, 0, 0, flags) + bodies + sizes + properties
-        too_large = (bodies > self._max_body) | (total > self._max_record) | (properties > props.MAX_PROPERTIES_SIZE)
-        too_large |= messages.numbers["queue_id"] < 0
-        refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
-        return refused
-
-    def _refuse_batch(self, messages: Sequence[Message]) -> PutResult | None:
-        """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
-        if not messages:
-            return _illegal("the batch is empty")
-        first = messages[0]
-        topic = first.topic.encode("utf-8", "surrogatepass")
-        refused = _refuse_topic(first.topic, topic)
-        if refused:
-            return _illegal(refused)
-        if first.queue_id < 0:
-            return _illegal(f"the queue id is negative: {first.queue_id}")
-        for message in messages:
-            if (message.topic, message.queue_id) != (first.topic, first.queue_id):
-                return _illegal("a batch goes to one queue of one topic")
-            if message.sys_flag & TRANSACTION_MASK:
-                return _illegal("a batch cannot be part of a transaction")
-            if props.DELAY in props.decode_properties(message.properties):
-                return _illegal("a batch cannot be delayed")
-            size = record_size(len(message.body), len(topic), len(message.properties))
-            if len(message.body) > self._max_body or size > self._max_record:
-                return self._too_large(message, size)
-            if len(message.properties) > props.MAX_PROPERTIES_SIZE:
-                return self._too_large(message, size)
-        return None
-
-    def _too_large(self, message: Message, size: int) -> PutResult:
-        if len(message.properties) > props.MAX_PROPERTIES_SIZE:
-            reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
-            too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
-            status = PutStatus.MESSAGE_ILLEGAL if too_long else PutStatus.PROPERTIES_SIZE_EXCEEDED
-            return PutResult(status, reason=reason)
-        if len(message.body) > self._max_body:
-            return _illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {self._max_body}")
-        return _illegal(f"the record would have {size} bytes, the limit is {self._max_record}")
-
-    def _delayed(self, message: Message) -> Message:
-        """The message as it waits for its time: in the schedule topic, its real place in two properties."""
-        try:
-            level = int(props.decode_properties(message.properties).get(props.DELAY, "0"))
-        except ValueError:
-            return message
-        if level <= 0:
-            return message
-        level = min(level, self._max_delay_level)
-        real_place = {
-            props.DELAY: str(level),
-            props.REAL_TOPIC: message.topic,
-            props.REAL_QUEUE_ID: str(message.queue_id),
-        }
-        return Message(
-            SCHEDULE_TOPIC,
-            message.body,
-            level - 1,
-            props.with_properties(message.properties, real_place),
-            message.flag,
-            message.sys_flag,
-            message.born_timestamp_ms,
-            message.born_host,
-            message.store_host,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-        )
 
     def file_for(self, size: int) -> MappedFile:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
@@ -463,20 +336,6 @@ def read_store_timestamp(record: memoryview) -> int:
     sys_flag = int.from_bytes(record[36:40], "big")
     at = 68 if sys_flag & BORN_HOST_IPV6 else 56
     return int.from_bytes(record[at : at + 8], "big", signed=True)
-
-
-def _refuse_topic(topic: str, encoded: bytes) -> str:
-    """Why nothing can be stored under this topic, empty when it can.
-
-    A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
-    """
-    if not encoded or utf16_length(topic) > MAX_TOPIC_LENGTH or len(encoded) > MAX_TOPIC_SIZE_V1:
-        return f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8"
-    return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
-
-
-def _illegal(reason: str) -> PutResult:
-    return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
 
 
 _new = tuple.__new__

@@ -1,0 +1,54 @@
+"""What becomes of a put: its status, and where the message is."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from store.formats.message import Message, encode_message_id
+
+
+class PutStatus(Enum):
+    """PutMessageStatus of 4.9.8, as far as a store without replicas can answer it."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+class PutResult(NamedTuple):
+    """What became of one put. Offsets are -1 and size is 0 where nothing was stored.
+
+    For a batch they are those of its first message, `size` covers all of it, `message_count` says how many.
+    """
+
+    status: PutStatus
+    log_offset: int = -1
+    size: int = 0
+    queue_offset: int = -1
+    store_timestamp_ms: int = 0
+    message_count: int = 1
+    reason: str = ""
+    message: Message | None = None
+    log_offsets: tuple[int, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status is PutStatus.PUT_OK
+
+    @property
+    def msg_id(self) -> str:
+        """Message ids, comma-separated for a batch; empty where nothing was stored."""
+        if self.log_offset < 0 or self.message is None:
+            return ""
+        offsets = self.log_offsets or (self.log_offset,)
+        return ",".join(encode_message_id(self.message.store_host, offset) for offset in offsets)
+
+
+def illegal(reason: str) -> PutResult:
+    """The refusal of a message that no broker would store."""
+    return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)

@@ -1,0 +1,132 @@
+"""PutRules: which messages a store takes, and as what it stores a delayed one.
+
+Two rules are stricter than 4.9.8's, because the broker then writes a log it cannot read again: a topic of more than 127
+bytes (not characters) and a record larger than a segment are refused.
+
+Source: CommitLog.asyncPutMessage, asyncPutMessages, MessageExtEncoder.encode (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from store.commitlog.bulk import MessageColumns
+from store.commitlog.put_result import PutResult, PutStatus, illegal
+from store.config import StoreConfig
+from store.formats import properties as props
+from store.formats.java import utf16_length
+from store.formats.message import (
+    BLANK_SIZE,
+    MAX_TOPIC_SIZE_V1,
+    SCHEDULE_TOPIC,
+    TRANSACTION_MASK,
+    Message,
+    host_flags,
+    record_size,
+)
+from store.layout import is_topic_folder_name
+
+MAX_TOPIC_LENGTH = 127
+# What a record may have beyond the largest body.
+RECORD_EXTRA_SIZE = 64 * 1024
+
+
+class PutRules:
+    """The limits of one store: `max_body` and `max_record` in bytes."""
+
+    def __init__(self, config: StoreConfig, segment_size: int) -> None:
+        self.max_body = config.max_message_size
+        self.max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, segment_size - BLANK_SIZE)
+        self._max_delay_level = len(config.delay_levels_ms)
+
+    def refuse_batch(self, messages: Sequence[Message]) -> PutResult | None:
+        """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
+        if not messages:
+            return illegal("the batch is empty")
+        first = messages[0]
+        topic = first.topic.encode("utf-8", "surrogatepass")
+        refused = refuse_topic(first.topic, topic)
+        if refused:
+            return illegal(refused)
+        if first.queue_id < 0:
+            return illegal(f"the queue id is negative: {first.queue_id}")
+        for message in messages:
+            if (message.topic, message.queue_id) != (first.topic, first.queue_id):
+                return illegal("a batch goes to one queue of one topic")
+            if message.sys_flag & TRANSACTION_MASK:
+                return illegal("a batch cannot be part of a transaction")
+            if props.DELAY in props.decode_properties(message.properties):
+                return illegal("a batch cannot be delayed")
+            size = record_size(len(message.body), len(topic), len(message.properties))
+            if len(message.body) > self.max_body or size > self.max_record:
+                return self.too_large(message, size)
+            if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+                return self.too_large(message, size)
+        return None
+
+    def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
+        """Which rows a put would refuse; it says why when it is asked about one."""
+        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
+        bad = [bool(refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
+        sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
+        bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
+        flags = host_flags(messages.born_host, messages.store_host)
+        total = record_size(0, 0, 0, flags) + bodies + sizes + properties
+        too_large = (
+            (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
+        )
+        too_large |= messages.numbers["queue_id"] < 0
+        refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
+        return refused
+
+    def too_large(self, message: Message, size: int) -> PutResult:
+        """Which limit a message exceeds whose record would have `size` bytes."""
+        if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+            reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
+            too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
+            status = PutStatus.MESSAGE_ILLEGAL if too_long else PutStatus.PROPERTIES_SIZE_EXCEEDED
+            return PutResult(status, reason=reason)
+        if len(message.body) > self.max_body:
+            return illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {self.max_body}")
+        return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
+
+    def delayed(self, message: Message) -> Message:
+        """The message as it waits for its time: in the schedule topic, its real place in two properties."""
+        try:
+            level = int(props.decode_properties(message.properties).get(props.DELAY, "0"))
+        except ValueError:
+            return message
+        if level <= 0:
+            return message
+        level = min(level, self._max_delay_level)
+        real_place = {
+            props.DELAY: str(level),
+            props.REAL_TOPIC: message.topic,
+            props.REAL_QUEUE_ID: str(message.queue_id),
+        }
+        return Message(
+            SCHEDULE_TOPIC,
+            message.body,
+            level - 1,
+            props.with_properties(message.properties, real_place),
+            message.flag,
+            message.sys_flag,
+            message.born_timestamp_ms,
+            message.born_host,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+        )
+
+
+def refuse_topic(topic: str, encoded: bytes) -> str:
+    """Why nothing can be stored under this topic, empty when it can.
+
+    A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
+    """
+    if not encoded or utf16_length(topic) > MAX_TOPIC_LENGTH or len(encoded) > MAX_TOPIC_SIZE_V1:
+        return f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8"
+    return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
