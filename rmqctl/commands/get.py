@@ -72,12 +72,8 @@ def run(
     Nothing is written, so it works on a read-only mount and beside a live broker.
     """
     session: Session = ctx.obj
-    _check_contradictions(offset, since, msg_id, log_offset, tags, sql)
+    _check_contradictions(ctx)
     if msg_id is not None or log_offset is not None:
-        if follow or one_call or tags is not None or sql is not None:
-            raise typer.BadParameter(
-                "one message is asked for; filters, --one-call and --follow do not go with it"
-            )
         return _get_one(session, _place_of(msg_id, log_offset), body, raw)
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
@@ -93,18 +89,16 @@ def run(
     return _follow(session, reader, body, raw) if follow else _get_queue(session, reader, body, raw)
 
 
-def _check_contradictions(
-    offset: int | None,
-    since: str | None,
-    msg_id: str | None,
-    log_offset: int | None,
-    tags: str | None,
-    sql: str | None,
-) -> None:
-    if sum(value is not None for value in (offset, since, msg_id, log_offset)) > 1:
+def _check_contradictions(ctx: typer.Context) -> None:
+    given = {name for name, value in ctx.params.items() if value is not None and value is not False}
+    if len(given & {"offset", "since", "msg_id", "log_offset"}) > 1:
         raise typer.BadParameter("--offset, --since, --msg-id and --log-offset exclude one another")
-    if tags is not None and sql is not None:
+    if {"tags", "sql"} <= given:
         raise typer.BadParameter("give --tags or --sql, not both")
+    if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "one_call", "follow"}:
+        raise typer.BadParameter(
+            "one message is asked for; filters, --one-call and --follow do not go with it"
+        )
 
 
 def _place_of(msg_id: str | None, log_offset: int | None) -> int:

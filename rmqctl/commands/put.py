@@ -44,6 +44,14 @@ class Flush(StrEnum):
     SYNC = "sync"
 
 
+FlushOption = Annotated[
+    Flush | None,
+    typer.Option(
+        help="sync waits for the device after every message.", show_default="flushDiskType, else async"
+    ),
+]
+
+
 def run(
     ctx: typer.Context,
     topic: Annotated[
@@ -68,12 +76,7 @@ def run(
     from_file: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
     ] = None,
-    flush: Annotated[
-        Flush | None,
-        typer.Option(
-            help="sync waits for the device after every message.", show_default="flushDiskType, else async"
-        ),
-    ] = None,
+    flush: FlushOption = None,
     transient_pool: Annotated[
         bool, typer.Option("--transient-pool", help="Write through locked buffers.")
     ] = False,
@@ -88,9 +91,7 @@ def run(
     base64 in `body`, or text in `body_text`.
     """
     session: Session = ctx.obj
-    settings = {} if flush is None else {"flushDiskType": f"{flush.upper()}_FLUSH"}
-    if transient_pool:
-        settings["transientStorePoolEnable"] = "true"
+    settings = _settings(flush, transient_pool)
     open_for_writing = partial(session.open_store, read_only=False, settings=settings, recover=recover)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
@@ -110,6 +111,13 @@ def run(
     }
     message = _message(session, row, _read_body(session, body, body_file))
     return _put_one(session, open_for_writing(), message)
+
+
+def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
+    settings = {} if flush is None else {"flushDiskType": f"{flush.upper()}_FLUSH"}
+    if transient_pool:
+        settings["transientStorePoolEnable"] = "true"
+    return settings
 
 
 def _check_from_file(session: Session, from_file: str, body: str | None, body_file: str | None) -> None:
