@@ -30,7 +30,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload, register_jitable
 
 from store.kernels import crc, memory
-from store.kernels.machine_code import ARRAYS, Signature, target_machine
+from store.kernels.signature import ARRAYS, Signature
 
 _VECTOR_SIZE = 32
 _CRC: Any = types.ExternalFunction(crc.SYMBOL, types.uint32(types.uint32, types.voidptr, types.uint64))
@@ -62,7 +62,18 @@ def compile_kernel(name: str, function: Callable[..., Any], signature: Signature
     (compiled,) = dispatcher.overloads.values()
     module = llvm.parse_assembly(compiled.library.get_llvm_str())
     module.link_in(llvm.parse_assembly(str(_entry(name, compiled.fndesc.llvm_func_name, signature))))
-    return bytes(target_machine().emit_object(module))
+    return bytes(_target_machine().emit_object(module))
+
+
+def _target_machine() -> Any:
+    """LLVM's description of this processor."""
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
 
 
 @functools.cache

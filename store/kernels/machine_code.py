@@ -16,34 +16,20 @@ import threading
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from store.kernels import cache, crc
+from store.kernels.signature import ARRAYS, Signature, parse_signature
 
-NUMBERS: dict[str, Any] = {"long": ctypes.c_int64, "flag": ctypes.c_bool}
-ARRAYS = {"bytes": 1, "writable": 1, "longs": 1, "matrix": 2}
-"""Kinds of arrays and their number of dimensions."""
+_NUMBERS: dict[str, Any] = {"long": ctypes.c_int64, "flag": ctypes.c_bool}
 _BYTE, _LONG = np.dtype(np.uint8), np.dtype(np.int64)
 _lock = threading.Lock()
 _loaded: dict[str, Callable[..., Any]] = {}
 _placed: list[Any] = []
 """Linked object code, which must live as long as the process does."""
-
-
-class Signature(NamedTuple):
-    """The names of what a kernel gives and takes, such as "long" and ["bytes", "long"]."""
-
-    result: str
-    parameters: list[str]
-
-
-def parse_signature(text: str) -> Signature:
-    """The parts of a signature such as "long(bytes, long)"."""
-    result, _, parameters = text.rstrip(")").partition("(")
-    return Signature(result, [name.strip() for name in parameters.split(",")])
 
 
 def load_kernel(name: str, function: Callable[..., Any], signature: str) -> Callable[..., Any]:
@@ -72,25 +58,15 @@ def _folder() -> Path:
     """The cache's folder for these sources, this machine, and the CRC that the code is built on."""
     versions = [f"{package} {metadata.version(package)}" for package in ("numba", "llvmlite")]
     built_on = "isal" if crc.isal_address() else "tables"
-    return cache.cache_folder(" ".join([*versions, built_on]), llvm.get_host_cpu_name())
-
-
-def target_machine() -> Any:
-    """LLVM's description of this processor, for making code and for linking it."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=3,
-        reloc="pic",
-        codemodel="small",
-    )
+    processor = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+    return cache.cache_folder(" ".join([*versions, built_on]), processor)
 
 
 @functools.cache
 def _linker() -> Any:
-    return llvm.create_lljit_compiler(target_machine())
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler()
 
 
 def _link(name: str, code: bytes) -> int:
@@ -104,7 +80,7 @@ def _link(name: str, code: bytes) -> int:
 
 def _caller(name: str, address: int, signature: Signature) -> Callable[..., Any]:
     """A Python function that checks its arrays and calls the code at `address` (compile.py says what that takes)."""
-    types = [NUMBERS.get(kind, ctypes.py_object) for kind in signature.parameters]
+    types = [_NUMBERS.get(kind, ctypes.py_object) for kind in signature.parameters]
     native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)
     arrays = [(number, kind) for number, kind in enumerate(signature.parameters) if kind in ARRAYS]
     gives_none = signature.result == "none"
