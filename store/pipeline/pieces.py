@@ -4,7 +4,7 @@
                                                      | units of a queue | units of another | … | keys |
 
 The driver is told where each piece lies and what it takes to plan the files, never its bytes. A part has one piece of
-each queue, or several where it holds more than SPILL_BYTES of units, and one piece of keys from each run.
+each queue, or several where it holds more than SPILL_BYTES of units, and a piece of keys for every KEY_CAPACITY.
 
     unit piece   20 bytes a unit, as in the queue's file; a piece that is not dense has the int64 queue offsets behind
     key piece    int32 hash of every key, int32 number of every key's record; int64 log offset and store time of every
@@ -37,8 +37,9 @@ from store.parts import Part, walk_part
 from store.rebuild import Queue, RebuildScope
 
 VERIFYING = ScanRules(check_crc=True)
-SPILL_BYTES = 64 << 20
-KEY_CAPACITY = 8 * MAX_KEYS_OF_RECORD
+SPILL_BYTES = 32 << 20
+# Room for the keys of a run of records with three each, and for those of any record.
+KEY_CAPACITY = 16 * MAX_KEYS_OF_RECORD
 KEY_BYTES, RECORD_BYTES = 8, 16
 SIZE, QUEUE_OFFSET, LOG_OFFSET, STORE_TIME = (
     COLUMN_NAMES.index(name) for name in ("size", "queue_offset", "log_offset", "store_timestamp_ms")
@@ -159,8 +160,7 @@ class _Scratch:
             self._descriptor = self._fs.open_new(self.path)
         position = self._size
         for piece in pieces:
-            # An empty array cannot be cast.
-            data = memoryview(piece).cast("B") if len(piece) else b""
+            data = memoryview(piece).cast("B")
             self._fs.write(self._descriptor, self._size, data)
             self._size += len(data)
         return position
@@ -236,7 +236,7 @@ class _Units:
 
 
 class _Keys:
-    """The keys of a part; a run's are one piece, so that whoever reads it has it in the processor's cache."""
+    """The keys of a part; a piece has those of one call of the kernel, so that a processor's cache holds it."""
 
     def __init__(self, scratch: _Scratch, found: PartPieces) -> None:
         self._scratch = scratch
@@ -246,16 +246,18 @@ class _Keys:
 
     def add(self, run: Run) -> None:
         view, array, state = run.kernels.view(run.buffer), _dense(run), np.zeros(1, np.int64)
-        hashes, records, key_count = [], [], 0
         while (row := int(state[0])) < run.count:
-            found = run.kernels.key_hashes(view, array, row, run.count, self._hashes, self._records, state)
-            hashes.append(self._hashes[:found].astype(np.int32))
-            records.append(self._records[:found].astype(np.int32))
-            key_count += found
-        self._found.ends_with_keys = found > 0 and int(records[-1][-1]) == run.count - 1
-        if key_count:
-            position = self._scratch.append(*hashes, *records, array[LOG_OFFSET], array[STORE_TIME])
-            self._found.keys.append(KeyPiece(str(self._scratch.path), position, key_count, run.count))
+            count = run.kernels.key_hashes(view, array, row, run.count, self._hashes, self._records, state)
+            hashes, records = self._hashes[:count], self._records[:count]
+            self._found.ends_with_keys = count > 0 and int(records[-1]) == run.count - 1
+            if count:
+                self._append(hashes, records - row, array[:, row : int(state[0])])
+
+    def _append(self, hashes: Int64Array, records: Int64Array, array: Int64Array) -> None:
+        position = self._scratch.append(
+            hashes.astype(np.int32), records.astype(np.int32), array[LOG_OFFSET], array[STORE_TIME]
+        )
+        self._found.keys.append(KeyPiece(str(self._scratch.path), position, len(hashes), array.shape[1]))
 
 
 def _end_of(array: Int64Array, row: int) -> int:

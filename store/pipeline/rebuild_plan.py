@@ -9,9 +9,10 @@ rank // (capacity - 1). That holds while records lie where they say; else the in
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
 from store.config import StoreConfig
@@ -19,7 +20,7 @@ from store.consumequeue.consume_queue import LAST_ADDRESS
 from store.formats.queue_unit import UNIT_SIZE
 from store.layout import StoreLayout, index_file_name, segment_name
 from store.parts import Part
-from store.pipeline.pieces import KeyPiece, PartPieces, UnitPiece
+from store.pipeline.pieces import PartPieces, UnitPiece
 from store.pipeline.writers import IndexKeys, QueueFile, Share, WholeQueue
 from store.rebuild import Queue, RebuildScope
 
@@ -37,21 +38,21 @@ def valid_parts(
     """
     live: list[PartPieces] = []
     log_end, why = (parts[0].part.file_start if parts else 0), "the log ends"
-    for _, group in groupby(parts, key=lambda pieces: pieces.part.file_start):
+    for _, group in groupby(parts, key=lambda found: found.part.file_start):
         in_segment = list(group)
         log_end = in_segment[0].part.file_start
-        for pieces in in_segment:
-            if pieces.part.log_stop <= log_end:
+        for found in in_segment:
+            if found.part.log_stop <= log_end:
                 continue  # a record reaches over the whole part
-            if pieces.first != log_end:
-                start = log_end - pieces.part.file_start
-                pieces = walk_again(replace(pieces.part, start=start, is_exact=True))
-            live.append(pieces)
-            log_end = pieces.end
-            if pieces.outcome == "blank":
+            if found.first != log_end:
+                start = log_end - found.part.file_start
+                found = walk_again(replace(found.part, start=start, is_exact=True))
+            live.append(found)
+            log_end = found.end
+            if found.outcome == "blank":
                 break
-            if pieces.outcome is not None:
-                return live, log_end, pieces.outcome
+            if found.outcome is not None:
+                return live, log_end, found.outcome
         else:
             return live, log_end, "the segment ends without a blank"
     return live, log_end, why
@@ -107,13 +108,10 @@ def _has_fixed_places(pieces: Sequence[UnitPiece], file_size: int) -> bool:
 
 
 def _queue_files(folder: Path, size: int, pieces: Sequence[UnitPiece]) -> Iterator[QueueFile]:
-    first, stop = pieces[0].first * UNIT_SIZE, (pieces[-1].last + 1) * UNIT_SIZE
+    starts = [piece.first * UNIT_SIZE for piece in pieces]
+    first, stop = starts[0], (pieces[-1].last + 1) * UNIT_SIZE
     for start in range(first - first % size, stop, size):
-        inside = [
-            piece
-            for piece in pieces
-            if piece.first * UNIT_SIZE < start + size and (piece.last + 1) * UNIT_SIZE > start
-        ]
+        inside = pieces[_place_of(start, starts) : bisect_left(starts, start + size)]
         yield QueueFile(folder / segment_name(start), start, size, first, tuple(inside))
 
 
@@ -129,30 +127,22 @@ def _index_shares(
     if not all(part.is_true_to_place for part in live):
         capacity = key_count
     name = int(index_file_name(now_ms))
+    ranks = list(accumulate((piece.key_count for piece in pieces), initial=0))
     for number, start in enumerate(range(0, max(key_count, 1), max(capacity, 1))):
         count = min(capacity, key_count - start)
-        inside, skip = _ranks(pieces, start, start + count)
+        # The key before the first tells where the file before this one ends.
+        place = _place_of(start - 1, ranks)
         yield IndexKeys(
             layout.index / f"{name + number:017d}",
             config.max_hash_slot_num,
             config.max_index_num,
-            inside,
-            skip,
+            tuple(pieces[place : bisect_left(ranks, start + count)]),
+            start - ranks[place],
             count,
             start + count == key_count and not with_records[-1].ends_with_keys,
         )
 
 
-def _ranks(pieces: Sequence[KeyPiece], start: int, stop: int) -> tuple[tuple[KeyPiece, ...], int]:
-    """The pieces with the keys start - 1 … stop - 1, and how many keys of them come before `start`.
-
-    The key before the first tells where the file before it ends.
-    """
-    inside: list[KeyPiece] = []
-    rank = skip = 0
-    for piece in pieces:
-        if rank < stop and rank + piece.key_count >= start:
-            skip = skip if inside else start - rank
-            inside.append(piece)
-        rank += piece.key_count
-    return tuple(inside), skip
+def _place_of(value: int, starts: Sequence[int]) -> int:
+    """The number of the piece that `value` lies in; the first one's where it lies before them."""
+    return max(bisect_right(starts, value) - 1, 0)

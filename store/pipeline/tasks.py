@@ -20,18 +20,18 @@ MOST_TASKS = 100_000
 def in_tasks(spark: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
     """`work(share)` of every share, in the order of the shares."""
     if shares:
-        rows = share_frame(spark, shares).mapInArrow(partial(_run, work), SHARE_SCHEMA).collect()
+        rows = _share_frame(spark, shares).mapInArrow(partial(_run, work), SHARE_SCHEMA).collect()
         for row in sorted(rows, key=lambda row: row.number):
             yield pickle.loads(row.share)
 
 
-def share_frame(spark: Any, shares: Sequence[Any]) -> Any:
-    """The shares as a DataFrame, about one a partition."""
+def _share_frame(spark: Any, shares: Sequence[Any]) -> Any:
+    """The shares as a DataFrame, one a partition and in their order; by hash some would get two and others none."""
     rows = [(number, pickle.dumps(share)) for number, share in enumerate(shares)]
     return spark.createDataFrame(rows, SHARE_SCHEMA).repartitionByRange(min(len(rows), MOST_TASKS), "number")
 
 
-def shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
+def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
     """Number and share of every row."""
     for batch in batches:
         for number, share in zip(batch.column("number"), batch.column("share"), strict=True):
@@ -39,7 +39,7 @@ def shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
 
 def _run(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for number, share in shares_of(batches):
+    for number, share in _shares_of(batches):
         yield pa.RecordBatch.from_pydict(
             {"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW
         )

@@ -16,7 +16,7 @@ from store.files import StoreFiles
 from store.layout import StoreLayout
 from store.opening import infer_config, make_layout
 from store.parts import cut_into
-from store.pipeline import pieces, rebuild
+from store.pipeline import pieces, rebuild, writers
 from store.pipeline.pieces import Gatherer
 from store.pipeline.rebuild_plan import plan_shares, plan_tasks
 from store.rebuild import RebuildScope
@@ -76,7 +76,11 @@ def test_a_part_may_have_more_units_than_a_task_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pieces, "SPILL_BYTES", 1)
-    assert_same_as_local(golden("many").store, tmp_path, 2)
+    monkeypatch.setattr(writers, "_CHUNK_UNITS", 7)
+    assert_same_as_local(golden("many").store, tmp_path / "many", 2)
+    store = make_store(tmp_path / "store", 150)
+    overwrite_field(store, 40, QUEUE_OFFSET_AT, 3)
+    assert_same_as_local(store, tmp_path / "gap", 2)
 
 
 def test_queue_files_and_index_files_follow_one_another(tmp_path: Path) -> None:
