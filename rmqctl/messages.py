@@ -10,7 +10,9 @@ import binascii
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rmqctl.output import Format
 
@@ -27,6 +29,12 @@ class BodyEncoding(StrEnum):
     HEX = "hex"
     BASE64 = "base64"
     NONE = "none"
+
+
+BodyOption = Annotated[
+    BodyEncoding | None,
+    typer.Option("--body", help="How bodies are shown.", show_default="utf8, base64 in JSON"),
+]
 
 
 def message_row(message: StoredMessage, wanted: BodyEncoding | None, form: Format) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import BodyEncoding, message_row, shown_columns
+from rmqctl.messages import BodyEncoding, BodyOption, message_row, shown_columns
 from rmqctl.output import Format, show_value, to_json
 from rmqctl.reading import QueueReader, RecordWriter
 from rmqctl.result import Result, Table
@@ -58,10 +58,7 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")
     ] = False,
-    body: Annotated[
-        BodyEncoding | None,
-        typer.Option("--body", help="How bodies are shown.", show_default="utf8, base64 in JSON"),
-    ] = None,
+    body: BodyOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")
     ] = False,

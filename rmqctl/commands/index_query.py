@@ -8,7 +8,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import BodyEncoding, message_row, shown_columns
+from rmqctl.messages import BodyOption, message_row, shown_columns
 from rmqctl.result import Result, Table
 
 EXAMPLES = (
@@ -30,10 +30,7 @@ def run(
     unverified: Annotated[
         bool, typer.Option("--unverified", help="Also show messages whose key only has the same hash.")
     ] = False,
-    body: Annotated[
-        BodyEncoding | None,
-        typer.Option("--body", help="How bodies are shown.", show_default="utf8, base64 in JSON"),
-    ] = None,
+    body: BodyOption = None,
 ) -> Result:
     """Find messages by key.
 

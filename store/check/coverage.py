@@ -6,7 +6,8 @@ Only offsets are compared here, so nothing is walked. What lies before the first
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from store.derived import entries_of, units_of
 from store.expected import Ints
 from store.files import StoredFile, StoreFiles
 from store.formats.queue_unit import UNIT_SIZE
+
+Survey = TypeVar("Survey", QueueFile, IndexFile)
 
 
 def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
@@ -57,14 +60,9 @@ def check_queue(
     files: StoreFiles, topic: str, queue_id: int, segments: Sequence[StoredFile]
 ) -> Iterator[QueueFile | Finding]:
     """A queue's survey, and its units that point where no segment is."""
-    findings: list[Finding] = []
-    for found in survey_queue(files, topic, queue_id):
-        if isinstance(found, Finding):
-            findings.append(found)
-        else:
-            yield found
-            findings += _units_outside(files, found, segments)
-    yield from gather(findings)
+    return _with_findings(
+        survey_queue(files, topic, queue_id), lambda file: _units_outside(files, file, segments)
+    )
 
 
 def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
@@ -83,14 +81,7 @@ def check_index(
     files: StoreFiles, file: StoredFile, segments: Sequence[StoredFile]
 ) -> Iterator[IndexFile | Finding]:
     """An index file's survey, and its entries that point where no segment is."""
-    findings: list[Finding] = []
-    for found in survey_index(files, file):
-        if isinstance(found, Finding):
-            findings.append(found)
-        else:
-            yield found
-            findings += _entries_outside(files, found, segments)
-    yield from gather(findings)
+    return _with_findings(survey_index(files, file), lambda found: _entries_outside(files, found, segments))
 
 
 def _entries_outside(files: StoreFiles, file: IndexFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
@@ -103,6 +94,20 @@ def _entries_outside(files: StoreFiles, file: IndexFile, segments: Sequence[Stor
         yield Finding(
             INDEX_ENTRY_NOWHERE, files.name_of(file.path), int(out[0]), count=len(out), detail=detail
         )
+
+
+def _with_findings(
+    found: Iterable[Survey | Finding], look_at: Callable[[Survey], Iterable[Finding]]
+) -> Iterator[Survey | Finding]:
+    """The surveys, then what was found with them and what `look_at` finds in each, gathered."""
+    findings: list[Finding] = []
+    for one in found:
+        if isinstance(one, Finding):
+            findings.append(one)
+        else:
+            yield one
+            findings += look_at(one)
+    yield from gather(findings)
 
 
 def _points_outside(log_offset: int) -> str:

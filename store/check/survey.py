@@ -59,25 +59,13 @@ def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[Queue
     usual = stored[0].size if stored else 0
     for file, following in zip(stored, [*stored[1:], None], strict=False):
         if file.size != usual or file.size % UNIT_SIZE:
-            yield Finding(
-                WRONG_SIZE,
-                files.name_of(file.path),
-                file.number // UNIT_SIZE,
-                topic,
-                queue_id,
-                1,
-                f"{file.size} bytes, the others have {usual}",
-            )
+            detail = f"{file.size} bytes, the others have {usual}"
+            name, unit = files.name_of(file.path), file.number // UNIT_SIZE
+            yield Finding(WRONG_SIZE, name, unit, topic, queue_id, detail=detail)
         if following is not None and following.number != file.number + file.size:
-            yield Finding(
-                QUEUE_GAP,
-                files.name_of(following.path),
-                following.number // UNIT_SIZE,
-                topic,
-                queue_id,
-                1,
-                f"files between {file.number} and {following.number} are missing",
-            )
+            detail = f"files between {file.number} and {following.number} are missing"
+            name, unit = files.name_of(following.path), following.number // UNIT_SIZE
+            yield Finding(QUEUE_GAP, name, unit, topic, queue_id, detail=detail)
         yield from _survey_queue_file(files, topic, queue_id, file)
 
 

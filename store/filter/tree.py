@@ -101,14 +101,12 @@ class Builder:
         return _boolean(f"NOT {node.text}", _not(as_boolean(node).evaluate))
 
     def both(self, left: Node, right: Node) -> Node:
-        return _boolean(
-            f"{left.text} AND {right.text}", _and(as_boolean(left).evaluate, as_boolean(right).evaluate)
-        )
+        evaluate = _decided_by(False, as_boolean(left).evaluate, as_boolean(right).evaluate)
+        return _boolean(f"{left.text} AND {right.text}", evaluate)
 
     def either(self, left: Node, right: Node) -> Node:
-        return _boolean(
-            f"{left.text} OR {right.text}", _or(as_boolean(left).evaluate, as_boolean(right).evaluate)
-        )
+        evaluate = _decided_by(True, as_boolean(left).evaluate, as_boolean(right).evaluate)
+        return _boolean(f"{left.text} OR {right.text}", evaluate)
 
     def equal(self, left: Node, right: Node) -> Node:
         for side in (left, right):
@@ -180,28 +178,17 @@ class Builder:
         return _text_test(node, token, lambda text, part: not text.endswith(part))
 
 
-def _and(left: Evaluate, right: Evaluate) -> Evaluate:
+def _decided_by(decisive: bool, left: Evaluate, right: Evaluate) -> Evaluate:
+    """AND is decided by the first FALSE, OR by the first TRUE; undecided and with a null, both are null."""
+
     def evaluate(properties: Properties) -> Value:
         first = left(properties)
-        if first is False:
-            return False
+        if first is decisive:
+            return decisive
         second = right(properties)
-        if second is False:
-            return False
-        return None if first is None or second is None else True
-
-    return evaluate
-
-
-def _or(left: Evaluate, right: Evaluate) -> Evaluate:
-    def evaluate(properties: Properties) -> Value:
-        first = left(properties)
-        if first is True:
-            return True
-        second = right(properties)
-        if second is True:
-            return True
-        return None if first is None or second is None else False
+        if second is decisive:
+            return decisive
+        return None if first is None or second is None else not decisive
 
     return evaluate
 
