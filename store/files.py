@@ -9,6 +9,7 @@ A StoreFiles is picklable: a Spark task opens its own from the same address.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -152,6 +153,9 @@ class StoreFiles:
         try:
             yield
         except OSError as error:
+            if error.errno:
+                # pyarrow's own text says the path once more.
+                error = OSError(error.errno, os.strerror(error.errno))
             raise StoreIOError.from_os(error, self.name_of(path), doing) from error
 
 

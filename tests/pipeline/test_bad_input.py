@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.pipeline.test_check import segment
 from tests.pipeline.test_rebuild import by_spark
 from tests.pipeline.test_tables import table
 from tests.support.golden import copy_store, golden
-from tests.support.processes import command_line, run
+from tests.support.processes import NOBODY, command_line, run
 from tests.support.snapshots import snapshot
 
 COUNT = "select count(*) from messages"
@@ -42,6 +43,8 @@ def assert_one_sentence(error: StoreError, code: int, *words: str) -> None:
         ("sql", COUNT, "--master", "spark://127.0.0.1:1"),
         ("audit", "--master", "spark://127.0.0.1:1"),
         ("rebuild", "--engine", "spark", "--master", "spark://127.0.0.1:1", "--yes"),
+        ("recover", "--engine", "spark", "--master", "spark://127.0.0.1:1", "--yes"),
+        ("recover", "--yes", "--remote", "sc://127.0.0.1:1"),
         ("sql", COUNT, "--remote", "sc://127.0.0.1:1"),
     ],
     ids=lambda words: " ".join((words[0], words[-2])),
@@ -76,6 +79,9 @@ def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(
         ("selec topic from messages", "selec"),
         ("select nothing from messages", "nothing"),
         ("select 1 from none", "none"),
+        ("select sise from messages", "keys"),
+        ("select 1 / 0", "DIVIDE_BY_ZERO"),
+        ("select (select size from messages)", "SUBQUERY"),
     ],
 )
 def test_a_bad_query_is_a_wrong_use(spark: Any, store: Path, text: str, word: str) -> None:
@@ -116,6 +122,28 @@ def test_a_segment_that_vanishes_while_a_rebuild_runs_is_named(
     with pytest.raises(StoreIOError) as caught:
         by_spark(spark, store, tmp_path / "staging", 1)
     assert_one_sentence(caught.value, IO_ERROR, "commitlog", "o such file")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("sql", COUNT), ("audit",), ("export", "--to")], ids=lambda words: words[0])
+def test_a_segment_that_may_not_be_read_is_named_and_nothing_is_written(
+    store: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """As root in a process without the right to override file modes, of files that are somebody else's."""
+    unreadable = segment(store, 1)
+    if os.geteuid() == 0:
+        for path in store.rglob("*"):
+            os.chown(path, NOBODY, NOBODY)
+    unreadable.chmod(0)
+    targets = [tmp_path / "out"] if words[-1] == "--to" else []
+    done = run(command_line(store, *words, *targets, "--master", "local[1]"), override=False)
+    unreadable.chmod(0o644)
+    assert done.code == IO_ERROR
+    note, sentence = done.err.splitlines()
+    assert note == "starting Spark"
+    assert sentence.startswith(f"rmqctl: {unreadable}: cannot read: permission denied")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
 @pytest.mark.spark
