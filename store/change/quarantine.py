@@ -14,6 +14,7 @@ from pathlib import Path
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
 from store.change.own_folder import OWN_FOLDER, quarantine_folder, remove_tree
 from store.disk.filesystem import Filesystem
+from store.disk.kinds import require_folder
 from store.errors import BadRequest
 
 
@@ -62,6 +63,7 @@ def undo(
 
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
     """Every change that can still be undone or purged, oldest first."""
+    require_folder(root / OWN_FOLDER, fs)
     folder = quarantine or quarantine_folder(root)
     # A folder without a manifest is of a change that failed or was killed before it touched anything.
     ids = [entry.path.name for entry in fs.list_folder(folder) if fs.exists(entry.path / "manifest.json")]

@@ -1,0 +1,103 @@
+"""A change on three plain files: what it does, what undoing it puts back, and what it never destroys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store.change.actions import Action, Patch, Publish, Remove
+from store.change.change import Change
+from store.change.quarantine import Undone, list_quarantine, undo
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest, ForeignFile
+from tests.support.snapshots import snapshot
+
+FS = Filesystem()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with the files removed, replaced and patched, each saying its name, and a staged one."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    for name in ("removed", "replaced", "patched", "staged"):
+        (folder / name).write_text(name)
+    return folder
+
+
+def apply(root: Path) -> str:
+    """Removes one file, replaces one, patches one and adds one; gives the id."""
+    (root / "added.staged").write_text("added")
+    actions: list[Action] = [
+        Remove(root / "removed", "test"),
+        Publish(root / "replaced", root / "staged", "test"),
+        Patch(root / "patched", 1, b"\0\0", "test"),
+        Publish(root / "below" / "added", root / "added.staged", "test"),
+    ]
+    change_id = Change("test", root, FS, actions).apply()
+    assert change_id is not None
+    return change_id
+
+
+def texts(root: Path) -> dict[str, str]:
+    return {
+        str(p.relative_to(root)): p.read_text()
+        for p in root.rglob("*")
+        if p.is_file() and ".rmqctl" not in str(p)
+    }
+
+
+def set_aside(undone: Undone) -> dict[str, str]:
+    return {path.name.partition("-")[2]: path.read_text() for path in undone.set_aside}
+
+
+def test_a_change_does_what_its_actions_say(root: Path) -> None:
+    apply(root)
+    assert texts(root) == {"replaced": "staged", "patched": "p\0\0ched", "below/added": "added"}
+
+
+def test_undoing_puts_back_files_bytes_times_and_folders(root: Path) -> None:
+    before = snapshot(root, without=("staged",))
+    assert undo(root, apply(root), fs=FS) == Undone(4, ())
+    assert snapshot(root) == before
+
+
+def test_a_file_in_the_place_of_a_removed_one_is_set_aside(root: Path) -> None:
+    change_id = apply(root)
+    (root / "removed").write_text("somebody else's")
+    undone = undo(root, change_id, force=True, fs=FS)
+    assert texts(root)["removed"] == "removed"
+    assert set_aside(undone) == {"removed": "somebody else's"}
+
+
+def test_files_that_were_written_to_since_they_were_published_are_set_aside(root: Path) -> None:
+    change_id = apply(root)
+    for name in ("replaced", "below/added"):
+        (root / name).write_text(f"more in {name}")
+    undone = undo(root, change_id, force=True, fs=FS)
+    assert texts(root) == {name: name for name in ("removed", "replaced", "patched")}
+    assert set_aside(undone) == {"replaced": "more in replaced", "added": "more in below/added"}
+
+
+def test_bytes_that_were_written_over_a_patch_stay_and_nothing_is_undone(root: Path) -> None:
+    change_id = apply(root)
+    (root / "patched").write_text("new record")
+    before = snapshot(root)
+    with pytest.raises(BadRequest, match="would destroy the record"):
+        undo(root, change_id, force=True, fs=FS)
+    assert snapshot(root) == before
+    assert [entry.state for entry in list_quarantine(root, fs=FS)] == ["applied"]
+
+
+def test_a_patched_file_that_is_gone_does_not_keep_the_rest_from_being_undone(root: Path) -> None:
+    change_id = apply(root)
+    (root / "patched").unlink()
+    undo(root, change_id, force=True, fs=FS)
+    assert texts(root) == {name: name for name in ("removed", "replaced")}
+
+
+def test_a_file_in_the_place_of_the_own_folder_is_named(root: Path) -> None:
+    (root / ".rmqctl").write_text("x")
+    with pytest.raises(ForeignFile, match="a file, where a folder is expected"):
+        list_quarantine(root, fs=FS)
