@@ -127,11 +127,14 @@ class _SegmentCheck:
         starts = np.empty(0, np.int64) if run is None else log_offsets(run)
         wanted = {} if run is None else self._wanted_units(run)
         for queue in sorted({*wanted, *self.queues}):
+            near = (file.between(self.cursor, end) for file in self.queues.get(queue, ()))
+            pieces = [piece for piece in near if piece is not None]
             if queue in wanted:
                 self._check_continuity(wanted[queue])
-            pieces = [file.between(self.cursor, end) for file in self.queues.get(queue, ())]
+            elif not pieces:
+                continue
             its = wanted.get(queue) or Wanted.none(queue)
-            self.findings += queue_differences(self.name, [p for p in pieces if p is not None], its, starts)
+            self.findings += queue_differences(self.name, pieces, its, starts)
         if self.has_index:
             entries = None if run is None else expected_entries(run)
             self.findings += index_differences(self.name, self.indexes, self.cursor, end, entries, starts)
