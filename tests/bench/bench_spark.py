@@ -3,9 +3,9 @@
 A store of 1 KiB bodies (unique key, two keys, four topics of four queues) is made by bulk put with a fixed seed; then,
 each after Spark has started:
 
-    local rebuild   store.rebuild, this process
+    local rebuild   store.rebuild_local, this process
     spark rebuild   the same on local[2]
-    check           store.check, this process
+    check           store.check.check, this process
     sql, first      count and sum by topic, without bodies, on local[2]; Spark loads and compiles itself on the way
     sql             the same once more
     export          everything to Parquet, on local[2]
