@@ -11,6 +11,7 @@ Tried with PySpark 4.3 and Java 17. The module names of pyspark appear only belo
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import re
@@ -24,7 +25,7 @@ import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,14 @@ def open_session(
         finally:
             with suppress(Exception):
                 spark.stop()
+
+
+def start_session(master: str | None = None, remote: str | None = None, **options: Any) -> Any:
+    """As open_session, for notebooks: the session lasts until the process ends."""
+    lasting = ExitStack()
+    spark = lasting.enter_context(open_session(master, remote, **options))
+    atexit.register(lasting.close)
+    return spark
 
 
 def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
