@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.change.actions import Publish
 from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import scan_log
@@ -114,10 +113,7 @@ def plan_checkpoint(parts: StoreParts, *, progress: Progress | None = None) -> C
         "index_ms": page.index_ms,
     }
     if page != before or parts.checkpoint.file_size is None:
-        staged = overlay.folder / "checkpoint"
-        parts.fs.make_folder(overlay.folder)
-        parts.fs.write(parts.fs.open_new(staged), 0, page.encode())
-        change.actions = [Publish(parts.layout.checkpoint, staged, "promises what the files hold")]
+        change.publish_bytes(parts.layout.checkpoint, page.encode(), "promises what the files hold")
         change.sync_paths = [file.path for file in parts.log.files.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in parts.queues for file in queue.files.files]
     return change

@@ -184,11 +184,7 @@ def _publish_checkpoint(parts: StoreParts, change: Change) -> None:
     page = parts.checkpoint.page.encode()
     if parts.checkpoint.file_size is not None and parts.fs.read_file(parts.layout.checkpoint) == page:
         return
-    assert change.staging is not None
-    staged = change.staging / "checkpoint"
-    parts.fs.make_folder(change.staging)
-    parts.fs.write(parts.fs.open_new(staged), 0, page)
-    change.actions.append(Publish(parts.layout.checkpoint, staged, "says how far the store is safe"))
+    change.publish_bytes(parts.layout.checkpoint, page, "says how far the store is safe")
 
 
 def _require_boundary(parts: StoreParts, log_offset: int) -> None:

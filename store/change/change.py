@@ -46,6 +46,14 @@ class Change:
     def is_empty(self) -> bool:
         return not self.actions
 
+    def publish_bytes(self, path: Path, data: bytes, reason: str) -> None:
+        """Plans a small file: stages it, and publishes it at `path`."""
+        assert self.staging is not None, "a plan that writes files has a folder to stage them in"
+        self.fs.make_folder(self.staging)
+        staged = self.staging / path.name
+        self.fs.write(self.fs.open_new(staged), 0, data)
+        self.actions.append(Publish(path, staged, reason))
+
     def bytes_affected(self, action: Action) -> int:
         """Size of what the action takes away or writes."""
         if isinstance(action, Patch):

@@ -11,8 +11,7 @@ Both give a Kernels object with the same functions and the same results:
 
 A kernel takes buffers (through `view`), ints, flags, and int64 numpy arrays that it fills; it keeps nothing.
 memory.py holds the operations on bytes they stand on, compile.py makes machine code of them by numba, cache.py keeps
-it, machine_code.py loads and calls it. With NUMBA_DISABLE_JIT=1 compiled()
-is the same as plain().
+it, machine_code.py loads and calls it. With NUMBA_DISABLE_JIT=1 compiled() is the same as plain().
 """
 
 from __future__ import annotations
