@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from store.disk.filesystem import Filesystem
 from store.disk.kinds import MOVE_IT_OUT
 from store.errors import ForeignFile, NotAStore, StoreIOError
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
@@ -118,6 +119,12 @@ class StoreFiles:
                 return pa.py_buffer(b"")
             file.seek(start)
             return file.read_buffer(end - start)
+
+    def forget(self, path: str) -> None:
+        """Lets the page cache drop a local file, but for pages that some process maps."""
+        if self.is_local:
+            fs = Filesystem()
+            fs.dont_need(fs.open_read(Path(self._root, path)), 0, 0)
 
     def exists(self, path: str) -> bool:
         return bool(self._info(f"{self._root}/{path}").type != pafs.FileType.NotFound)

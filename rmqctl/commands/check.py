@@ -33,6 +33,9 @@ def run(
             "--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset."
         ),
     ] = 0,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
+    ] = False,
 ) -> Result:
     """Find what is wrong with a store.
 
@@ -50,7 +53,9 @@ def run(
 
     files = StoreFiles(str(session.root))
     files.check_is_store()
-    options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset)
+    options = CheckOptions(
+        sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold
+    )
     progress, findings = Progress(), 0
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -33,12 +33,14 @@ class CheckOptions:
     """sample_percent  of the segments, the same ones every time
     from_offset     start at the segment that holds it
     threads         that work side by side (default: one for each processor); the findings do not depend on it
+    cold            whether the page cache is to drop each segment that was walked
     """
 
     sample_percent: float = 100.0
     max_seconds: float | None = None
     from_offset: int = 0
     threads: int | None = None
+    cold: bool = False
     delay_levels_ms: tuple[int, ...] = StoreConfig().delay_levels_ms
 
 
@@ -80,7 +82,10 @@ def check(
             yield segment
 
     def walked(segment: StoredFile) -> tuple[StoredFile, list[Finding], Seam]:
-        return segment, *check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
+        found = check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
+        if options.cold:
+            files.forget(segment.path)
+        return segment, *found
 
     for segment, findings, seam in in_order(walked, in_time(), options.threads):
         yield from findings
