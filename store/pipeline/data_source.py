@@ -28,6 +28,7 @@ from store.errors import BadRequest
 from store.files import StoreFiles
 from store.pipeline.filters import Condition, understand
 from store.pipeline.schema import TABLES, ddl
+from store.pipeline.tasks import spare_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -116,6 +117,7 @@ class StoreReader(DataSourceReader):
 
         from store.pipeline.tables import read
 
+        spare_modules()
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         return read(StoreFiles(self.request.address), self.request, self.conditions, partition.value, wanted)
 

@@ -34,7 +34,7 @@ from store.pipeline.tasks import in_tasks
 from store.pipeline.writers import Share
 from store.rebuild import RebuildScope, Rebuilt
 
-# A walk goes through so much in a third of a second; a task costs some 60 ms by itself.
+# A walk goes through so much in a third of a second; a task costs some 50 ms by itself.
 PART_BYTES = 512 << 20
 
 

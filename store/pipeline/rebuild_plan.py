@@ -24,7 +24,7 @@ from store.pipeline.pieces import PartPieces, UnitPiece
 from store.pipeline.writers import IndexKeys, QueueFile, Share, WholeQueue
 from store.rebuild import Queue, RebuildScope
 
-# Small files are written by one task, up to so many bytes: a task costs some 60 ms by itself.
+# Small files are written by one task, up to so many bytes: a task costs some 50 ms by itself.
 TASK_BYTES = 64 << 20
 
 

