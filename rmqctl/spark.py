@@ -51,6 +51,8 @@ def spark_session(session: Session, master: str | None, remote: str | None) -> I
     """A running Spark, stopped on leaving."""
     from store.pipeline.session import open_session
 
-    session.note("starting Spark")
-    with open_session(master, remote, verbose=session.options.verbose) as spark:
+    def note() -> None:
+        session.note("starting Spark")
+
+    with open_session(master, remote, verbose=session.options.verbose, on_start=note) as spark:
         yield spark

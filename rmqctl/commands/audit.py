@@ -48,4 +48,4 @@ def run(
     kinds = sorted({row["kind"] for row in rows})
     counts = [{"kind": kind, "count": sum(r["count"] for r in rows if r["kind"] == kind)} for kind in kinds]
     tables = [Table("findings", rows, COLUMNS), Table("kinds", counts, ("kind", "count"))]
-    return Result("audit", {"findings": len(rows)}, tables, FINDINGS if rows else OK)
+    return Result("audit", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK)

@@ -70,6 +70,6 @@ def run(
 
     def facts() -> Facts:
         done = progress.bytes_done
-        return {"findings": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
+        return {"finding_count": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
 
     return Result("check", facts, [Table("findings", rows(), COLUMNS)], lambda: FINDINGS if findings else OK)

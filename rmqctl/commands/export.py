@@ -43,11 +43,12 @@ def run(
     session: Session = ctx.obj
 
     from store.files import StoreFiles
-    from store.pipeline.query import export
+    from store.pipeline.query import check_export, export
 
     for address in addresses(session, stores):
         StoreFiles(address).check_is_store()
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
+    check_export(to, kind.value, columns, with_body=not no_body)
     with spark_session(session, master, remote) as spark, session.progress("exporting", unit="tasks") as bar:
         export(
             spark, addresses(session, stores), to, kind.value,

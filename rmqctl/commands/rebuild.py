@@ -53,7 +53,7 @@ def run(
     from store.files import StoreFiles
     from store.opening import infer_config
     from store.pipeline.engine import choose_engine, require_own_commitlog
-    from store.rebuild import RebuildScope, plan_publish
+    from store.rebuild import RebuildScope, plan_publish, staged_files
     from store.rebuild_local import rebuild_locally
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
@@ -82,5 +82,8 @@ def run(
             with session.progress("rebuilding") as bar:
                 made = rebuild_locally(address, folder, config, scope, clock=clock, on_progress=bar.update)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
-        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
+        if scope.is_narrow and not staged_files(folder):
+            session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
+        why = "the end of what was written" if made.stopped_by == "end" else made.stopped_by
+        facts = {"log_end": made.log_end, "stopped_by": why, "messages": made.record_count}
         return carry_out(session, "rebuild", change, consent, facts)

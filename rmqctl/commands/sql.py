@@ -44,4 +44,4 @@ def run(
         columns, rows = query(spark, addresses(session, stores), text, limit=limit, progress=bar.update)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
-    return Result("sql", {"rows": len(rows)}, [Table("rows", list(described(rows)), columns)])
+    return Result("sql", {"row_count": len(rows)}, [Table("rows", list(described(rows)), columns)])

@@ -76,12 +76,16 @@ def choose(
 
 def _by_size(total_bytes: int, spark_above: int) -> Choice:
     if total_bytes <= spark_above:
-        return Choice(False, f"the commit log holds {total_bytes} bytes, not more than {spark_above}")
+        return Choice(False, f"the commit log holds {_size(total_bytes)}, not more than {_size(spark_above)}")
     from store.pipeline.session import OLDEST_JAVA, java_version
 
     if (java_version() or 0) < OLDEST_JAVA:
         return Choice(False, f"no Java {OLDEST_JAVA} was found for Spark")
-    return Choice(True, f"the commit log holds {total_bytes} bytes, more than {spark_above}")
+    return Choice(True, f"the commit log holds {_size(total_bytes)}, more than {_size(spark_above)}")
+
+
+def _size(byte_count: int) -> str:
+    return f"{byte_count / (1 << 30):.1f} GiB" if byte_count >> 30 else f"{byte_count >> 10} KiB"
 
 
 def require_own_commitlog(layout: StoreLayout) -> None:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from store.disk.filesystem import naming
 from store.errors import BadRequest
 from store.files import StoreFiles
 from store.pipeline.schema import TABLES, ddl
@@ -65,7 +68,24 @@ def query(
     """Names of the columns, and the first `limit` rows of the answer."""
     with errors_as_sentences(), watched(spark, progress):
         answer = _ask(spark, stores, text)
-        return answer.columns, [row.asDict() for row in answer.limit(limit).collect()]
+        names = _told_apart(answer.columns)
+        kinds = [field.dataType.typeName() for field in answer.schema]
+        rows = answer.limit(limit).collect()
+    return names, [dict(zip(names, map(_aware, row, kinds), strict=True)) for row in rows]
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names of an answer's columns; of several with one name, as joins give, the later ones get a number."""
+    seen: list[str] = []
+    for name in names:
+        count = sum(name == other for other in names[: len(seen)])
+        seen.append(f"{name} ({count + 1})" if count else name)
+    return seen
+
+
+def _aware(value: Any, kind: str) -> Any:
+    """A moment in UTC; Spark hands it over in this machine's time zone, without naming it."""
+    return value.astimezone(UTC) if kind == "timestamp" and value is not None else value
 
 
 def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
@@ -93,14 +113,10 @@ def export(
     progress: Progress | None = None,
 ) -> None:
     """The messages as files under `target`, which must not exist: it appears when everything is written."""
-    if kind not in FORMATS:
-        raise BadRequest(f"no export is called {kind!r}", hint=", ".join(FORMATS))
-    if target.exists():
-        raise BadRequest("there is something already", file=target, hint="name a folder that does not exist")
-    columns = {name: kind_ for name, kind_ in TABLES["messages"].items() if with_body or name != "body"}
-    unknown = [name for name in partition_by if name not in (*columns, "day", "store")]
-    if unknown:
-        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint="topic, queue_id, day …")
+    check_export(target, kind, partition_by, with_body=with_body)
+    columns = _exported(with_body)
+    with naming(target.parent, "create the folder"):
+        target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.part")
     shutil.rmtree(staged, ignore_errors=True)  # of an export that was killed
     try:
@@ -113,6 +129,22 @@ def export(
         staged.rename(target)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def check_export(target: Path, kind: str, partition_by: Sequence[str], *, with_body: bool = True) -> None:
+    """BadRequest for what can be known to fail before Spark is started."""
+    if kind not in FORMATS:
+        raise BadRequest(f"no export is called {kind!r}", hint=", ".join(FORMATS))
+    if target.exists():
+        raise BadRequest("there is something already", file=target, hint="name a folder that does not exist")
+    known = (*_exported(with_body), "day", "store")
+    unknown = [name for name in partition_by if name not in known]
+    if unknown:
+        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint="topic, queue_id, day …")
+
+
+def _exported(with_body: bool) -> dict[str, str]:
+    return {name: kind for name, kind in TABLES["messages"].items() if with_body or name != "body"}
 
 
 def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
@@ -129,15 +161,13 @@ def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
 
 def described(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Rows with values that JSON and tables take: bytes as base64, times as ISO 8601."""
-    from base64 import b64encode
-    from datetime import datetime
-
     for row in rows:
-        yield {
-            name: b64encode(value).decode()
-            if isinstance(value, bytes | bytearray)
-            else value.isoformat()
-            if isinstance(value, datetime)
-            else value
-            for name, value in row.items()
-        }
+        yield {name: _described(value) for name, value in row.items()}
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return value

@@ -86,17 +86,20 @@ def open_session(
     *,
     verbose: bool = False,
     settings: dict[str, str] | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Iterator[Any]:
-    """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*]."""
+    """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*].
+
+    on_start  called when nothing is known that would keep it from starting
+    """
     if master and remote:
         raise BadRequest("--master and --remote contradict each other")
     check_pyspark()
-    if remote:
-        _check_listening(remote)
-    else:
+    if not remote:
         master = master or "local[*]"
         check_java()
-        _check_listening(master)
+    _check_address(master, remote)
+    on_start()
     with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
         warehouse = {"spark.sql.warehouse.dir": str(Path(scratch, "warehouse"))} if master else {}
         spark = _start(master, remote, verbose, warehouse | (settings or {}))
@@ -125,7 +128,7 @@ def _start(master: str | None, remote: str | None, verbose: bool, settings: dict
         try:
             return _builder(master, remote, verbose, settings).getOrCreate()
         except Exception as error:
-            raise BadRequest(f"Spark did not start: {_first_line(error)}{_tail(log)}") from error
+            raise BadRequest(f"Spark did not start: {_reason(error)}{_tail(log)}") from error
 
 
 def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
@@ -175,14 +178,17 @@ def _is_on_this_machine(master: str) -> bool:
     return master.startswith("local") or "//127.0.0.1" in master or "//localhost" in master
 
 
-def _check_listening(address: str) -> None:
+def _check_address(master: str | None, remote: str | None) -> None:
     """A standalone client would try for a minute to reach a master that is not there."""
+    address = remote or master or ""
+    if remote and not remote.startswith("sc://"):
+        raise BadRequest(f"{remote!r} is no Spark Connect address", hint="one is sc://HOST:15002")
+    if master and not re.match(r"local(\[|$)|yarn$|(spark|k8s)://|local-cluster\[", master):
+        hint = "those are local[2], spark://HOST:7077, k8s://… and yarn"
+        hint = f"give it as --remote {master}" if master.startswith("sc://") else hint
+        raise BadRequest(f"{master!r} is no Spark master", hint=hint)
     found = re.match(r"(spark|sc)://([^:/,;]+)(?::(\d+))?", address)
     if not found:
-        if "://" not in address and not address.startswith(("local", "yarn")):
-            raise BadRequest(
-                f"{address!r} is no Spark master", hint="local[2], spark://HOST:7077, k8s://… or yarn"
-            )
         return
     scheme, host, port = found.groups()
     try:
@@ -239,7 +245,9 @@ def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
 
 
 def _tail(log: Path | None) -> str:
+    """The last thing that Spark wrote before it gave up, but for its greetings."""
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
+    lines = [line for line in lines if not line.startswith(("Setting ", "Using ", "WARNING: Using ", "To adjust "))]
     return f" ({lines[-1][:200]})" if lines else ""
 
 
@@ -269,13 +277,18 @@ def _as_store_error(error: Exception) -> StoreError:
     is_of_python = "Traceback (most recent call last)" in text
     if type(error).__name__ in ("ParseException", "AnalysisException") and not is_of_python:
         return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
-    raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.MULTILINE)
-    reason = raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
+    reason = _reason(error)
     state = re.search(r"SQLSTATE: (\w\w)", reason)
     if state and state.group(1) in QUERY_AT_FAULT:
         return BadRequest(f"the query fails: {reason}")
     hint = MISSING_HINT if reason.startswith("ModuleNotFoundError") else "run it with --verbose for Spark's own log"
     return StoreIOError(f"the Spark job failed: {reason}", hint=hint)
+
+
+def _reason(error: Exception) -> str:
+    """What the innermost of the errors says that an error's text holds."""
+    raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", str(error), re.MULTILINE)
+    return raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
 
 
 def _first_line(error: Exception) -> str:
