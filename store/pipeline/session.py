@@ -124,7 +124,7 @@ def start_session(master: str | None = None, remote: str | None = None, **option
 
 def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
     _set_environment(master)
-    with _own_interrupts(), _quiet_stderr(verbose) as log:
+    with _interrupts_wait(), _quiet_stderr(verbose) as log:
         try:
             return _builder(master, remote, verbose, settings).getOrCreate()
         except Exception as error:
@@ -137,9 +137,10 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
     from pyspark.sql import SparkSession
 
     if not verbose:
-        # It prints every failed query a second time, with the stack traces of both languages.
+        # They print every failed query a second time, with the stack traces of both languages, and every interrupt.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName("rmqctl")
     values = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.session.timeZone": "UTC"}
     if remote:
@@ -213,14 +214,30 @@ def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
 
 
 @contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Leaves Ctrl-C to whoever handles it already: Spark takes it over, and would cut a change in two."""
-    before = signal.getsignal(signal.SIGINT)
+def _interrupts_wait() -> Iterator[None]:
+    """Keeps Ctrl-C and SIGTERM until the block is over: the JVM of a Spark that is half started would outlive us.
+
+    Afterwards they are handled as before. Spark takes Ctrl-C over, which would cut a change in two; it may keep it only
+    where nobody but the interpreter had it, as in a notebook.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: list[int] = []
+
+    def keep(number: int, frame: object) -> None:
+        kept.append(number)
+
+    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        if before not in (signal.getsignal(signal.SIGINT), signal.default_int_handler, None):
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            is_sparks = signal.getsignal(number) is not keep and handler is signal.default_int_handler
+            if handler is not None and not is_sparks:
+                signal.signal(number, handler)
+    if kept:
+        signal.raise_signal(kept[0])
 
 
 @contextmanager
@@ -264,7 +281,23 @@ def errors_as_sentences() -> Iterator[None]:
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
             raise
+        if _is_of_interrupt(error):
+            raise KeyboardInterrupt from error
         raise _as_store_error(error) from error
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether it came while an interrupt was handled: the JVM, which Ctrl-C reaches too, may answer no more."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _came_of_interrupt(error: BaseException | None) -> bool:
+    """Whether it was raised while an interrupt was on its way: py4j fails on the connection that was cut."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _as_store_error(error: Exception) -> StoreError:

@@ -9,7 +9,7 @@ import pytest
 from store.errors import BadRequest, StoreIOError
 from store.pipeline.engine import choose_engine
 from store.pipeline.query import columns_named
-from store.pipeline.session import check_java, open_session
+from store.pipeline.session import check_java, errors_as_sentences, open_session
 
 
 def test_an_unreachable_master_is_one_sentence() -> None:
@@ -52,3 +52,16 @@ def test_a_view_holds_only_the_columns_that_a_query_can_mean() -> None:
     ) == ["topic", "size"]
     assert "body" in columns_named("select * from messages", "messages")
     assert list(columns_named("select count(*) from messages", "messages")) == ["size"]
+
+
+def test_what_fails_because_of_an_interrupt_is_the_interrupt() -> None:
+    from py4j.protocol import Py4JNetworkError
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    with pytest.raises(KeyboardInterrupt), errors_as_sentences():
+        interrupted()
