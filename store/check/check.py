@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from store.check.coverage import check_derived, segment_list_findings
+from store.check.coverage import check_derived, derived_files, segment_list_findings
 from store.check.findings import Finding, gather
 from store.check.in_order import in_order
 from store.check.seams import Seam, checkpoint_findings, seam_findings
@@ -109,6 +109,5 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
 def _surveyed(
     files: StoreFiles, segments: Sequence[StoredFile], threads: int | None
 ) -> Iterator[QueueFile | IndexFile | Finding]:
-    derived: list[tuple[str, int] | StoredFile] = [*files.queues(), *files.index_files()]
-    for found in in_order(lambda file: check_derived(files, file, segments), derived, threads):
+    for found in in_order(lambda file: check_derived(files, file, segments), derived_files(files), threads):
         yield from found

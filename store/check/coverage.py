@@ -47,10 +47,19 @@ def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> 
             yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
 
 
+DerivedFile = tuple[str, int] | StoredFile
+"""A queue, by topic and queue id, or an index file."""
+
+
+def derived_files(files: StoreFiles) -> list[DerivedFile]:
+    """All queues and index files."""
+    return [*files.queues(), *files.index_files()]
+
+
 def check_derived(
-    files: StoreFiles, file: tuple[str, int] | StoredFile, segments: Sequence[StoredFile]
+    files: StoreFiles, file: DerivedFile, segments: Sequence[StoredFile]
 ) -> list[QueueFile | IndexFile | Finding]:
-    """The surveys and findings of a queue, by topic and queue id, or of an index file."""
+    """The surveys and findings of one of them."""
     if isinstance(file, StoredFile):
         return list(check_index(files, file, segments))
     return list(check_queue(files, *file, segments))

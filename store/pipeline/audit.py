@@ -9,14 +9,12 @@ The functions are those of the local check, with the same inputs; therefore the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import Any
 
 from store.check.check import CheckOptions, is_chosen
-from store.check.coverage import check_derived, segment_list_findings
+from store.check.coverage import check_derived, derived_files, segment_list_findings
 from store.check.findings import Finding, gather
 from store.check.seams import Seam, checkpoint_findings, seam_findings
 from store.check.segment import check_segment, derived_of
@@ -25,9 +23,6 @@ from store.files import StoredFile, StoreFiles
 from store.pipeline.schema import ANOMALIES, ddl
 from store.pipeline.session import Progress, errors_as_sentences, watched
 from store.pipeline.tasks import in_tasks
-
-if TYPE_CHECKING:
-    from store.pipeline.data_source import Request
 
 Survey = QueueFile | IndexFile
 DEFAULT_OPTIONS = CheckOptions()
@@ -43,7 +38,7 @@ def audit(
     findings = list(segment_list_findings(files, segments))
     with errors_as_sentences(), watched(spark, progress):
         surveys: list[Survey] = []
-        for found in in_tasks(spark, _derived_files(files), partial(_survey, address, segments)):
+        for found in in_tasks(spark, derived_files(files), partial(_survey, address, segments)):
             findings += [f for f in found if isinstance(f, Finding)]
             surveys += [f for f in found if not isinstance(f, Finding)]
         chosen = [segment for segment in segments if is_chosen(segment, options)]
@@ -65,10 +60,6 @@ def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:
     return spark.createDataFrame(rows, ddl(ANOMALIES))
 
 
-def _derived_files(files: StoreFiles) -> list[Any]:
-    return [*files.queues(), *files.index_files()]
-
-
 def _survey(address: str, segments: Sequence[StoredFile], share: Any) -> list[Survey | Finding]:
     return check_derived(StoreFiles(address), share, segments)
 
@@ -76,25 +67,3 @@ def _survey(address: str, segments: Sequence[StoredFile], share: Any) -> list[Su
 def _check(address: str, delay_levels_ms: tuple[int, ...], share: Any) -> tuple[list[Finding], Seam]:
     segment, derived = share
     return check_segment(StoreFiles(address), segment, derived, delay_levels_ms)
-
-
-# The table `anomalies` of the data source: steps 1 and 2 without the driver's part. Of the seams it knows nothing.
-
-
-def plan_tasks(files: StoreFiles, _request: Request) -> list[Any]:
-    """The shares of the table. The surveys are taken here; for stores of many queues `audit` does it in tasks."""
-    segments = files.segments()
-    surveys = [found for share in _derived_files(files) for found in _survey(files.address, segments, share)]
-    known = [survey for survey in surveys if not isinstance(survey, Finding)]
-    direct = [*segment_list_findings(files, segments), *(f for f in surveys if isinstance(f, Finding))]
-    return [direct, *((segment, derived_of(segment, known)) for segment in segments)]
-
-
-def run_task(files: StoreFiles, share: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A share's findings as rows."""
-    if isinstance(share, list):
-        findings: Iterable[Finding] = share
-    else:
-        findings, _ = _check(files.address, CheckOptions().delay_levels_ms, share)
-    rows = [{name: getattr(finding, name) for name in schema.names} for finding in findings]
-    yield pa.RecordBatch.from_pylist(rows, schema=schema)

@@ -18,55 +18,19 @@ Records behind damage are shown as well, where they identify themselves; a broke
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
-from store.errors import BadRequest
 from store.files import StoreFiles
-from store.pipeline.filters import Condition, understand
+from store.pipeline.filters import understand
+from store.pipeline.request import Request
 from store.pipeline.schema import TABLES, ddl
 from store.pipeline.tasks import spare_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a reader was asked for, as plain values."""
-
-    address: str
-    table: str
-    with_body: bool
-    check_crc: bool
-    part_bytes: int
-    parts_per_segment: int | None
-    conditions: tuple[Condition, ...]
-
-    @classmethod
-    def from_options(cls, options: Any) -> Request:
-        table = options.get("table", "messages")
-        if table not in TABLES:
-            raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
-        body = options.get("body", "binary")
-        if body not in ("binary", "none"):
-            raise BadRequest(f"body is binary or none, not {body!r}")
-        address = options.get("path")
-        if not address:
-            raise BadRequest("load() needs a store's folder or URI")
-        limits = _limits(options.get("from"), ">=") + _limits(options.get("to"), "<")
-        return cls(
-            address=address,
-            table=table,
-            with_body=body == "binary",
-            check_crc=options.get("checkCrc", "false").lower() == "true",
-            part_bytes=_count(options, "partitionBytes") or 256 << 20,
-            parts_per_segment=_count(options, "partitions"),
-            conditions=limits,
-        )
 
 
 class RocketMQDataSource(DataSource):
@@ -120,32 +84,3 @@ class StoreReader(DataSourceReader):
         spare_modules()
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         return read(StoreFiles(self.request.address), self.request, self.conditions, partition.value, wanted)
-
-
-def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
-    """`from` or `to` as a condition; a time is told from a log offset by its form."""
-    from datetime import UTC, datetime
-
-    if text is None:
-        return ()
-    if text.isdigit():
-        return (Condition("log_offset", sign, int(text)),)
-    if text.endswith("ms") and text[:-2].isdigit():
-        return (Condition("store_timestamp", sign, int(text[:-2]) * 1000),)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadRequest(
-            f"{text!r} is neither a log offset nor a time", hint="12345, 1700000000000ms or ISO 8601"
-        ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
-
-
-def _count(options: Any, name: str) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not text.isdigit() or not int(text):
-        raise BadRequest(f"{name} must be a positive whole number, not {text!r}")
-    return int(text)

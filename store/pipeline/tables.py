@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,10 @@ from store.formats.message import (
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.run import Run
 from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
+from store.pipeline.anomalies import plan_anomalies, read_anomalies
 from store.pipeline.filters import Condition, bounds, rows_that_pass
 from store.pipeline.message_batch import TIMESTAMP, MessageRows, row_limits
-
-if TYPE_CHECKING:
-    from store.pipeline.data_source import Request
+from store.pipeline.request import Request
 
 BATCH_BYTES = 16 << 20
 
@@ -223,34 +222,17 @@ def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
 
 
-# anomalies
-
-
-def _plan_anomalies(files: StoreFiles, request: Request, _: Sequence[Condition]) -> list[Any]:
-    from store.pipeline.audit import plan_tasks
-
-    return plan_tasks(files, request)
-
-
-def _read_anomalies(
-    files: StoreFiles, request: Request, _: Sequence[Condition], share: Any, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    from store.pipeline.audit import run_task
-
-    return run_task(files, share, schema)
-
-
 _PLANS: dict[str, Callable[..., list[Any]]] = {
     "messages": _plan_messages,
     "segments": lambda files, *_: files.segments(),
     "consumequeue": lambda files, *_: files.queues(),
     "index": lambda files, *_: files.index_files(),
-    "anomalies": _plan_anomalies,
+    "anomalies": lambda files, *_: plan_anomalies(files),
 }
 _READERS: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
     "messages": _read_messages,
     "segments": _read_segment,
     "consumequeue": _read_queue,
     "index": _read_index,
-    "anomalies": _read_anomalies,
+    "anomalies": lambda files, _, __, share, schema: read_anomalies(files, share, schema),
 }
