@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
+from store.commitlog.bulk_put import put_many
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import StoreConfig
@@ -121,7 +122,7 @@ class MessageStore:
             result = PutManyResult.empty(len(messages))
             result.status, result.refused = refusal.status.value, dict.fromkeys(range(len(messages)), refusal.reason)
             return result
-        result = self._log.put_many(messages)
+        result = put_many(self._log, messages)
         if self._group_commit is not None and result.end >= 0:
             status = self._group_commit.flush_to(result.end, self._sync_timeout_ms)
             if status is not FlushStatus.PUT_OK:

@@ -1,4 +1,4 @@
-"""BulkPut: one put_many under way.
+"""put_many: columns of messages, encoded by a kernel straight into the map.
 
     1. the kernel's arguments are made once from the columns
     2. chunk by chunk, under the put lock: store time, queue offsets, then the kernel writes records into the segment
@@ -10,23 +10,48 @@ Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
+from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import RUN_CAPACITY
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
 from store.formats.message import BORN_HOST_IPV6, RECORD_MIN_SIZE, STORE_HOST_IPV6, host_flags
+from store.formats.properties import DELAY_MARK
 from store.kernels import for_work
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 from store.kernels.run import Int64Array
 
-if TYPE_CHECKING:
-    from store.commitlog.commit_log import CommitLog
+
+def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
+    """Appends columns of messages, each as `CommitLog.put` would store it.
+
+    Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do all
+    while old records lie behind the end, where a chunk that is half written must not run into one.
+    """
+    result = PutManyResult.empty(len(messages))
+    last = log.files.last
+    is_stale = last is not None and last.file_start == log.stale_segment
+    if is_stale or messages.find_in_properties(DELAY_MARK):
+        return _put_one_by_one(log, messages, result)
+    refused = log.rules.refuse_rows(messages)
+    for row in np.flatnonzero(refused):
+        result.refused[int(row)] = log.put(messages.message(int(row))).reason or "refused"
+    _BulkPut(log, messages, np.flatnonzero(~refused), result).run()
+    return result
 
 
-class BulkPut:
+def _put_one_by_one(log: CommitLog, messages: MessageColumns, result: PutManyResult) -> PutManyResult:
+    for row in range(len(messages)):
+        one = log.put(messages.message(row))
+        result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
+        result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
+        if not one.is_ok:
+            result.refused[row] = one.reason
+    return result
+
+
+class _BulkPut:
     """One put_many under way: the kernel's arguments, made once, and where each chunk of messages landed."""
 
     def __init__(self, log: CommitLog, messages: MessageColumns, rows: Int64Array, result: PutManyResult) -> None:

@@ -22,10 +22,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from store.commitlog.bulk import MessageColumns, PutManyResult
-from store.commitlog.bulk_put import BulkPut
 from store.commitlog.put_result import PutResult, PutStatus, illegal
 from store.commitlog.put_rules import PutRules, refuse_topic
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
@@ -72,8 +68,8 @@ class CommitLog:
         self.files = files
         self.clock = clock
         self._segment_size = files.file_size
-        self._rules = PutRules(config, files.file_size)
-        self._max_body, self._max_record = self._rules.max_body, self._rules.max_record
+        self.rules = PutRules(config, files.file_size)
+        self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.Lock()
         self.locked_since_ms = 0
         """When the put that is under way got the lock, 0 while none is."""
@@ -121,7 +117,7 @@ class CommitLog:
         if message.queue_id < 0:
             return illegal(f"the queue id is negative: {message.queue_id}")
         if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
-            message = self._rules.delayed(message)
+            message = self.rules.delayed(message)
             topic = message.topic.encode("utf-8", "surrogatepass")
         try:
             return self._append(message, topic)
@@ -143,7 +139,7 @@ class CommitLog:
             sys_flag = sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(born, stored)
             size = record_size(len(body), len(topic), len(properties), sys_flag)
         if len(body) > self._max_body or size > self._max_record or len(properties) > props.MAX_PROPERTIES_SIZE:
-            return self._rules.too_large(message, size)
+            return self.rules.too_large(message, size)
         crc = crc32(body)
         queued = is_queued(sys_flag)
         with self.put_lock:
@@ -187,7 +183,7 @@ class CommitLog:
 
         Their properties are stored as they are given: a batch's own are joined to them by the caller.
         """
-        refusal = self._rules.refuse_batch(messages)
+        refusal = self.rules.refuse_batch(messages)
         if refusal is not None:
             return refusal
         first = messages[0]
@@ -224,33 +220,6 @@ class CommitLog:
         return PutResult(
             PutStatus.PUT_OK, log_offset, sum(sizes), queue_offset, now_ms, len(messages), "", first, offsets
         )
-
-    def put_many(self, messages: MessageColumns) -> PutManyResult:
-        """Appends columns of messages, encoded by a kernel straight into the map; each as `put` would store it.
-
-        Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do all
-        while old records lie behind the end, where a chunk that is half written must not run into one.
-        """
-        result = PutManyResult.empty(len(messages))
-        last = self.files.last
-        is_stale = last is not None and last.file_start == self.stale_segment
-        if is_stale or messages.find_in_properties(props.DELAY_MARK):
-            return self._put_one_by_one(messages, result)
-        refused = self._rules.refuse_rows(messages)
-        rows = np.flatnonzero(~refused)
-        for row in np.flatnonzero(refused):
-            result.refused[int(row)] = self.put(messages.message(int(row))).reason or "refused"
-        BulkPut(self, messages, rows, result).run()
-        return result
-
-    def _put_one_by_one(self, messages: MessageColumns, result: PutManyResult) -> PutManyResult:
-        for row in range(len(messages)):
-            one = self.put(messages.message(row))
-            result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
-            result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
-            if not one.is_ok:
-                result.refused[row] = one.reason
-        return result
 
     def file_for(self, size: int) -> MappedFile:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
