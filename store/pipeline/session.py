@@ -110,7 +110,9 @@ def open_session(
             spark.dataSource.register(RocketMQDataSource)
             yield spark
         finally:
-            with suppress(Exception):
+            with suppress(Exception), warnings.catch_warnings():
+                # After an interrupt the JVM may have gone before it is asked to.
+                warnings.simplefilter("ignore", RuntimeWarning)
                 spark.stop()
 
 
@@ -137,10 +139,12 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
     from pyspark.sql import SparkSession
 
     if not verbose:
-        # They print every failed query a second time, with the stack traces of both languages, and every interrupt.
+        # They print every failed query a second time, with the stack traces of both languages.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        # And py4j every interrupt, by its own loggers and by the root's.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_not_of_py4j)
     builder = SparkSession.builder.appName("rmqctl")
     values = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.session.timeZone": "UTC"}
     if remote:
@@ -162,6 +166,10 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
     for name, value in (values | settings).items():
         builder = builder.config(name, value)
     return builder
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 def _set_environment(master: str | None) -> None:
@@ -290,13 +298,6 @@ def _is_of_interrupt(error: BaseException | None) -> bool:
     """Whether it came while an interrupt was handled: the JVM, which Ctrl-C reaches too, may answer no more."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _came_of_interrupt(error: BaseException | None) -> bool:
-    """Whether it was raised while an interrupt was on its way: py4j fails on the connection that was cut."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
     return error is not None
 
 

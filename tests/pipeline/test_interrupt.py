@@ -1,0 +1,57 @@
+"""Ctrl-C and SIGTERM while Spark starts and while it works: the exit code, one sentence, and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from rmqctl.exit_codes import INTERRUPTED
+from tests.support.golden import golden
+from tests.support.processes import REPOSITORY, command_line, environment
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ENDLESS = "select sum(id % 7) from range(1000000000000)"
+JVM_ENDS_S = 30
+
+
+def processes_of(session: int) -> list[str]:
+    """The command lines of the processes in a session that have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("after_s", [0.5, 12], ids=["while it starts", "while it works"])
+def test_a_signal_ends_a_command_and_its_spark(after_s: float, number: signal.Signals, tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        command_line(golden("normal").store, "sql", ENDLESS, "--master", "local[1]"),
+        cwd=REPOSITORY,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert running.stderr is not None
+    assert running.stderr.readline() == "starting Spark\n"
+    time.sleep(after_s)
+    os.kill(running.pid, number)
+    assert running.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
+    assert running.wait(60) == INTERRUPTED
+    deadline = time.monotonic() + JVM_ENDS_S
+    while processes_of(running.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert processes_of(running.pid) == []
+    assert list(tmp_path.iterdir()) == []
