@@ -68,8 +68,11 @@ def _walk(
                 records += last.count
                 on_progress(done + last.end - segment.number)
         done += segment.size
-        if last is None or isinstance(last, Run):
+        if last is None:
             continue
+        if isinstance(last, Run):
+            # A broker always leaves room for a blank, and does not read on where there is none.
+            return last.end, "the segment ends without a blank", records
         log_end = last.file_start + last.position
         if not isinstance(last, Blank):
             return log_end, last.reason.describe() if isinstance(last, Damage) else "end", records

@@ -11,7 +11,7 @@ import pytest
 from store.disk.filesystem import Filesystem
 from store.opening import infer_config, make_layout
 from store.pipeline.rebuild import rebuild_on_spark
-from store.rebuild import RebuildScope
+from store.rebuild import RebuildScope, Rebuilt
 from store.rebuild_local import rebuild_locally
 from tests.support.golden import golden
 
@@ -28,16 +28,16 @@ def digests(root: Path) -> tuple[dict[str, str], list[str]]:
     return queues, [digest(p) for p in sorted((root / "index").glob("*"))]
 
 
-def by_spark(spark: Any, store: Path, staging: Path, parts: int, scope: RebuildScope | None = None) -> None:
+def by_spark(spark: Any, store: Path, staging: Path, parts: int, scope: RebuildScope | None = None) -> Rebuilt:
     config = infer_config(make_layout(store, {}), {}, Filesystem())
-    rebuild_on_spark(
+    return rebuild_on_spark(
         spark, str(store), staging, config, scope or RebuildScope(), now_ms=NOW_MS, parts_per_segment=parts
     )
 
 
-def locally(store: Path, staging: Path, scope: RebuildScope | None = None) -> None:
+def locally(store: Path, staging: Path, scope: RebuildScope | None = None) -> Rebuilt:
     config = infer_config(make_layout(store, {}), {}, Filesystem())
-    rebuild_locally(str(store), staging, config, scope or RebuildScope(), clock=lambda: NOW_MS)
+    return rebuild_locally(str(store), staging, config, scope or RebuildScope(), clock=lambda: NOW_MS)
 
 
 @pytest.mark.parametrize("name", ["normal", "many", "batch", "ipv6", "aborted", "normal5"])

@@ -26,6 +26,7 @@ from tests.support.golden import copy_store, golden
 from tests.support.stores import SMALL, Clock, make_store, text_message
 
 QUEUE_OFFSET_AT, LOG_OFFSET_AT = 20, 28
+BLANK_MAGIC_BYTES = b"\xcb\xd4\x31\x94"
 
 
 def in_this_process(_: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
@@ -52,7 +53,7 @@ def overwrite_field(root: Path, record: int, at: int, value: int) -> None:
 
 def record_positions(root: Path) -> list[int]:
     data, at, found = segment(root).read_bytes(), 0, []
-    while (size := int.from_bytes(data[at : at + 4], "big")) and data[at + 4 : at + 8] != b"\xcb\xd4\x31\x94":
+    while (size := int.from_bytes(data[at : at + 4], "big")) and data[at + 4 : at + 8] != BLANK_MAGIC_BYTES:
         found.append(at)
         at += size
     return found
@@ -134,6 +135,26 @@ def test_a_queue_with_a_repeat_or_a_gap_is_treated_as_by_the_local_engine(
     store = make_store(tmp_path / "store", 150)
     overwrite_field(store, record, QUEUE_OFFSET_AT, queue_offset)
     assert_same_as_local(store, tmp_path, parts)
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_a_segment_that_a_record_fills_to_the_last_byte_ends_the_log(parts: int, tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", 150)
+    data, start = segment(store).read_bytes(), record_positions(store)[-1]
+    end = start + int.from_bytes(data[start : start + 4], "big")
+    rest = len(data) - end
+    size_at = next(at for at in range(start + 90, end) if int.from_bytes(data[at : at + 2], "big") == end - at - 2)
+    overwrite(segment(store), start, (end - start + rest).to_bytes(4, "big"))
+    overwrite(segment(store), size_at, (end - size_at - 2 + rest).to_bytes(2, "big"))
+    overwrite(segment(store), end, b"x" * rest)
+    assert len(record_positions(store)) > 1
+    made = [by_spark(None, store, tmp_path / "spark", parts), locally(store, tmp_path / "local")]
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    assert {one.log_end for one in made} == {len(data)}
+    (store / "abort").touch()
+    (store / "checkpoint").write_bytes(bytes(4096))
+    with open_store(store) as recovered:
+        assert recovered.max_log_offset == len(data)
 
 
 def test_a_topic_that_no_folder_can_have_gets_no_queue(tmp_path: Path) -> None:
