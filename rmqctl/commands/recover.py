@@ -69,7 +69,8 @@ def run(
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
     checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
-    --spark-above and an abnormal recovery would read all of it.
+    --spark-above and an abnormal recovery would read all of it. The rules of --compat hold there too; --normal and
+    --cold are refused, and --keep-index changes nothing.
     """
     session: Session = ctx.obj
     if normal and abnormal:
