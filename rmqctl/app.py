@@ -61,8 +61,8 @@ def _show_version(wanted: bool) -> None:
 def global_options(
     ctx: typer.Context,
     store: Annotated[
-        Path, typer.Option(envvar="RMQCTL_STORE", metavar="DIR", help="The store's root folder.")
-    ] = Path(DEFAULT_STORE),
+        str, typer.Option(envvar="RMQCTL_STORE", metavar="DIR", help="The store's root folder.")
+    ] = DEFAULT_STORE,
     broker_conf: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +101,8 @@ def global_options(
 ) -> None:
     session: Session = ctx.obj
     session.options = Options(
-        store=store,
+        store=Path(store),
+        uri=store if "://" in store else None,
         broker_conf=broker_conf,
         settings=dict(_parse_setting(text) for text in settings or ()),
         format=format,

@@ -64,6 +64,8 @@ class Options:
     """The global options."""
 
     store: Path = Path(DEFAULT_STORE)
+    uri: str | None = None
+    """--store where it is a URI, which the commands take that read stores anywhere."""
     broker_conf: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     format: Format = Format.AUTO

@@ -43,7 +43,7 @@ SparkAbove = Annotated[
 
 def addresses(session: Session, stores: list[str] | None) -> list[str]:
     """The stores given to the command, else the global one."""
-    return stores or [str(session.root)]
+    return stores or [session.options.uri or str(session.root)]
 
 
 @contextlib.contextmanager

@@ -38,11 +38,13 @@ class StoreError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.file = Path(file) if file is not None else None
+        # A path would make s3:/ of s3://.
+        self._name = os.fspath(file) if file is not None else ""
         self.offset = offset
         self.hint = hint
 
     def __str__(self) -> str:
-        where = str(self.file) if self.file is not None else ""
+        where = self._name
         if self.offset is not None:
             where += f"{', ' if where else ''}offset {self.offset}"
         text = f"{where}: {self.reason}" if where else self.reason

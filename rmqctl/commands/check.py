@@ -51,7 +51,7 @@ def run(
     from store.check.check import CheckOptions, Progress, check
     from store.files import StoreFiles
 
-    files = StoreFiles(str(session.root))
+    files = StoreFiles(session.options.uri or str(session.root))
     files.check_is_store()
     options = CheckOptions(
         sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold

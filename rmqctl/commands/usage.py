@@ -30,7 +30,7 @@ def run(
     from store.files import StoreFiles
     from store.pipeline.usage import usage
 
-    files = StoreFiles(str(session.root))
+    files = StoreFiles(session.options.uri or str(session.root))
     names = [name.strip() for name in by.split(",") if name.strip()]
     with session.progress("reading the log") as bar:
         rows = usage(files, names, bar.update)

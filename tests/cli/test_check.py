@@ -52,3 +52,10 @@ def test_a_check_that_ran_out_of_time_says_where_to_go_on(damaged: Path) -> None
     assert "go on with --from 0" in run.err
     again = rmqctl("--format", "jsonl", "check", "--from", 0, store=damaged)
     assert [row["kind"] for row in again.rows] == [BAD_CRC]
+
+
+def test_a_store_is_named_by_its_uri_as_well(damaged: Path) -> None:
+    for command in ("check", "usage"):
+        by_uri = rmqctl("--format", "jsonl", "--store", damaged.as_uri(), command)
+        assert by_uri.rows, by_uri.err
+    assert rmqctl("--store", "file:///no/where", "check").err == "rmqctl: file:///no/where: no such folder\n"
