@@ -13,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from store.formats.java import decode_utf8
+from store.kernels.key_hasher import KeyHasher
 from store.kernels.queue_table import QueueTable
 from store.kernels.run import Run
 
 Ints = npt.NDArray[np.int64]
-
-# Keys to be hashed at a time; more than one record can have (32,767 bytes of properties).
-_ROOM = 1 << 17
 
 
 class Units(NamedTuple):
@@ -68,15 +66,9 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...]) -> Units:
 
 def expected_entries(run: Run) -> Entries:
     """The index entries of a run's records."""
-    view, array = run.kernels.view(run.buffer), _dense(run)
-    hashes, records = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
-    state = np.zeros(8, np.int64)
-    parts = []
-    while state[0] < run.count:
-        found = run.kernels.key_hashes(view, array, int(state[0]), run.count, hashes, records, state)
-        parts.append(np.stack((hashes[:found], records[:found])))
-    both = np.concatenate(parts, axis=1) if parts else np.empty((2, 0), np.int64)
-    return Entries(both[0], log_offsets(run)[both[1]], run.columns.store_timestamp_ms[both[1]])
+    found = [keys.copy() for keys in KeyHasher().keys_of(run)]
+    hashes, records = (np.concatenate([np.empty(0, np.int64), *(keys[n] for keys in found)]) for n in (0, 1))
+    return Entries(hashes, log_offsets(run)[records], run.columns.store_timestamp_ms[records])
 
 
 def _dense(run: Run) -> Ints:

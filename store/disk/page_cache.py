@@ -36,9 +36,11 @@ class PageCache:
             self._drop_to(len(self._view) if self._view is not None else 0)
             self._path, self._view, self._descriptor = path, view, self._fs.open_read(path)
             self._ahead = self._dropped = 0
-        if position + READ_AHEAD_BYTES - _STEP_BYTES > self._ahead and self._descriptor is not None:
-            self._fs.will_need(self._descriptor, max(self._ahead, position), READ_AHEAD_BYTES)
-            self._ahead = position + READ_AHEAD_BYTES
+        ahead = position + READ_AHEAD_BYTES
+        if ahead - _STEP_BYTES > self._ahead and self._descriptor is not None:
+            start = max(self._ahead, position)
+            self._fs.will_need(self._descriptor, start, ahead - start)
+            self._ahead = ahead
         if position - KEPT_BEHIND_BYTES > self._dropped + _STEP_BYTES:
             self._drop_to(position - KEPT_BEHIND_BYTES)
 

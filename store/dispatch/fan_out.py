@@ -1,20 +1,21 @@
 """FanOut: every handler in a thread of its own, so that the walk, the queues and the index are built side by side.
 
-    walk ──Run──┬──▶ [queue of runs] ──▶ ConsumeQueueStore.dispatch
-                └──▶ [queue of runs] ──▶ IndexService.dispatch
+    walk ──Run──┬──▶ [runs] ──▶ ConsumeQueueStore.dispatch
+                └──▶ [runs] ──▶ IndexService.prepare ──▶ [runs, hashed keys] ──▶ IndexService.take
 
-Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT runs wait for
-a handler, which bounds the memory. The kernels release the GIL; where they are not compiled, threads gain nothing and
-the handlers are called directly.
+A handler that can do a part of its work before its turn has `prepare` and `take`, and a thread for each; the index,
+which takes longest, is one. Each handler gets all runs in log order, so the result does not depend on threads. At most
+RUNS_IN_FLIGHT runs wait for a thread, which bounds the memory. The kernels release the GIL; where they are not
+compiled, threads gain nothing and the handlers are called directly.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from store.kernels.run import Run
 
@@ -27,6 +28,15 @@ class Handler(Protocol):
     def dispatch(self, run: Run) -> None: ...
 
 
+@runtime_checkable
+class StagedHandler(Handler, Protocol):
+    """A handler whose dispatch(run) is take(run, prepare(run)), and may prepare a run while it takes the one before."""
+
+    def prepare(self, run: Run) -> Any: ...
+
+    def take(self, run: Run, prepared: Any) -> None: ...
+
+
 class FanOut:
     """A handler that passes runs on to `handlers`; leaving its context waits for them and raises what they raised."""
 
@@ -34,6 +44,8 @@ class FanOut:
         self._handlers = handlers
         self._in_threads = in_threads and len(handlers) > 1
         self._workers: list[_Worker] = []
+        self._first: list[_Worker] = []
+        """The workers that get the runs; the others get what these have prepared."""
 
     def dispatch(self, run: Run) -> None:
         if not self._workers:
@@ -41,9 +53,15 @@ class FanOut:
                 for handler in self._handlers:
                     handler.dispatch(run)
                 return
-            self._workers = [_Worker(handler) for handler in self._handlers]
-        for worker in self._workers:
+            self._begin()
+        for worker in self._first:
             worker.give(run)
+
+    def _begin(self) -> None:
+        for handler in self._handlers:
+            chain = _chain_for(handler)
+            self._workers += chain
+            self._first.append(chain[0])
 
     def __enter__(self) -> FanOut:
         return self
@@ -54,37 +72,54 @@ class FanOut:
         for worker in self._workers:
             worker.finish(drop=error is not None)
         failures = [worker.failure for worker in self._workers if worker.failure is not None]
-        self._workers = []
+        self._workers, self._first = [], []
         if failures and error is None:
             raise failures[0]
 
 
-class _Worker:
-    """One handler's thread."""
+def _chain_for(handler: Handler) -> list[_Worker]:
+    """The threads of a handler; each gives to the next one, so that they are ended in this order."""
+    name = type(handler).__name__
+    if not isinstance(handler, StagedHandler):
+        return [_Worker(f"{name}.dispatch", handler.dispatch)]
 
-    def __init__(self, handler: Handler) -> None:
+    def take(item: tuple[Run, Any]) -> None:
+        handler.take(*item)
+
+    taker = _Worker(f"{name}.take", take)
+
+    def prepare(run: Run) -> None:
+        taker.give((run, handler.prepare(run)))
+
+    return [_Worker(f"{name}.prepare", prepare), taker]
+
+
+class _Worker:
+    """A thread that does `work` with one item after the other."""
+
+    def __init__(self, name: str, work: Callable[[Any], None]) -> None:
         self.failure: BaseException | None = None
-        self._handler = handler
-        self._runs: queue.Queue[Run | None] = queue.Queue(RUNS_IN_FLIGHT)
+        self._work = work
+        self._items: queue.Queue[Any] = queue.Queue(RUNS_IN_FLIGHT)
         self._dropped = False
-        self._thread = threading.Thread(target=self._work, name=f"{type(handler).__name__}.dispatch")
+        self._thread = threading.Thread(target=self._run, name=name)
         self._thread.start()
 
-    def give(self, run: Run) -> None:
-        self._runs.put(run)
+    def give(self, item: Any) -> None:
+        self._items.put(item)
         if self.failure is not None:
             raise self.failure
 
     def finish(self, *, drop: bool) -> None:
         self._dropped = drop
-        self._runs.put(None)
+        self._items.put(None)
         self._thread.join()
 
-    def _work(self) -> None:
-        while (run := self._runs.get()) is not None:
-            # After a failure the runs are only taken off, so that the walk is not left waiting.
+    def _run(self) -> None:
+        while (item := self._items.get()) is not None:
+            # After a failure the items are only taken off, so that the walk is not left waiting.
             if self.failure is None and not self._dropped:
                 try:
-                    self._handler.dispatch(run)
+                    self._work(item)
                 except BaseException as error:
                     self.failure = error

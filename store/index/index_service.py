@@ -27,14 +27,12 @@ from store.errors import StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
 from store.index.index_file import IndexFile
-from store.kernels.index import MAX_KEYS_OF_RECORD
+from store.kernels.key_hasher import KeyHasher, Keys
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
 MAX_QUERY_COUNT = 64
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")
-# Keys hashed at a time: enough for a run of records with three keys each.
-_HASH_CAPACITY = 2 * MAX_KEYS_OF_RECORD
 
 
 class QueryOffsets(NamedTuple):
@@ -74,8 +72,7 @@ class IndexService:
         self._clock = clock
         self._overlay = overlay
         self._on_full = on_full
-        self._hashes: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
-        self._records: Int64Array = np.empty(_HASH_CAPACITY, np.int64)
+        self._hasher = KeyHasher()
         self._flushing: threading.Thread | None = None
         self._flush_failure: StoreError | None = None
         self._staged: dict[Path, Path] = {}
@@ -117,29 +114,32 @@ class IndexService:
 
     def dispatch(self, run: Run) -> None:
         """Adds the keys of a run's messages."""
-        if not run.count:
-            return
-        kernels = run.kernels
-        view = kernels.view(run.buffer)
-        state = np.zeros(1, np.int64)
-        while (row := int(state[0])) < run.count:
-            # A file is wanted for each message that comes, also for one that has no keys or is passed over.
-            self._file_to_write()
-            found = kernels.key_hashes(view, run.array, row, run.count, self._hashes, self._records, state)
-            self._put(run, found)
-            if found and self._records[found - 1] + 1 < state[0]:
-                self._file_to_write()
+        for keys in self._hasher.keys_of(run):
+            self._put(run, keys)
 
-    def _put(self, run: Run, count: int) -> None:
-        """Puts the first `count` hashed keys, into as many files as they take."""
-        log_offsets = run.array[LOG_OFFSET, self._records[:count]]
-        at = 0
+    def prepare(self, run: Run) -> list[Keys]:
+        """What can be done for a run while the one before it is put: its keys, hashed."""
+        return [keys.copy() for keys in self._hasher.keys_of(run)]
+
+    def take(self, run: Run, prepared: list[Keys]) -> None:
+        """Adds what `prepare` found in the run."""
+        for keys in prepared:
+            self._put(run, keys)
+
+    def _put(self, run: Run, keys: Keys) -> None:
+        """Puts hashed keys, into as many files as they take."""
+        # A file is wanted for each message that comes, also for one that has no keys or is passed over.
+        self._file_to_write()
+        log_offsets = run.array[LOG_OFFSET, keys.records]
+        at, count = 0, len(keys.hashes)
         while at < count:
             file = self._file_to_write()
             at += _passed_over(log_offsets[at:], file.header.end_log_offset)
             if at < count:
                 file = file if file.writable else self._replace(file)
-                at = file.put_hashes(run.kernels, self._hashes, self._records, at, count, run.array)
+                at = file.put_hashes(run.kernels, keys.hashes, keys.records, at, count, run.array)
+        if count and keys.records[-1] + 1 < keys.stop:
+            self._file_to_write()
 
     def _file_to_write(self) -> IndexFile:
         """The newest file that is not full; a full one is flushed when its successor is created."""

@@ -30,6 +30,7 @@ from store.formats.columns import COLUMN_NAMES
 from store.formats.java import decode_utf8
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.index import MAX_KEYS_OF_RECORD
+from store.kernels.key_hasher import KeyHasher
 from store.kernels.queue_table import QueueTable
 from store.kernels.run import Int64Array, Run
 from store.layout import is_topic_folder_name
@@ -241,17 +242,13 @@ class _Keys:
     def __init__(self, scratch: _Scratch, found: PartPieces) -> None:
         self._scratch = scratch
         self._found = found
-        self._hashes = np.empty(KEY_CAPACITY, np.int64)
-        self._records = np.empty(KEY_CAPACITY, np.int64)
+        self._hasher = KeyHasher(KEY_CAPACITY)
 
     def add(self, run: Run) -> None:
-        view, array, state = run.kernels.view(run.buffer), _dense(run), np.zeros(1, np.int64)
-        while (row := int(state[0])) < run.count:
-            count = run.kernels.key_hashes(view, array, row, run.count, self._hashes, self._records, state)
-            hashes, records = self._hashes[:count], self._records[:count]
-            self._found.ends_with_keys = count > 0 and int(records[-1]) == run.count - 1
-            if count:
-                self._append(hashes, records - row, array[:, row : int(state[0])])
+        for keys in self._hasher.keys_of(run):
+            self._found.ends_with_keys = len(keys.records) > 0 and int(keys.records[-1]) == run.count - 1
+            if len(keys.hashes):
+                self._append(keys.hashes, keys.records - keys.first, run.array[:, keys.first : keys.stop])
 
     def _append(self, hashes: Int64Array, records: Int64Array, array: Int64Array) -> None:
         position = self._scratch.append(

@@ -25,10 +25,11 @@ from tests.bench.walks import recover_here
 RUNS = 4
 STEPS = (
     (ConsumeQueueStore, "dispatch", "queues"),
-    (IndexService, "dispatch", "index"),
+    (IndexService, "prepare", "keys"),
+    (IndexService, "take", "index"),
     (FanOut, "dispatch", "walk waits for builders"),
     (FanOut, "__exit__", "end waits for builders"),
-    (recovery, "_walk", "walk"),
+    (recovery, "walk", "walk"),
     (recovery, "count_lost", "what lies behind the end"),
 )
 

@@ -158,6 +158,46 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
     assert [handler.log_offsets for handler in handlers] == [places, places]
 
 
+class Staged(Collector):
+    """Prepares the log offsets of a run in one thread, and takes them in another."""
+
+    def prepare(self, run: Run) -> list[int]:
+        return (run.columns.position + run.file_start).tolist()
+
+    def take(self, run: Run, prepared: list[int]) -> None:
+        assert prepared == self.prepare(run)
+        self.dispatch(run)
+
+
+def test_a_handler_that_prepares_runs_takes_each_with_what_was_prepared_for_it() -> None:
+    log, staged = SmallLog(), Staged()
+    places = log.put_many(200)
+    with FanOut([staged, Collector()]) as fan_out:
+        log.dispatch_to(fan_out, kernels=compiled())
+    assert staged.log_offsets == places
+
+
+@pytest.mark.parametrize("stage", ["prepare", "take"])
+def test_a_handler_that_fails_at_either_stage_ends_the_walk_with_its_error(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SmallLog()
+    log.put_many(200)
+
+    def fail(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(Staged, stage, fail)
+
+    def walk() -> None:
+        with FanOut([Collector(), Staged()]) as fan_out:
+            log.dispatch_to(fan_out, kernels=compiled())
+
+    with pytest.raises(OSError, match="no space"):
+        walk()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("Staged")]
+
+
 def test_a_failing_handler_ends_the_walk_with_its_error() -> None:
     log = SmallLog()
     log.put_many(200)

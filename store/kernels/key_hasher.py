@@ -1,0 +1,43 @@
+"""The keys of a run, hashed some thousands at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from store.kernels.index import MAX_KEYS_OF_RECORD
+from store.kernels.run import Int64Array, Run
+
+# Enough for a run of records with three keys each.
+CAPACITY = 2 * MAX_KEYS_OF_RECORD
+
+
+class Keys(NamedTuple):
+    """The keys of the records first … stop - 1 of a run: for each key its hash and its record's number."""
+
+    hashes: Int64Array
+    records: Int64Array
+    first: int
+    stop: int
+
+    def copy(self) -> Keys:
+        return self._replace(hashes=self.hashes.copy(), records=self.records.copy())
+
+
+class KeyHasher:
+    """Hashes the keys of runs; `capacity` is how many at a time."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._hashes: Int64Array = np.empty(capacity, np.int64)
+        self._records: Int64Array = np.empty(capacity, np.int64)
+
+    def keys_of(self, run: Run) -> Iterator[Keys]:
+        """All keys in log order. What is yielded is overwritten by what comes next; `copy` keeps it."""
+        view, state = run.kernels.view(run.buffer), np.zeros(1, np.int64)
+        while (first := int(state[0])) < run.count:
+            count = run.kernels.key_hashes(
+                view, run.array, first, run.count, self._hashes, self._records, state
+            )
+            yield Keys(self._hashes[:count], self._records[:count], first, int(state[0]))

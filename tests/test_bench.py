@@ -1,0 +1,28 @@
+"""The benchmarks are measured by hand; that they still fit the code is tested."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import tests.bench
+from tests.bench import profile_recover
+from tests.bench.__main__ import OPERATIONS, main
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(tests.bench.__path__[0]).glob("*.py")))
+def test_every_module_can_be_imported(name: str) -> None:
+    importlib.import_module(f"tests.bench.{name}")
+
+
+def test_every_step_of_the_profile_is_a_function_of_the_engine() -> None:
+    for place, name, _ in profile_recover.STEPS:
+        assert callable(getattr(place, name))
+
+
+def test_an_operation_prints_what_was_measured_and_what_limits_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["get", "--size", "small", "--runs", "1"]) == 0
+    assert "get of 32 messages by offset" in capsys.readouterr().out
+    assert set(OPERATIONS) >= {"recover", "bulk", "scan", "large"}
