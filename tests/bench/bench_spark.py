@@ -10,6 +10,7 @@ each after Spark has started:
     sql             the same once more
     export          everything to Parquet, on local[2]
     worker memory   the largest private memory of any Python worker while the above ran
+    spark of local  rate of Spark's rebuild by that of the local one
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from store.rebuild import RebuildScope
 from store.rebuild_local import rebuild_locally
 
 BATCH = 20_000
+NO_RATES = ("worker MiB", "spark start", "spark of local")
 COUNT_BY_TOPIC = "select topic, count(*), sum(size) from messages group by topic"
 
 
@@ -97,6 +99,7 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         staged("").mkdir(parents=True)
         timed("export", lambda: export(spark, [str(root)], scratch / "parquet", "parquet"))
     found["worker MiB"] = peak[0] / (1 << 20)
+    found["spark of local"] = found["local rebuild"] / found["spark rebuild"]
     shutil.rmtree(scratch, ignore_errors=True)
     return found
 
@@ -143,7 +146,7 @@ def main() -> None:
             continue
         print(f"{gib:g} GiB")
         for name, value in found.items():
-            rate = f"{gib * 1024 / value:10.0f} MiB/s" if name not in ("worker MiB", "spark start") else ""
+            rate = f"{gib * 1024 / value:10.0f} MiB/s" if name not in NO_RATES else ""
             print(f"  {name:15} {value:8.2f}{rate}")
 
 
