@@ -85,15 +85,9 @@ def global_options(
         ),
     ] = Format.AUTO,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Details, and tracebacks of errors.")
-    ] = False,
-    no_color: Annotated[
-        bool, typer.Option("--no-color", help="No colours (as the variable NO_COLOR).")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Details, and tracebacks of errors.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colours (as the variable NO_COLOR).")] = False,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),

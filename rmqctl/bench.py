@@ -73,9 +73,7 @@ class Measured:
         return self.bytes_per_s / limits.copy_bytes_per_s
 
     def row(self, limits: Limits) -> dict[str, Any]:
-        percentiles = {
-            f"p{percent:g}_us".replace(".", "_"): self.percentile_us(percent) for percent in _PERCENTS
-        }
+        percentiles = {f"p{percent:g}_us".replace(".", "_"): self.percentile_us(percent) for percent in _PERCENTS}
         return {
             "mode": self.mode,
             "messages_per_s": round(self.per_s),

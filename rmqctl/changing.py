@@ -30,9 +30,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and chan
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Apply the plan without asking.")]
 Quarantine = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR", help="Where to keep what is removed.", show_default="STORE/.rmqctl/quarantine"
-    ),
+    typer.Option(metavar="DIR", help="Where to keep what is removed.", show_default="STORE/.rmqctl/quarantine"),
 ]
 NoQuarantine = Annotated[
     bool, typer.Option("--no-quarantine", help="Delete what is removed; the change cannot be undone.")
@@ -60,13 +58,9 @@ class Consent:
     ) -> Consent:
         """The options as a Consent; a usage error where they contradict or nobody can be asked."""
         if dry_run and yes:
-            raise typer.BadParameter(
-                "--dry-run changes nothing, --yes changes without asking; give one of them"
-            )
+            raise typer.BadParameter("--dry-run changes nothing, --yes changes without asking; give one of them")
         if quarantine is not None and no_quarantine:
-            raise typer.BadParameter(
-                "--quarantine keeps what is removed, --no-quarantine deletes it; give one of them"
-            )
+            raise typer.BadParameter("--quarantine keeps what is removed, --no-quarantine deletes it; give one of them")
         if not (dry_run or yes or session.environment.can_ask):
             raise typer.BadParameter("this changes the store: give --yes, or look first with --dry-run")
         return cls(dry_run, yes, quarantine, not no_quarantine)
@@ -113,6 +107,4 @@ def _is_table(value: Any) -> bool:
 def _apply(session: Session, change: Change, consent: Consent) -> str | None:
     """A signal waits until the change is complete: half a change is worse than a late exit."""
     with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
-        return change.apply(
-            quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance()
-        )
+        return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

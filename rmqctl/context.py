@@ -176,9 +176,7 @@ class Session:
     @property
     def color(self) -> bool:
         return (
-            self.options.color
-            and not self.environment.variables.get("NO_COLOR")
-            and self.environment.stdout.isatty()
+            self.options.color and not self.environment.variables.get("NO_COLOR") and self.environment.stdout.isatty()
         )
 
     def show(self, result: Result) -> None:

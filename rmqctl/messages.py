@@ -129,9 +129,7 @@ def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
     sys_flag = _number(row, "sys_flag", 0)
     if row.get("transaction") is not None:
         sys_flag = sys_flag & ~_TRANSACTION_MASK | TRANSACTIONS[row["transaction"]]
-    hosts = {
-        name: Host.parse(row[name]) if row.get(name) else LOCALHOST for name in ("born_host", "store_host")
-    }
+    hosts = {name: Host.parse(row[name]) if row.get(name) else LOCALHOST for name in ("born_host", "store_host")}
     return Message(
         topic=row["topic"],
         body=body,

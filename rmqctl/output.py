@@ -292,7 +292,5 @@ def show_bytes(size: float) -> str:
 
 def printable(text: str) -> str:
     """`text` on one line, with control characters escaped, cut to what people will read."""
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: CELL_LIMIT + 1]
-    )
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: CELL_LIMIT + 1])
     return shown if len(text) <= CELL_LIMIT else shown[: CELL_LIMIT - 1] + "…"

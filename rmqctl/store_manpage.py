@@ -138,10 +138,7 @@ def _commit_log() -> list[str]:
             "DELAY asks for a delay level: such a message is stored under SCHEDULE_TOPIC_XXXX, its real place "
             "in REAL_TOPIC and REAL_QID."
         ),
-        _text(
-            "A message id is the hexadecimal text of the store host and the log offset: 32 digits, 56 for "
-            "IPv6."
-        ),
+        _text("A message id is the hexadecimal text of the store host and the log offset: 32 digits, 56 for IPv6."),
     ]
 
 
@@ -174,15 +171,9 @@ def _index() -> list[str]:
         ),
         _text("Header:"),
         _table(("at", "type", "meaning"), _INDEX_HEADER),
-        _text(
-            "A slot is an int: the number of the newest entry whose key hash modulo the slots is this slot. "
-            "Entry:"
-        ),
+        _text("A slot is an int: the number of the newest entry whose key hash modulo the slots is this slot. Entry:"),
         _table(("at", "type", "meaning"), _INDEX_ENTRY),
-        _text(
-            "The key itself is not stored, so two keys of one hash can only be told apart by reading the "
-            "records."
-        ),
+        _text("The key itself is not stored, so two keys of one hash can only be told apart by reading the records."),
     ]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from store.disk.filesystem import Filesystem
 from store.disk.kinds import require_file
 
-_BARE_KEY = re.compile(r'([{,]\s*)(-?\d+)(\s*:)')
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
 _TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
 
 

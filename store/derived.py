@@ -14,9 +14,7 @@ from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHe
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
 
 UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-ENTRY_DTYPE = np.dtype(
-    [("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")]
-)
+ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
 assert UNIT_DTYPE.itemsize == UNIT_SIZE
 assert ENTRY_DTYPE.itemsize == ENTRY_SIZE
 
@@ -37,9 +35,7 @@ def entries_of(data: Any, slot_count: int, count: int) -> np.ndarray:
 
 def is_filler(units: np.ndarray) -> np.ndarray:
     """Pre-blank units."""
-    return np.asarray(
-        (units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0)
-    )
+    return np.asarray((units["log_offset"] == 0) & (units["size"] == PRE_BLANK_SIZE) & (units["tags_code"] == 0))
 
 
 def slot_count_of(data: Any, header: IndexHeader) -> int:
@@ -70,6 +66,4 @@ def _fits(data: Any, header: IndexHeader, slots: int, rest: int) -> bool:
         return False
     heads = np.frombuffer(data, ">i4", slots, HEADER_SIZE)[hashes % slots]
     # A few damaged entries must not make the whole file unreadable.
-    return bool(
-        np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9
-    )
+    return bool(np.count_nonzero((heads >= sample) & (entries["previous"][sample] < sample)) * 10 >= len(sample) * 9)

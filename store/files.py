@@ -67,9 +67,7 @@ class StoreFiles:
         if info.type != pafs.FileType.Directory:
             raise NotAStore("a store is a folder, this is a file", file=self.address)
         if self._info(f"{self._root}/commitlog").type != pafs.FileType.Directory:
-            raise NotAStore(
-                "no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir"
-            )
+            raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
         for name, expected in _EXPECTED.items():
             found = self._info(f"{self._root}/{name}").type
             if found not in (expected, pafs.FileType.NotFound):
@@ -147,9 +145,7 @@ class StoreFiles:
 
     def _list(self, folder: str) -> list[Any]:
         with self._errors(folder, "list"):
-            return list(
-                self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True))
-            )
+            return list(self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)))
 
     def _info(self, path: str) -> Any:
         with self._errors(path, "look at"):

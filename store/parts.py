@@ -136,9 +136,7 @@ def _walk_windows(
 
 def _may_be_cut(step: Blank | End | Damage) -> bool:
     """Could more bytes behind the window turn this outcome into a record?"""
-    return isinstance(step, End) or (
-        isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT
-    )
+    return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
 
 
 def _window(files: StoreFiles, part: Part, position: int, size: int) -> Window:
@@ -155,9 +153,7 @@ def _find_in_file(files: StoreFiles, part: Part, position: int) -> int | None:
         size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)
         kernels = for_work(window.size)
-        found = kernels.find_record_start(
-            kernels.view(window.buffer), 0, window.size, window.file_start, True, columns
-        )
+        found = kernels.find_record_start(kernels.view(window.buffer), 0, window.size, window.file_start, True, columns)
         if found >= 0:
             return position + int(found) if position + found < part.stop else None
         if window.size < size or files.is_local:

@@ -82,9 +82,7 @@ def open_parts(
 
     if writable:
         queues.on_stored = note_stored
-    index = IndexService(
-        layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
-    )
+    index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index)
     index.load()
     return StoreParts(
         layout=layout,

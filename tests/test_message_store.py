@@ -19,9 +19,7 @@ from tests.support.stores import SMALL, Clock, make_store, text_message
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../../outside", "a\0b", "x" * 128, "ü" * 64])
-def test_a_topic_that_no_queue_folder_can_have_is_refused_by_every_kind_of_put(
-    topic: str, tmp_path: Path
-) -> None:
+def test_a_topic_that_no_queue_folder_can_have_is_refused_by_every_kind_of_put(topic: str, tmp_path: Path) -> None:
     with open_store(tmp_path / "store", settings=SMALL, read_only=False) as store:
         assert store.put(text_message(0, topic)).status is PutStatus.MESSAGE_ILLEGAL
         assert store.put_batch([text_message(0, topic)]).status is PutStatus.MESSAGE_ILLEGAL
@@ -83,8 +81,6 @@ def put_for_ten_seconds(store: MessageStore) -> None:
 
 def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 3)
-    code = (
-        f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
-    )
+    code = f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
     subprocess.run([sys.executable, "-c", code], timeout=60, env=environment(), check=True)
     assert (root / "abort").exists()

@@ -29,9 +29,7 @@ def run(
     ] = None,
     from_offset: Annotated[
         int,
-        typer.Option(
-            "--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset."
-        ),
+        typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset."),
     ] = 0,
     cold: Annotated[
         bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
@@ -53,9 +51,7 @@ def run(
 
     files = StoreFiles(session.options.uri or str(session.root))
     files.check_is_store()
-    options = CheckOptions(
-        sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold
-    )
+    options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold)
     progress, findings = Progress(), 0
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -76,9 +76,7 @@ def run_rewrite(
     times that they reach.
     """
     session: Session = ctx.obj
-    consent = Consent.given(
-        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
-    )
+    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.checkpoint_review import plan_checkpoint
 

@@ -28,9 +28,7 @@ def run(
     disk_used_percent: Annotated[
         float | None, typer.Option(min=0, max=100, metavar="P", help="Plan as if the disk were so full.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Clean now, as the admin command does, at any hour.")] = False,
     passes: Annotated[int, typer.Option(min=1, metavar="N", help="Rounds of at most ten files each.")] = 1,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -45,9 +43,7 @@ def run(
     read it yet.
     """
     session: Session = ctx.obj
-    consent = Consent.given(
-        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
-    )
+    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.cleaning import plan_clean
 

@@ -30,9 +30,7 @@ def run(
     ctx: typer.Context,
     to: Annotated[Path, typer.Option(metavar="DIR", help="A folder that does not exist yet.")],
     kind: Annotated[ExportFormat, typer.Option("--as", help="The files' format.")] = ExportFormat.PARQUET,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Which messages.", show_default="all")
-    ] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="Which messages.", show_default="all")] = None,
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stores: Stores = None,

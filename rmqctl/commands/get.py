@@ -39,29 +39,21 @@ def run(
         int | None,
         typer.Option(min=0, metavar="N", help="Queue offset to begin at.", show_default="the queue's first"),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")] = None,
     msg_id: Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")] = None,
     log_offset: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")
     ] = None,
     max_count: Annotated[int, typer.Option("--max", min=1, metavar="M", help="Messages at most.")] = 32,
     tags: Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")] = None,
-    sql: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")
-    ] = None,
+    sql: Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")] = None,
     one_call: Annotated[
         bool,
         typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file."),
     ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")] = False,
     body: BodyOption = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")] = False,
 ) -> Result | int:
     """Read messages of one queue, or one message.
 
@@ -93,9 +85,7 @@ def _check_contradictions(ctx: typer.Context) -> None:
     if {"tags", "sql"} <= given:
         raise typer.BadParameter("give --tags or --sql, not both")
     if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "one_call", "follow"}:
-        raise typer.BadParameter(
-            "one message is asked for; filters, --one-call and --follow do not go with it"
-        )
+        raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
 
 
 def _place_of(msg_id: str | None, log_offset: int | None) -> int:
@@ -146,9 +136,7 @@ def _get_one(session: Session, log_offset: int, body: BodyEncoding | None, raw: 
         return exit_code
     rows = [message_row(message, body, session.format) for message in messages]
     facts = {"status": "FOUND" if messages else "NOT_FOUND"}
-    return Result(
-        "get", facts, [Table("messages", rows, ("topic", "queue_id", *shown_columns(body)))], exit_code
-    )
+    return Result("get", facts, [Table("messages", rows, ("topic", "queue_id", *shown_columns(body)))], exit_code)
 
 
 def _write_raw(session: Session, opened: MessageStore, messages: Iterable[StoredMessage]) -> None:
@@ -167,9 +155,7 @@ def _follow(session: Session, reader: QueueReader, body: BodyEncoding | None, ra
             _write_raw(session, reader.store, reader.messages())
         else:
             for message in reader.messages():
-                session.environment.stdout.write(
-                    _line(message_row(message, body, session.format), session.format)
-                )
+                session.environment.stdout.write(_line(message_row(message, body, session.format), session.format))
                 session.environment.stdout.flush()
         time.sleep(FOLLOW_EVERY_S)
         reader.store.refresh()
@@ -178,8 +164,5 @@ def _follow(session: Session, reader: QueueReader, body: BodyEncoding | None, ra
 def _line(row: dict[str, Any], form: Format) -> str:
     if form.is_for_programs:
         return to_json(row) + "\n"
-    shown = (
-        show_value(name, row.get(name))
-        for name in itertools.chain(["queue_offset"], *[shown_columns(None)[1:]])
-    )
+    shown = (show_value(name, row.get(name)) for name in itertools.chain(["queue_offset"], *[shown_columns(None)[1:]]))
     return "  ".join(shown) + "\n"

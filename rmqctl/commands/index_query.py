@@ -24,9 +24,7 @@ def run(
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
     begin: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or later.")] = None,
     end: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or earlier.")] = None,
-    max_count: Annotated[
-        int, typer.Option("--max", min=1, max=64, metavar="N", help="Messages at most.")
-    ] = 32,
+    max_count: Annotated[int, typer.Option("--max", min=1, max=64, metavar="N", help="Messages at most.")] = 32,
     unverified: Annotated[
         bool, typer.Option("--unverified", help="Also show messages whose key only has the same hash.")
     ] = False,

@@ -46,9 +46,7 @@ class Flush(StrEnum):
 
 FlushOption = Annotated[
     Flush | None,
-    typer.Option(
-        help="sync waits for the device after every message.", show_default="flushDiskType, else async"
-    ),
+    typer.Option(help="sync waits for the device after every message.", show_default="flushDiskType, else async"),
 ]
 
 
@@ -66,23 +64,15 @@ def run(
         list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")
     ] = None,
     flag: Annotated[int, typer.Option(metavar="N", help="The producer's flag.")] = 0,
-    delay_level: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")
-    ] = None,
+    delay_level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")] = None,
     transaction: Annotated[Transaction, typer.Option(help="Transaction type.")] = Transaction.NONE,
-    body_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")
-    ] = None,
+    body_file: Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")] = None,
     from_file: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
     ] = None,
     flush: FlushOption = None,
-    transient_pool: Annotated[
-        bool, typer.Option("--transient-pool", help="Write through locked buffers.")
-    ] = False,
-    recover: Annotated[
-        bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")
-    ] = False,
+    transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
 ) -> Result:
     """Append messages to the store.
 

@@ -38,16 +38,12 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
         }
         for entry in entries
     ]
-    return Result(
-        "quarantine list", {}, [Table("changes", rows, ("id", "state", "time_ms", "files", "bytes"))]
-    )
+    return Result("quarantine list", {}, [Table("changes", rows, ("id", "state", "time_ms", "files", "bytes"))])
 
 
 def run_purge(
     ctx: typer.Context,
-    change_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Only these changes.")
-    ] = None,
+    change_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Only these changes.")] = None,
     quarantine: Quarantine = None,
     yes: Yes = False,
 ) -> Result:

@@ -24,9 +24,7 @@ def run(
     queues: Annotated[bool, typer.Option("--queues", help="Only the consume queues.")] = False,
     index: Annotated[bool, typer.Option("--index", help="Only the index.")] = False,
     topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic's queues.")] = None,
-    queue: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Only this queue of the topic.")
-    ] = None,
+    queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue of the topic.")] = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -46,9 +44,7 @@ def run(
         raise typer.BadParameter("--queue needs --topic")
     if topic is not None and index:
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
-    consent = Consent.given(
-        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
-    )
+    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.files import StoreFiles
     from store.opening import infer_config
@@ -75,9 +71,7 @@ def run(
                 spark_session(session, master, remote) as spark,
                 session.progress("rebuilding", unit="tasks") as bar,
             ):
-                made = rebuild_on_spark(
-                    spark, address, folder, config, scope, now_ms=clock(), progress=bar.update
-                )
+                made = rebuild_on_spark(spark, address, folder, config, scope, now_ms=clock(), progress=bar.update)
         else:
             with session.progress("rebuilding") as bar:
                 made = rebuild_locally(address, folder, config, scope, clock=clock, on_progress=bar.update)

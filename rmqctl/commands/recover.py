@@ -77,9 +77,7 @@ def run(
         raise typer.BadParameter("give --normal or --abnormal, not both")
     if engine is Engine.SPARK or master or remote:
         _refuse_on_spark(normal=normal, cold=cold)
-    consent = Consent.given(
-        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
-    )
+    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.recovery_plan import plan_recovery
 

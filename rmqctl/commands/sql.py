@@ -20,9 +20,7 @@ def run(
     ctx: typer.Context,
     text: Annotated[
         str,
-        typer.Argument(
-            metavar="SQL", help="A query over messages, consumequeue, index, segments, anomalies."
-        ),
+        typer.Argument(metavar="SQL", help="A query over messages, consumequeue, index, segments, anomalies."),
     ],
     stores: Stores = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Print so many rows at most.")] = 1000,

@@ -34,9 +34,7 @@ def run(
     inside a record is refused.
     """
     session: Session = ctx.obj
-    consent = Consent.given(
-        session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine
-    )
+    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.recovery_plan import plan_truncate
 

@@ -19,9 +19,7 @@ EXAMPLES = (
 
 def run(
     ctx: typer.Context,
-    change_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.")
-    ],
+    change_id: Annotated[str, typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.")],
     quarantine: Quarantine = None,
     force: Annotated[
         bool,
@@ -42,7 +40,5 @@ def run(
     with locked(session) as (layout, fs), session.interrupts.deferred():
         undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
     if undone.set_aside:
-        session.note(
-            f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}"
-        )
+        session.note(f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}")
     return Result("undo", {"id": change_id, "files": undone.file_count, "set_aside": len(undone.set_aside)})

@@ -17,9 +17,7 @@ EXAMPLES = (
 
 def run(
     ctx: typer.Context,
-    by: Annotated[
-        str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")
-    ] = "topic",
+    by: Annotated[str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")] = "topic",
 ) -> Result:
     """Show what uses the disk.
 

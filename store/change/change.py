@@ -93,9 +93,7 @@ class Change:
             self.drop()
             return None
         folder = quarantine or quarantine_folder(self.root)
-        journal = Journal.start(
-            self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts
-        )
+        journal = Journal.start(self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts)
         try:
             for action, entry in zip(self.actions, journal.entries, strict=True):
                 journal.perform(action, entry)
@@ -123,9 +121,7 @@ class Change:
             journal.take_back()
         except StoreError:
             if isinstance(error, StoreError):
-                error.hint = (
-                    f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
-                )
+                error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
             return
         remove_tree(self.fs, journal.folder)
         journal.retract()

@@ -38,9 +38,7 @@ class Undone:
     set_aside: tuple[Path, ...]
 
 
-def undo(
-    root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem
-) -> Undone:
+def undo(root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem) -> Undone:
     """Puts the store back to what it was before the change.
 
     BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
@@ -104,9 +102,7 @@ def purge(
     entries = list_quarantine(root, quarantine=folder, fs=fs)
     unknown = set(change_ids or ()) - {entry.id for entry in entries}
     if unknown:
-        raise BadRequest(
-            f"no quarantined change {', '.join(sorted(unknown))}", hint="see `rmqctl quarantine list`"
-        )
+        raise BadRequest(f"no quarantined change {', '.join(sorted(unknown))}", hint="see `rmqctl quarantine list`")
     chosen = [entry for entry in entries if change_ids is None or entry.id in change_ids]
     half_done = next((entry.id for entry in chosen if entry.state in HALF_DONE), None)
     if half_done is not None:

@@ -32,9 +32,7 @@ Survey = TypeVar("Survey", QueueFile, IndexFile)
 def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
     """What the list of segments says by itself: strangers, odd sizes, and gaps."""
     for path, fault in files.foreign_in_commitlog():
-        yield Finding(
-            FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; a 4.x broker does not start with it"
-        )
+        yield Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; a 4.x broker does not start with it")
     for before, file in itertools.pairwise(segments):
         name = files.name_of(file.path)
         if file.size != segments[0].size:
@@ -69,9 +67,7 @@ def check_queue(
     files: StoreFiles, topic: str, queue_id: int, segments: Sequence[StoredFile]
 ) -> Iterator[QueueFile | Finding]:
     """A queue's survey, and its units that point where no segment is."""
-    return _with_findings(
-        survey_queue(files, topic, queue_id), lambda file: _units_outside(files, file, segments)
-    )
+    return _with_findings(survey_queue(files, topic, queue_id), lambda file: _units_outside(files, file, segments))
 
 
 def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
@@ -86,9 +82,7 @@ def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[Stored
         yield Finding(UNIT_NOWHERE, name, unit, file.topic, file.queue_id, len(out), detail)
 
 
-def check_index(
-    files: StoreFiles, file: StoredFile, segments: Sequence[StoredFile]
-) -> Iterator[IndexFile | Finding]:
+def check_index(files: StoreFiles, file: StoredFile, segments: Sequence[StoredFile]) -> Iterator[IndexFile | Finding]:
     """An index file's survey, and its entries that point where no segment is."""
     return _with_findings(survey_index(files, file), lambda found: _entries_outside(files, found, segments))
 
@@ -100,9 +94,7 @@ def _entries_outside(files: StoreFiles, file: IndexFile, segments: Sequence[Stor
     out = np.flatnonzero(_outside(segments, entries["log_offset"].astype(np.int64))[1:]) + 1
     if len(out):
         detail = _points_outside(entries["log_offset"][out[0]])
-        yield Finding(
-            INDEX_ENTRY_NOWHERE, files.name_of(file.path), int(out[0]), count=len(out), detail=detail
-        )
+        yield Finding(INDEX_ENTRY_NOWHERE, files.name_of(file.path), int(out[0]), count=len(out), detail=detail)
 
 
 def _with_findings(

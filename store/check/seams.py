@@ -53,9 +53,7 @@ def seam_findings(files: StoreFiles, seams: Sequence[Seam]) -> Iterator[Finding]
             yield Finding(STALE_TAIL, name, seam.first, count=seam.record_count, detail=detail)
 
 
-def checkpoint_findings(
-    files: StoreFiles, seams: Sequence[Seam], indexes: Sequence[IndexFile]
-) -> Iterator[Finding]:
+def checkpoint_findings(files: StoreFiles, seams: Sequence[Seam], indexes: Sequence[IndexFile]) -> Iterator[Finding]:
     """Times that the checkpoint promises and no file reaches."""
     if not files.exists("checkpoint"):
         return

@@ -69,9 +69,7 @@ def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[Queue
         yield from _survey_queue_file(files, topic, queue_id, file)
 
 
-def _survey_queue_file(
-    files: StoreFiles, topic: str, queue_id: int, file: StoredFile
-) -> Iterator[QueueFile | Finding]:
+def _survey_queue_file(files: StoreFiles, topic: str, queue_id: int, file: StoredFile) -> Iterator[QueueFile | Finding]:
     units = units_of(files.read(file.path))
     written = (units["log_offset"] >= 0) & (units["size"] > 0)
     live = np.flatnonzero(written & ~is_filler(units))

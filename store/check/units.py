@@ -89,9 +89,7 @@ def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, place
             yield Finding(kind, name, int(places[i]), *queue, len(rows), detail)
 
 
-def queue_differences(
-    segment: str, pieces: Sequence[Piece], wanted: Wanted, starts: Ints
-) -> Iterator[Finding]:
+def queue_differences(segment: str, pieces: Sequence[Piece], wanted: Wanted, starts: Ints) -> Iterator[Finding]:
     """What differs between one queue's units and those its records should have.
 
     starts  where the records of all queues begin, in this stretch of log

@@ -277,9 +277,7 @@ class CommitLog:
                 return None
             size = int.from_bytes(head, "big", signed=True)
         if size < RECORD_MIN_SIZE or size > file.readable_position - position:
-            raise DamagedRecord(
-                f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position
-            )
+            raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
         record = file.read(position, size)
         return decode_record(record, file=file.path, position=position) if record is not None else None
 

@@ -75,9 +75,7 @@ class PutRules:
         bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
         flags = host_flags(messages.born_host, messages.store_host)
         total = record_size(0, 0, 0, flags) + bodies + sizes + properties
-        too_large = (
-            (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
-        )
+        too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
         too_large |= messages.numbers["queue_id"] < 0
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
         return refused

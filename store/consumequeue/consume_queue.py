@@ -61,9 +61,7 @@ class OutOfOrder:
 class ConsumeQueue:
     """One queue. Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none."""
 
-    def __init__(
-        self, topic: str, queue_id: int, files: MappedFileQueue, ext: ConsumeQueueExt | None = None
-    ) -> None:
+    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, ext: ConsumeQueueExt | None = None) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = files
@@ -169,9 +167,7 @@ class ConsumeQueue:
         while done < len(rows):
             file = self.files.last_file()
             start = file.wrote
-            end = kernels.write_units(
-                kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes
-            )
+            end = kernels.write_units(kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes)
             done += (end - start) // UNIT_SIZE
             file.wrote = end
         self.max_physic_offset = int(columns[LOG_OFFSET, rows[-1]] + columns[SIZE, rows[-1]])

@@ -46,9 +46,7 @@ class _Request:
 class AllocateMappedFileService:
     """One background thread for any number of queues; in practice the commit log's alone."""
 
-    def __init__(
-        self, fs: Filesystem, *, warm: bool = False, transient_pool: TransientStorePool | None = None
-    ) -> None:
+    def __init__(self, fs: Filesystem, *, warm: bool = False, transient_pool: TransientStorePool | None = None) -> None:
         self._fs = fs
         self._warm = warm
         self._pool = transient_pool
@@ -134,9 +132,7 @@ class AllocateMappedFileService:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
-        file = MappedFile.create(
-            request.path, request.file_start, request.size, self._fs, transient_pool=self._pool
-        )
+        file = MappedFile.create(request.path, request.file_start, request.size, self._fs, transient_pool=self._pool)
         if self._warm:
             try:
                 file.warm()

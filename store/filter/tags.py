@@ -31,9 +31,7 @@ class TagExpression:
         everything = text in ("", ALL)
         self.tags = frozenset() if everything else frozenset(filter(None, map(str.strip, text.split("||"))))
         if not self.tags and not everything:
-            raise BadRequest(
-                f"the tag expression {text!r} names no tag", hint="write tags as 'A || B', or '*' for all"
-            )
+            raise BadRequest(f"the tag expression {text!r} names no tag", hint="write tags as 'A || B', or '*' for all")
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 
     def matches_tags_code(self, tags_code: int) -> bool:

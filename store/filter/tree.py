@@ -140,9 +140,7 @@ class Builder:
     def between(self, node: Node, low: Node, high: Node) -> Node:
         result = self.both(self.greater_equal(node, low), self.less_equal(node, high))
         if low.is_constant and high.is_constant and compare(high.value, low.value) < 0:
-            raise Meaningless(
-                f"BETWEEN {low.text} AND {high.text} is empty: the first must not be the larger one"
-            )
+            raise Meaningless(f"BETWEEN {low.text} AND {high.text} is empty: the first must not be the larger one")
         return result
 
     def not_between(self, node: Node, low: Node, high: Node) -> Node:
@@ -152,9 +150,7 @@ class Builder:
         if not node.is_property:
             raise Meaningless(f"IN needs a property on its left, not {node.text}")
         members = frozenset(map(_unquote, tokens))
-        return _boolean(
-            f"{node.text} IN (…)", lambda p: None if (v := node.evaluate(p)) is None else v in members
-        )
+        return _boolean(f"{node.text} IN (…)", lambda p: None if (v := node.evaluate(p)) is None else v in members)
 
     def is_not_in(self, node: Node, *tokens: Any) -> Node:
         return _boolean(f"{node.text} NOT IN (…)", _not(self.is_in(node, *tokens).evaluate))

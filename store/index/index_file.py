@@ -140,4 +140,3 @@ def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -
     padded = mmap.mmap(-1, size)
     padded[:actual] = fs.read(descriptor, 0, actual)
     return memoryview(padded).toreadonly()
-

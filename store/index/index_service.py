@@ -223,9 +223,7 @@ class IndexService:
             if file.header.begin_timestamp_ms < begin_ms or len(found) >= max_count:
                 break
         last = self.files[-1].header if self.files else None
-        return QueryOffsets(
-            found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited
-        )
+        return QueryOffsets(found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited)
 
     # Keeping.
 
@@ -259,4 +257,3 @@ def _passed_over(log_offsets: Int64Array, end_log_offset: int) -> int:
     new = log_offsets >= end_log_offset
     first = int(np.argmax(new))
     return first if new[first] else len(new)
-

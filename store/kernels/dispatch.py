@@ -93,9 +93,7 @@ def find_queue(
     return NO_QUEUE
 
 
-def is_queue(
-    buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], number: int
-) -> bool:
+def is_queue(buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], number: int) -> bool:
     if int(queues[QUEUE_ID, number]) != queue_id or int(queues[QUEUE_TOPIC_SIZE, number]) != size:
         return False
     return bytes_equal(buffer, at, names, int(queues[QUEUE_TOPIC_AT, number]), size)

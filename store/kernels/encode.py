@@ -206,9 +206,7 @@ def write_body(
     columns[13, row] = crc
 
 
-def write_topic(
-    segment: Any, topics: Any, ends: NDArray[int64], topic: int, columns: NDArray[int64], row: int
-) -> None:
+def write_topic(segment: Any, topics: Any, ends: NDArray[int64], topic: int, columns: NDArray[int64], row: int) -> None:
     start = int(ends[topic])
     size = int(ends[topic + 1]) - start
     at = int(columns[2, row]) + int(columns[3, row])

@@ -76,9 +76,7 @@ def hash_keys(
 ) -> int:
     """The keys of one record, UNIQ_KEY first."""
     start = int(columns[6, row])
-    uniq_at, uniq_stop, keys_at, keys_stop = find_values(
-        buffer, start, start + int(columns[7, row]), UNIQ_KEY, KEYS
-    )
+    uniq_at, uniq_stop, keys_at, keys_stop = find_values(buffer, start, start + int(columns[7, row]), UNIQ_KEY, KEYS)
     if uniq_at < 0 and keys_at < 0:
         return found
     topic_at = int(columns[4, row])
@@ -127,9 +125,7 @@ def put_index_entries(
         row = int(records[at])
         log_offset = int(columns[10, row])
         if log_offset >= header[END_OFFSET]:
-            put_entry(
-                index, entries_at, slot_count, int(hashes[at]), log_offset, int(columns[12, row]), header
-            )
+            put_entry(index, entries_at, slot_count, int(hashes[at]), log_offset, int(columns[12, row]), header)
         at += 1
     if len(index) >= HEADER_SIZE:
         write_header(index, header)
@@ -183,9 +179,7 @@ def write_header(index: Any, header: NDArray[int64]) -> None:
     write_int(index, INDEX_COUNT_AT, int(header[INDEX_COUNT]))
 
 
-def follow_chains(
-    index: Any, slot_count: int, count: int, newest: NDArray[int64], found: NDArray[int64]
-) -> None:
+def follow_chains(index: Any, slot_count: int, count: int, newest: NDArray[int64], found: NDArray[int64]) -> None:
     """Hold each of the entries 1 … count - 1 against the chain of its slot, in which it must name the one before.
 
     newest  int64 [slot_count], zeros at first: the newest entry of each slot

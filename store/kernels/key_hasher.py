@@ -37,7 +37,5 @@ class KeyHasher:
         """All keys in log order. What is yielded is overwritten by what comes next; `copy` keeps it."""
         view, state = run.kernels.view(run.buffer), np.zeros(1, np.int64)
         while (first := int(state[0])) < run.count:
-            count = run.kernels.key_hashes(
-                view, run.array, first, run.count, self._hashes, self._records, state
-            )
+            count = run.kernels.key_hashes(view, run.array, first, run.count, self._hashes, self._records, state)
             yield Keys(self._hashes[:count], self._records[:count], first, int(state[0]))

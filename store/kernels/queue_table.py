@@ -56,9 +56,7 @@ class QueueTable:
         done = 0
         while True:
             names = kernels.view(bytes(self._names))
-            done = kernels.assign_queues(
-                view, columns, done, count, queued_only, names, self._rows, self._table, slots
-            )
+            done = kernels.assign_queues(view, columns, done, count, queued_only, names, self._rows, self._table, slots)
             if done >= count:
                 return slots
             at, size = int(columns[4, done]), int(columns[5, done])

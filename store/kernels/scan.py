@@ -181,9 +181,7 @@ def read_record(
     return SOUND, size
 
 
-def read_lengths(
-    buffer: Any, at: int, limit: int, size: int, is_v2: bool
-) -> tuple[int, int, int, int, int, int, int]:
+def read_lengths(buffer: Any, at: int, limit: int, size: int, is_v2: bool) -> tuple[int, int, int, int, int, int, int]:
     """Reason, then place and size of body, topic and properties, from the body size at `at` on.
 
     Each length is compared with the bytes left, topic and properties with the record's size too (the broker reads

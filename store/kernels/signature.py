@@ -1,9 +1,9 @@
 """What kernels take and give, written as "long(bytes, long)".
 
-    long, flag        int64, bool
-    bytes, writable   uint8 [n], side by side; the second may be written to
-    longs, matrix     int64 [n], int64 [n, m]
-    none              no result
+long, flag        int64, bool
+bytes, writable   uint8 [n], side by side; the second may be written to
+longs, matrix     int64 [n], int64 [n, m]
+none              no result
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ def choose(
         if master or remote:
             raise BadRequest("--engine local contradicts --master and --remote")
         if is_remote_store:
-            raise BadRequest(
-                "the local engine reads folders only", hint="use --engine spark for a store at a URI"
-            )
+            raise BadRequest("the local engine reads folders only", hint="use --engine spark for a store at a URI")
         return Choice(False, "asked for")
     if engine == "spark":
         return Choice(True, "asked for")

@@ -73,9 +73,7 @@ def understand(given: Filter) -> Condition | None:
         return None
     convert = _microseconds if column == TIME else int
     if isinstance(given, In):
-        return (
-            None if None in given.value else Condition(column, "in", tuple(convert(v) for v in given.value))
-        )
+        return None if None in given.value else Condition(column, "in", tuple(convert(v) for v in given.value))
     found, value = _COMPARE.get(type(given)), getattr(given, "value", None)
     return Condition(column, found[0], convert(value)) if found and value is not None else None
 
@@ -91,9 +89,7 @@ def rows_that_pass(found: MessageRows, conditions: Iterable[Condition]) -> Messa
     for condition in conditions:
         if condition.sign == "exists" or not found.count:
             continue
-        mask = (
-            _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
-        )
+        mask = _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
         mask = ~mask if condition.negated else mask
         if not mask.all():
             found = found.select(mask)

@@ -85,6 +85,4 @@ def hex_text(data: npt.NDArray[np.uint8]) -> pa.Array:
     digits[:, 0::2] = HEX_DIGITS[data >> 4]
     digits[:, 1::2] = HEX_DIGITS[data & 15]
     offsets = np.arange(count + 1, dtype=np.int32) * (2 * width)
-    return pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits.tobytes())]
-    )
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(digits.tobytes())])

@@ -48,9 +48,7 @@ class MessageRows:
         return MessageRows(self.buffer, self.file_start, Columns(*(column[mask] for column in self.columns)))
 
     def slice(self, start: int, stop: int) -> MessageRows:
-        return MessageRows(
-            self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns))
-        )
+        return MessageRows(self.buffer, self.file_start, Columns(*(column[start:stop] for column in self.columns)))
 
     def batch(self, schema: pa.Schema, *, with_body: bool = True) -> pa.RecordBatch:
         """The columns that `schema` names, in its order; bodies are null when left out."""
@@ -75,9 +73,7 @@ class MessageRows:
 
     @cached_property
     def properties(self) -> PropertyTable:
-        return PropertyTable(
-            slices(self.buffer, self.columns.properties_position, self.columns.properties_size)
-        )
+        return PropertyTable(slices(self.buffer, self.columns.properties_position, self.columns.properties_size))
 
     @cached_property
     def behind_born_host(self) -> Ints:
@@ -105,9 +101,7 @@ class MessageRows:
             lambda hosts, rows: hex_text(np.hstack((hosts, places[rows]))),
         )
 
-    def _by_host_size(
-        self, positions: Ints, bit: int, make: Callable[[np.ndarray, Ints], pa.Array]
-    ) -> pa.Array:
+    def _by_host_size(self, positions: Ints, bit: int, make: Callable[[np.ndarray, Ints], pa.Array]) -> pa.Array:
         parts, order = [], []
         sizes = self.host_size(bit)
         for size in (IPV4_HOST_SIZE, IPV6_HOST_SIZE):

@@ -197,9 +197,7 @@ class _QueueUnits:
 class _Units:
     """The units of a part by queue."""
 
-    def __init__(
-        self, scratch: _Scratch, found: PartPieces, scope: RebuildScope, delay_levels_ms: Int64Array
-    ) -> None:
+    def __init__(self, scratch: _Scratch, found: PartPieces, scope: RebuildScope, delay_levels_ms: Int64Array) -> None:
         self._scratch = scratch
         self._found = found
         self._scope = scope
@@ -212,9 +210,7 @@ class _Units:
     def add(self, run: Run) -> None:
         view, array = run.kernels.view(run.buffer), _dense(run)
         numbers = self._table.assign(run.kernels, view, array, run.count)
-        self._queues += [
-            (decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]
-        ]
+        self._queues += [(decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]]
         codes, order = np.empty(run.count, np.int64), np.empty(run.count, np.int64)
         starts = np.empty(len(self._queues) + 1, np.int64)
         run.kernels.tags_codes(view, array, run.count, self._delay_levels_ms, codes)

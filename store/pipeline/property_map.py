@@ -75,9 +75,7 @@ def split_words(strings: pa.Array) -> pa.ListArray:
 
 def _flat(strings: pa.Array) -> tuple[np.ndarray, Ints]:
     """The strings' bytes one behind another, and where each ends."""
-    offsets = np.frombuffer(strings.buffers()[1], np.int32)[
-        strings.offset : strings.offset + len(strings) + 1
-    ]
+    offsets = np.frombuffer(strings.buffers()[1], np.int32)[strings.offset : strings.offset + len(strings) + 1]
     if not len(strings):
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     buffer = strings.buffers()[2]

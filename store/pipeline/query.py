@@ -37,9 +37,7 @@ def columns_named(text: str, table: str) -> dict[str, str]:
         return dict(columns)
     words = set(re.findall(r"\w+", without_counts.lower()))
     named = {name: kind for name, kind in columns.items() if name in words}
-    return (
-        named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
-    )
+    return named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
 
 
 def register_views(spark: Any, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:

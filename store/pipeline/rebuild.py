@@ -65,9 +65,7 @@ def rebuild_on_spark(
     with errors_as_sentences(), watched(spark, progress):
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
         live, log_end, why = valid_parts(list(in_tasks(spark, parts, gather)), gather)
-        file_count = _write_files(
-            spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms)
-        )
+        file_count = _write_files(spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     with naming(scratch, "delete the folder"):
         shutil.rmtree(scratch)
     return Rebuilt(log_end, why, sum(part.record_count for part in live), file_count)

@@ -52,9 +52,7 @@ def java_version() -> int | None:
     if java is None:
         return None
     try:
-        told = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', told)
@@ -67,9 +65,7 @@ def check_java() -> None:
     if version is None:
         raise BadRequest("Spark needs Java, and none was found on PATH or in JAVA_HOME", hint=JAVA_HINT)
     if version < OLDEST_JAVA:
-        raise BadRequest(
-            f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT
-        )
+        raise BadRequest(f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT)
 
 
 def check_pyspark() -> None:

@@ -77,9 +77,7 @@ def _within_offsets(segments: list[StoredFile], conditions: Sequence[Condition])
     ]
 
 
-def _within_times(
-    files: StoreFiles, segments: list[StoredFile], conditions: Sequence[Condition]
-) -> list[StoredFile]:
+def _within_times(files: StoreFiles, segments: list[StoredFile], conditions: Sequence[Condition]) -> list[StoredFile]:
     """Without the segments that lie wholly before or behind the wanted times, by each segment's first record."""
     low, high = bounds(conditions, "store_timestamp")
     if low is None and high is None:

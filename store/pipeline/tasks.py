@@ -42,9 +42,7 @@ def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 def _run(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     spare_modules()
     for number, share in _shares_of(batches):
-        yield pa.RecordBatch.from_pydict(
-            {"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW
-        )
+        yield pa.RecordBatch.from_pydict({"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW)
 
 
 @cache

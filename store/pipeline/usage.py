@@ -41,9 +41,7 @@ def usage(
     last time."""
     unknown = [name for name in by if name not in GROUPS]
     if unknown or not by:
-        raise BadRequest(
-            f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}"
-        )
+        raise BadRequest(f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}")
     files.check_is_store()
     sums: dict[tuple[Any, ...], Usage] = {}
     done = 0
@@ -73,10 +71,7 @@ def _add(sums: dict[tuple[Any, ...], Usage], run: Run, by: Sequence[str]) -> Non
     fields = [pa.field(_COLUMNS[name], TIMESTAMP if name == "day" else GROUPS[name]) for name in by]
     batch = MessageRows(run.buffer, run.file_start, run.columns).batch(pa.schema(fields))
     table = pa.table(
-        {
-            name: _day(column) if name == "day" else column
-            for name, column in zip(by, batch.columns, strict=True)
-        }
+        {name: _day(column) if name == "day" else column for name, column in zip(by, batch.columns, strict=True)}
         | {"size": run.columns.size, "ms": run.columns.store_timestamp_ms}
     )
     aggregates = [("size", "count"), ("size", "sum"), ("ms", "min"), ("ms", "max")]

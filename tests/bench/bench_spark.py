@@ -92,9 +92,7 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         timed("sql", lambda: query(spark, [str(root)], COUNT_BY_TOPIC, limit=10))
         timed(
             "spark rebuild",
-            lambda: rebuild_on_spark(
-                spark, str(root), staged("spark"), config, RebuildScope(), now_ms=clock()
-            ),
+            lambda: rebuild_on_spark(spark, str(root), staged("spark"), config, RebuildScope(), now_ms=clock()),
         )
         staged("").mkdir(parents=True)
         timed("export", lambda: export(spark, [str(root)], scratch / "parquet", "parquet"))
@@ -131,9 +129,7 @@ def _largest_worker() -> Iterator[list[int]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--gib", type=float, nargs="+", default=[1.0])
-    parser.add_argument(
-        "--folder", type=Path, help="where the stores are made (default: the system's scratch folder)"
-    )
+    parser.add_argument("--folder", type=Path, help="where the stores are made (default: the system's scratch folder)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     for gib in arguments.gib:

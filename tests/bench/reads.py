@@ -65,10 +65,7 @@ def processes(bench: Bench) -> Iterator[Row]:
 
 def kernels(bench: Bench) -> Iterator[Row]:
     """What loading the compiled kernels from a warm cache adds to a process that has numpy."""
-    load = (
-        "from store.kernels import KERNELS, compiled\n"
-        "for name in KERNELS: getattr(compiled(), name)\n"
-    )
+    load = "from store.kernels import KERNELS, compiled\nfor name in KERNELS: getattr(compiled(), name)\n"
     _process("-c", load)
     with_kernels, without = _process("-c", load), _process("-c", "import numpy, store.kernels")
     yield Row("start-up added by kernels", with_kernels - without, "s", target=0.4, note="all kernels, cache warm")

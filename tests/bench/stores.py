@@ -1,9 +1,9 @@
 """The stores that are measured: made by bulk put from fixed seeds.
 
-    body        random bytes (a window on a pool of them, another one for each batch)
-    properties  UNIQ_KEY as a Java client makes it (16 bytes as hexadecimal: a process's part, time, counter),
-                two KEYS that no other message has, TAGS
-    topics      4 topics of 4 queues
+body        random bytes (a window on a pool of them, another one for each batch)
+properties  UNIQ_KEY as a Java client makes it (16 bytes as hexadecimal: a process's part, time, counter),
+            two KEYS that no other message has, TAGS
+topics      4 topics of 4 queues
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What was tried where a figure was not reached: `python -m tests.bench.tried [--dir DIR]`.
 
-    pages      making the pages of a new preallocated file writable: by touching them, by MADV_POPULATE_WRITE, by pwrite
-    device     one fdatasync behind one record and behind a group of seven, through pwrite and through the map
-    hand-over  sixteen threads that wait for one, without any disk: what the interpreter's lock alone allows, by its
-               switch interval
+pages      making the pages of a new preallocated file writable: by touching them, by MADV_POPULATE_WRITE, by pwrite
+device     one fdatasync behind one record and behind a group of seven, through pwrite and through the map
+hand-over  sixteen threads that wait for one, without any disk: what the interpreter's lock alone allows, by its
+           switch interval
 """
 
 from __future__ import annotations

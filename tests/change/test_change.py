@@ -41,11 +41,7 @@ def apply(root: Path) -> str:
 
 
 def texts(root: Path) -> dict[str, str]:
-    return {
-        str(p.relative_to(root)): p.read_text()
-        for p in root.rglob("*")
-        if p.is_file() and ".rmqctl" not in str(p)
-    }
+    return {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file() and ".rmqctl" not in str(p)}
 
 
 def set_aside(undone: Undone) -> dict[str, str]:

@@ -18,9 +18,7 @@ PATHS = [command.path.split() for command in COMMANDS]
 
 
 def test_help_lists_every_command_within_eighty_columns() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "rmqctl", "--help"], capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-m", "rmqctl", "--help"], capture_output=True, text=True, check=True)
     for path in PATHS:
         assert f"  {path[0]} " in run.stdout
     assert max(map(len, run.stdout.splitlines())) <= 80

@@ -123,9 +123,7 @@ def test_messages_come_from_json_lines_and_go_back_into_them(new_store: Path, tm
     )
     run = rmqctl(*small, "--format", "jsonl", "put", "--from", "-", store=copy, stdin=lines.encode())
     assert [row["status"] for row in run.rows] == ["PUT_OK"] * 3
-    again = [
-        json.loads(line) for line in rmqctl("--format", "jsonl", "get", "T", store=copy).out.splitlines()
-    ]
+    again = [json.loads(line) for line in rmqctl("--format", "jsonl", "get", "T", store=copy).out.splitlines()]
     assert [(row["body"], row["properties"]) for row in again] == [
         (row["body"], row["properties"]) for row in map(json.loads, lines.splitlines())
     ]
@@ -198,9 +196,7 @@ def test_undo_gives_back_every_byte_and_time(words: list[str], tmp_path: Path) -
 
 
 def test_the_plan_names_the_messages_that_would_be_lost(tmp_path: Path) -> None:
-    run = rmqctl(
-        "--format", "json", "recover", "--abnormal", "--dry-run", store=copy_of("corrupt-mid", tmp_path)
-    )
+    run = rmqctl("--format", "json", "recover", "--abnormal", "--dry-run", store=copy_of("corrupt-mid", tmp_path))
     assert run.json["applied"] is False
     assert run.json["valid_end"] == 66765
     assert "bad body CRC" in run.json["stopped_by"]
@@ -228,9 +224,7 @@ def test_quarantine_lists_and_purges(tmp_path: Path) -> None:
 
 
 def test_checkpoint_show_tells_where_an_abnormal_recovery_would_start() -> None:
-    document = rmqctl(
-        "--format", "json", "checkpoint", "show", store=golden("crash-async-checkpoint0").store
-    ).json
+    document = rmqctl("--format", "json", "checkpoint", "show", store=golden("crash-async-checkpoint0").store).json
     verdicts = {row["field"]: row["verdict"] for row in document["times"]}
     assert verdicts["physic"] == "never set"
     assert document["start_segment"] == 0
@@ -255,9 +249,7 @@ def test_a_checkpoint_ahead_of_the_files_is_a_finding_and_rewriting_mends_it(tmp
     ],
     ids=["gone", "foreign file", "wrong length", "RocksDB"],
 )
-def test_bad_input_is_one_sentence_and_its_exit_code(
-    damage: object, code: int, says: str, tmp_path: Path
-) -> None:
+def test_bad_input_is_one_sentence_and_its_exit_code(damage: object, code: int, says: str, tmp_path: Path) -> None:
     store = copy_of("normal", tmp_path)
     damage(store)  # type: ignore[operator]
     for words in (["get", "TopicA"], ["recover", "--dry-run"], ["put", "T", "x"]):
@@ -310,17 +302,13 @@ def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new
 
 
 def test_a_reader_that_goes_away_is_no_error(new_store: Path) -> None:
-    line = (
-        f"{sys.executable} -m rmqctl --store {new_store} --format jsonl get T --max 3 | head -n 1 >/dev/null"
-    )
+    line = f"{sys.executable} -m rmqctl --store {new_store} --format jsonl get T --max 3 | head -n 1 >/dev/null"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    run = rmqctl(
-        "--format", "json", "flush-bench", "--messages", "50", "--threads", "2", store=tmp_path / "store"
-    )
+    run = rmqctl("--format", "json", "flush-bench", "--messages", "50", "--threads", "2", store=tmp_path / "store")
     assert run.code == 0, run.err
     assert [row["mode"] for row in run.json["modes"]] == ["async", "sync", "transient"]
     assert all(row["messages_per_s"] > 0 and row["ratio"] >= 0 for row in run.json["modes"])

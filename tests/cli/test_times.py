@@ -30,9 +30,7 @@ def test_a_time_is_epoch_milliseconds_iso_or_relative(text: str, expected: int) 
     assert parse_time(text, NOW_MS) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "yesterday", "-15", "15m", "-1y", "99999999999999999999", "2026-13-01", "１２"]
-)
+@pytest.mark.parametrize("text", ["", "yesterday", "-15", "15m", "-1y", "99999999999999999999", "2026-13-01", "１２"])
 def test_anything_else_is_refused_with_what_is_accepted(text: str) -> None:
     with pytest.raises(ValueError, match=r"ISO 8601"):
         parse_time(text, NOW_MS)

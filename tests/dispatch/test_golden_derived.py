@@ -25,9 +25,7 @@ def build(
 ) -> None:
     """Queues and index of a golden store's whole log, in `root` or in the overlay."""
     config = source.config
-    log = MappedFileQueue(
-        source.store / "commitlog", config.mapped_file_size_commit_log, Filesystem(), writable=False
-    )
+    log = MappedFileQueue(source.store / "commitlog", config.mapped_file_size_commit_log, Filesystem(), writable=False)
     log.load(source.compat)
     queues, index = open_queues(root, config, overlay=overlay), open_index(root, config, overlay=overlay)
     rules = ScanRules(check_crc=True, accept_v2=not source.compat.startswith("4"))

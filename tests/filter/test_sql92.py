@@ -14,9 +14,7 @@ def matches(text: str, **properties: str) -> bool:
     return compile_sql(text).matches_properties(properties)
 
 
-@pytest.mark.parametrize(
-    "text", ["a = 5", "a <> 4", "a > 4", "a >= 5", "a < 6", "a <= 5", "5 = a", "4 < a", "a = 5.0"]
-)
+@pytest.mark.parametrize("text", ["a = 5", "a <> 4", "a > 4", "a >= 5", "a < 6", "a <= 5", "5 = a", "4 < a", "a = 5.0"])
 def test_a_property_is_compared_as_a_number_with_a_number(text: str) -> None:
     assert matches(text, a="5")
 
@@ -43,9 +41,7 @@ def test_keywords_ignore_case_and_names_do_not() -> None:
     assert matches("android = 1 AND orbit = 2", android="1", orbit="2")
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [("0", False), ("1", True), ("2.5", False), ("3", True), ("4", False)]
-)
+@pytest.mark.parametrize(("value", "expected"), [("0", False), ("1", True), ("2.5", False), ("3", True), ("4", False)])
 def test_between_includes_both_ends_and_follows_integer_conversion(value: str, expected: bool) -> None:
     assert matches("a BETWEEN 1 AND 3", a=value) is expected
 

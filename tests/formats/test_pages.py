@@ -69,9 +69,7 @@ def test_no_hash_and_no_time_is_taken_for_an_extension_address(position: int) ->
     st.binary(max_size=200),
     st.binary(max_size=40),
 )
-def test_extension_units_are_read_back_among_other_bytes(
-    code: int, time_ms: int, bits: bytes, other: bytes
-) -> None:
+def test_extension_units_are_read_back_among_other_bytes(code: int, time_ms: int, bits: bytes, other: bytes) -> None:
     unit = ExtUnit(code, time_ms, bits)
     assert decode_ext_unit(other + unit.encode() + other, len(other)) == unit
 
@@ -92,13 +90,9 @@ def test_index_entries_hold_the_hash_of_topic_and_key(name: str) -> None:
         for number in range(1, header.index_count):
             entry = decode_entry(data, 500, number)
             message = decode_record(archive.record(entry.log_offset))
-            hashes = {
-                key_hash(index_key(message.topic, key)) for key in [*message.keys, message.uniq_key or ""]
-            }
+            hashes = {key_hash(index_key(message.topic, key)) for key in [*message.keys, message.uniq_key or ""]}
             assert entry.key_hash in hashes
-            assert entry.time_diff_seconds == time_diff_seconds(
-                message.store_timestamp_ms, header.begin_timestamp_ms
-            )
+            assert entry.time_diff_seconds == time_diff_seconds(message.store_timestamp_ms, header.begin_timestamp_ms)
 
 
 def test_a_slot_leads_to_the_newest_entry_of_its_chain() -> None:

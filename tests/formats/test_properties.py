@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from store.formats.properties import decode_properties, encode_properties, split_keys
 from tests.support.golden import WITH_ANSWERS, golden, stored_properties
 
-words = st.text(
-    st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=20
-)
+words = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,7 @@ def test_an_archive_has_the_digest_of_the_manifest(name: str) -> None:
 
 
 def test_every_archive_is_in_the_manifest() -> None:
-    assert {path.name for path in FIXTURES.glob("*.tar.*")} == {
-        entry["archive"] for entry in MANIFEST.values()
-    }
+    assert {path.name for path in FIXTURES.glob("*.tar.*")} == {entry["archive"] for entry in MANIFEST.values()}
 
 
 @pytest.mark.parametrize("name", WITH_ANSWERS)

@@ -43,9 +43,7 @@ def test_a_crashed_store_read_as_it_lies_there_gives_the_answers_of_a_recovered_
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_searches_by_time_agree_once_the_queue_files_have_their_recorded_times(
-    name: str, copy_of: CopyOf
-) -> None:
+def test_searches_by_time_agree_once_the_queue_files_have_their_recorded_times(name: str, copy_of: CopyOf) -> None:
     archive, root = copy_of(name)
     set_queue_mtimes(root, archive.queue_mtimes_ms)
     with open_store(root) as store:

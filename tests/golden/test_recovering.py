@@ -52,17 +52,13 @@ def test_a_deleted_consumequeue_folder_is_rebuilt_to_the_same_bytes(name: str, c
     archive, root = copy_of(name)
     shutil.rmtree(root / "consumequeue")
     recover(root, settings=archive.settings, compat=archive.compat)
-    expected = {
-        path: value for path, value in archive.files("pristine").items() if path.startswith("consumequeue/")
-    }
+    expected = {path: value for path, value in archive.files("pristine").items() if path.startswith("consumequeue/")}
     found = {path: value for path, value in contents(root).items() if path.startswith("consumequeue/")}
     assert differences(expected, found) == []
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_an_abnormal_recovery_from_nothing_but_the_log_rebuilds_queues_and_index(
-    name: str, copy_of: CopyOf
-) -> None:
+def test_an_abnormal_recovery_from_nothing_but_the_log_rebuilds_queues_and_index(name: str, copy_of: CopyOf) -> None:
     archive, root = copy_of(name)
     shutil.rmtree(root / "consumequeue")
     shutil.rmtree(root / "index")
@@ -84,17 +80,13 @@ def test_recovering_again_changes_nothing(name: str, copy_of: CopyOf) -> None:
 
 
 @pytest.mark.parametrize("name", CRASHED)
-def test_the_abort_marker_is_gone_and_the_checkpoint_reaches_the_last_message(
-    name: str, copy_of: CopyOf
-) -> None:
+def test_the_abort_marker_is_gone_and_the_checkpoint_reaches_the_last_message(name: str, copy_of: CopyOf) -> None:
     _, root = copy_of(name)
     recover(root)
     assert not (root / "abort").exists()
     with open_store(root) as store:
         queues = [queue for queue in store.queues() if queue.max_offset]
-        newest = [
-            store.get(queue.topic, queue.queue_id, queue.max_offset - 1).messages[0] for queue in queues
-        ]
+        newest = [store.get(queue.topic, queue.queue_id, queue.max_offset - 1).messages[0] for queue in queues]
         assert store.checkpoint.logics_ms == max(message.store_timestamp_ms for message in newest)
 
 

@@ -22,9 +22,7 @@ OF_THE_MOMENT = ("checkpoint", "abort", "lock")
 def test_log_queues_and_index_are_the_brokers_bytes(name: str, tmp_path: Path) -> None:
     archive = golden(name)
     put_all(archive, tmp_path / "store")
-    assert (
-        differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
-    )
+    assert differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -38,31 +36,23 @@ def test_every_put_is_answered_as_the_broker_answered_it(name: str, tmp_path: Pa
 def test_closing_and_opening_between_puts_leaves_the_same_bytes(step: int, tmp_path: Path) -> None:
     archive = golden("batch")
     put_all(archive, tmp_path / "store", reopen_every=40 * step)
-    assert (
-        differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
-    )
+    assert differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
 
 
 @pytest.mark.parametrize("pool", [False, True])
 def test_the_transient_pool_makes_the_same_bytes(pool: bool, tmp_path: Path) -> None:
     archive = golden("many")
     put_all(archive, tmp_path / "store", transientStorePoolEnable=pool)
-    assert (
-        differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
-    )
+    assert differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
 
 
 def test_sync_flush_makes_the_same_bytes(tmp_path: Path) -> None:
     archive = golden("ipv6")
     put_all(archive, tmp_path / "store", flushDiskType="SYNC_FLUSH")
-    assert (
-        differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
-    )
+    assert differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
 
 
-def put_all(
-    archive: Golden, root: Path, reopen_every: int = 0, **settings: object
-) -> list[dict[str, object]]:
+def put_all(archive: Golden, root: Path, reopen_every: int = 0, **settings: object) -> list[dict[str, object]]:
     """Puts input.jsonl at the store times of write.jsonl; gives the answers in the same words."""
     clock = Clock()
     options = {

@@ -49,9 +49,7 @@ def assert_one_sentence(error: StoreError, code: int, *words: str) -> None:
     ],
     ids=lambda words: " ".join((words[0], words[-2])),
 )
-def test_an_unreachable_spark_ends_a_command_with_the_code_for_io(
-    store: Path, words: tuple[str, ...]
-) -> None:
+def test_an_unreachable_spark_ends_a_command_with_the_code_for_io(store: Path, words: tuple[str, ...]) -> None:
     before = snapshot(store, without=(".rmqctl", "lock"))
     done = run(command_line(store, *words))
     assert done.code == IO_ERROR
@@ -60,12 +58,8 @@ def test_an_unreachable_spark_ends_a_command_with_the_code_for_io(
     assert snapshot(store, without=(".rmqctl", "lock")) == before
 
 
-@pytest.mark.parametrize(
-    "words", [("sql", COUNT), ("audit",), ("check",), ("usage",), ("export", "--to", "x")]
-)
-def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(
-    tmp_path: Path, words: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("words", [("sql", COUNT), ("audit",), ("check",), ("usage",), ("export", "--to", "x")])
+def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(tmp_path: Path, words: tuple[str, ...]) -> None:
     done = run(command_line(tmp_path / "nowhere", *words))
     assert done.code == NOT_READABLE
     assert "nowhere" in done.err

@@ -56,15 +56,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "unit-differs": lambda root: overwrite(queue_file(root), 8, (9).to_bytes(4, "big")),
     "unit-nowhere": lambda root: overwrite(queue_file(root), 20, (2871).to_bytes(8, "big")),
     "unit-wrong-record": lambda root: overwrite(queue_file(root), 0, (245).to_bytes(8, "big")),
-    "missing-index-entry": lambda root: overwrite(
-        index_file(root), 40 + 4 * 500 + 20, (5).to_bytes(4, "big")
-    ),
-    "index-entry-nowhere": lambda root: overwrite(
-        index_file(root), 40 + 4 * 500 + 24, (3).to_bytes(8, "big")
-    ),
-    "broken-chain": lambda root: overwrite(
-        index_file(root), 40 + 4 * 500 + 20 * 900 + 16, (899).to_bytes(4, "big")
-    ),
+    "missing-index-entry": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 20, (5).to_bytes(4, "big")),
+    "index-entry-nowhere": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 24, (3).to_bytes(8, "big")),
+    "broken-chain": lambda root: overwrite(index_file(root), 40 + 4 * 500 + 20 * 900 + 16, (899).to_bytes(4, "big")),
     "index-header": lambda root: overwrite(index_file(root), 32, (7).to_bytes(4, "big")),
     "checkpoint-ahead": lambda root: overwrite(root / "checkpoint", 0, (1 << 50).to_bytes(8, "big")),
 }

@@ -74,9 +74,7 @@ def records() -> list[tuple[Place, int]]:
                 for i in range(step.count - 1):
                     position, body = int(step.columns.position[i]), int(step.columns.body_position[i])
                     if step.columns.body_size[i]:
-                        found.append(
-                            (_place(part.path, position, body, step.file_start + position), position)
-                        )
+                        found.append((_place(part.path, position, body, step.file_start + position), position))
     return found
 
 
@@ -87,9 +85,7 @@ def _place(path: str, *numbers: int) -> Place:
 @cache
 def queues() -> list[tuple[str, int]]:
     files = StoreFiles(str(golden("normal").store))
-    surveys = (
-        s for queue in files.queues() for s in check_queue(files, *queue, files.segments())
-    )
+    surveys = (s for queue in files.queues() for s in check_queue(files, *queue, files.segments()))
     return [(s.path, s.last_unit + 1) for s in surveys if isinstance(s, QueueFile)]
 
 
@@ -192,9 +188,7 @@ def index_header(victim: Victim) -> None:
 
 def checkpoint_ahead(victim: Victim) -> None:
     at = victim.random.choice([0, 8])
-    overwrite(
-        victim.root / "checkpoint", at, ((1 << 50) + victim.random.randrange(1 << 40)).to_bytes(8, "big")
-    )
+    overwrite(victim.root / "checkpoint", at, ((1 << 50) + victim.random.randrange(1 << 40)).to_bytes(8, "big"))
 
 
 def foreign_file(victim: Victim) -> None:

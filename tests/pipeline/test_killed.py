@@ -66,9 +66,7 @@ def staged_files(store: Path) -> list[Path]:
 
 def end_while_it_builds(store: Path, command: str, number: int) -> int:
     """Sends the signal as soon as a file is staged; gives the exit code."""
-    running = subprocess.Popen(
-        on_spark(store, command), cwd=REPOSITORY, env=environment(), stderr=subprocess.DEVNULL
-    )
+    running = subprocess.Popen(on_spark(store, command), cwd=REPOSITORY, env=environment(), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while running.poll() is None and not staged_files(store) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -77,9 +75,7 @@ def end_while_it_builds(store: Path, command: str, number: int) -> int:
 
 
 @pytest.mark.parametrize("command", ["rebuild", "recover"])
-def test_a_killed_command_leaves_the_store_as_it_was_and_the_next_one_succeeds(
-    command: str, tmp_path: Path
-) -> None:
+def test_a_killed_command_leaves_the_store_as_it_was_and_the_next_one_succeeds(command: str, tmp_path: Path) -> None:
     store = copy_store(golden("normal").store, tmp_path / "store")
     before = snapshot(store, without=(".rmqctl", "lock"))
     code = end_while_it_builds(store, command, signal.SIGKILL)

@@ -24,9 +24,7 @@ def test_columns_of_the_same_name_are_told_apart(spark: Any) -> None:
     assert asked(spark, "select 1 a, 2 a, 3 b, 4 a") == [{"a": 1, "a (2)": 2, "b": 3, "a (3)": 4}]
 
 
-def test_a_moment_is_told_in_utc_wherever_the_machine_stands(
-    spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_moment_is_told_in_utc_wherever_the_machine_stands(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Shanghai")
     time.tzset()
     try:

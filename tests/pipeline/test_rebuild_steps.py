@@ -60,9 +60,7 @@ def record_positions(root: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 40])
-@pytest.mark.parametrize(
-    "name", ["normal", "many", "batch", "ipv6", "normal5", "preblank", "torn", "corrupt-mid"]
-)
+@pytest.mark.parametrize("name", ["normal", "many", "batch", "ipv6", "normal5", "preblank", "torn", "corrupt-mid"])
 def test_any_number_of_parts_gives_the_same_bytes(name: str, parts: int, tmp_path: Path) -> None:
     assert_same_as_local(golden(name).store, tmp_path, parts)
 
@@ -73,9 +71,7 @@ def test_queues_or_index_alone_are_built(scope: RebuildScope, tmp_path: Path) ->
     assert len([path for path in (tmp_path / "spark").iterdir() if path.is_dir()]) == 1
 
 
-def test_a_part_may_have_more_units_than_a_task_keeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_may_have_more_units_than_a_task_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "SPILL_BYTES", 1)
     monkeypatch.setattr(writers, "_CHUNK_UNITS", 7)
     assert_same_as_local(golden("many").store, tmp_path / "many", 2)
@@ -93,9 +89,7 @@ def test_queue_files_and_index_files_follow_one_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [33, 34, 66])
-def test_an_index_file_that_is_just_full_has_one_behind_it_when_a_record_comes(
-    count: int, tmp_path: Path
-) -> None:
+def test_an_index_file_that_is_just_full_has_one_behind_it_when_a_record_comes(count: int, tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", count)  # three keys each, 99 in a file
     assert_same_as_local(store, tmp_path, 3)
     with open_store(store, settings=SMALL, read_only=False, clock=Clock()) as opened:

@@ -37,9 +37,7 @@ def local(store: Path, staging: Path, config: StoreConfig, scope: RebuildScope, 
 def on_spark(
     spark: Any, store: Path, staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules
 ) -> Rebuilt:
-    return rebuild_on_spark(
-        spark, str(store), staging, config, scope, now_ms=CLOCK(), rules=rules, parts_per_segment=2
-    )
+    return rebuild_on_spark(spark, str(store), staging, config, scope, now_ms=CLOCK(), rules=rules, parts_per_segment=2)
 
 
 def forget_all_but_the_log(root: Path) -> Path:
@@ -62,18 +60,14 @@ def sizes_of(root: Path) -> dict[str, Any]:
     }
 
 
-def recovered(
-    root: Path, compat: str, settings: dict[str, Any], rebuild: Rebuild | None = None
-) -> Change:
+def recovered(root: Path, compat: str, settings: dict[str, Any], rebuild: Rebuild | None = None) -> Change:
     with planning(root, settings=settings, compat=compat, clock=CLOCK) as parts:
         change = plan_recovery(parts, mode="abnormal", rebuild=rebuild)
         change.apply()
     return change
 
 
-def assert_same_as_local(
-    source: Path, tmp_path: Path, rebuild: Any, compat: str = "4.9", **settings: Any
-) -> Change:
+def assert_same_as_local(source: Path, tmp_path: Path, rebuild: Any, compat: str = "4.9", **settings: Any) -> Change:
     """Recovers two copies, one by `rebuild`; gives the plan of the other."""
     store = copy_store(source, tmp_path / "rebuilt")
     settings = {**sizes_of(source), **settings}
@@ -156,9 +150,7 @@ def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path)
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ODD)
-def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(
-    spark: Any, kind: str, tmp_path: Path
-) -> None:
+def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)
 
@@ -168,9 +160,7 @@ def test_what_a_rebuild_says_is_enough_to_recover_by(name: str, tmp_path: Path) 
     assert_same_as_local(golden(name).store, tmp_path, local, golden(name).compat)
 
 
-def test_a_log_with_damage_in_the_middle_is_cut_and_what_is_lost_is_counted(
-    torn_apart: Path, tmp_path: Path
-) -> None:
+def test_a_log_with_damage_in_the_middle_is_cut_and_what_is_lost_is_counted(torn_apart: Path, tmp_path: Path) -> None:
     change = assert_same_as_local(torn_apart, tmp_path, local)
     assert {"Topic0", "Topic1", "Topic2"} <= change.lost.keys()
     assert {action.verb for action in change.actions} == {"remove", "patch", "write"}

@@ -20,9 +20,7 @@ def test_an_unreachable_master_is_one_sentence() -> None:
         pass
 
 
-def test_a_missing_java_is_one_sentence_with_the_install_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_java_is_one_sentence_with_the_install_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadRequest, match=r"Spark needs Java.*apt install"):
@@ -47,9 +45,10 @@ def test_auto_stays_local_for_what_is_small_and_goes_to_spark_when_an_address_is
 
 
 def test_a_view_holds_only_the_columns_that_a_query_can_mean() -> None:
-    assert list(
-        columns_named("select topic, count(*), sum(size) from messages group by topic", "messages")
-    ) == ["topic", "size"]
+    assert list(columns_named("select topic, count(*), sum(size) from messages group by topic", "messages")) == [
+        "topic",
+        "size",
+    ]
     assert "body" in columns_named("select * from messages", "messages")
     assert list(columns_named("select count(*) from messages", "messages")) == ["size"]
 

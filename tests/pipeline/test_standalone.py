@@ -27,8 +27,6 @@ def test_a_standalone_cluster_answers_and_rebuilds(master: str, tmp_path: Path) 
     rebuilt = run(command_line(store, "rebuild", "--master", master, "--yes"))
     assert rebuilt.code == 0, rebuilt.err
     assert digests(store) == digests(golden("normal").store)
-    asked = run(
-        command_line(store, "--format", "json", "sql", "select count(*) n from messages", "--master", master)
-    )
+    asked = run(command_line(store, "--format", "json", "sql", "select count(*) n from messages", "--master", master))
     assert asked.code == 0, asked.err
     assert json.loads(asked.out)["rows"][0]["n"] > 0

@@ -62,14 +62,10 @@ def test_the_number_of_parts_does_not_change_the_records(parts: int) -> None:
 
 def test_pushed_filters_give_what_spark_would_give(spark: Any) -> None:
     frame = table(spark, str(golden("normal").store), body="none")
-    condition = (
-        "topic = 'TopicA' and queue_id in (1, 2) and log_offset > 5000 and store_timestamp > '2001-01-01'"
-    )
+    condition = "topic = 'TopicA' and queue_id in (1, 2) and log_offset > 5000 and store_timestamp > '2001-01-01'"
     here = {row.log_offset for row in frame.where(condition).collect()}
     assert here == {
-        r.log_offset
-        for r in frame.collect()
-        if r.topic == "TopicA" and r.queue_id in (1, 2) and r.log_offset > 5000
+        r.log_offset for r in frame.collect() if r.topic == "TopicA" and r.queue_id in (1, 2) and r.log_offset > 5000
     }
 
 

@@ -120,9 +120,7 @@ def verify(root: Path, acknowledged: Acknowledged) -> int:
 def put_for_ever(root: Path, starts: list[int]) -> None:
     """The child: puts and acknowledges until it is killed."""
     store = open_store(root, settings=SETTINGS, read_only=False)
-    writers = [
-        threading.Thread(target=_write, args=(store, writer, start)) for writer, start in enumerate(starts)
-    ]
+    writers = [threading.Thread(target=_write, args=(store, writer, start)) for writer, start in enumerate(starts)]
     for thread in writers:
         thread.start()
     for thread in writers:

@@ -32,9 +32,7 @@ def test_queue_offsets_stay_dense_and_records_intact_with_8_writers_and_4_reader
             for reader in readers:
                 reader.result(60)
         store.catch_up()
-    assert sorted(placed) == [
-        (queue, offset) for queue in range(QUEUES) for offset in range(WRITERS * each // QUEUES)
-    ]
+    assert sorted(placed) == [(queue, offset) for queue in range(QUEUES) for offset in range(WRITERS * each // QUEUES)]
     with open_store(tmp_path / "store") as store:
         found = stored_messages(store)
     for (_, _), messages in found.items():

@@ -38,10 +38,7 @@ def test_puts_end_in_an_io_error_when_the_disk_is_full_and_what_was_stored_can_b
     source = tmp_path / "messages.jsonl"
     disk = tmp_path / "disk"
     disk.mkdir()
-    lines = (
-        json.dumps({"topic": "T", "queue_id": 0, "body_text": f"{number} " + "x" * 200})
-        for number in range(4000)
-    )
+    lines = (json.dumps({"topic": "T", "queue_id": 0, "body_text": f"{number} " + "x" * 200}) for number in range(4000))
     source.write_text("\n".join(lines))
     script = f"""
         rmqctl {SIZES} --store "$1/store" put --from "{source}" > /dev/null 2> "{tmp_path}/err"
@@ -82,9 +79,7 @@ def assert_out_of_space(code: int, err: str) -> None:
 
 def test_a_put_that_needs_a_new_file_on_a_full_disk_stores_nothing_and_keeps_the_rest(tmp_path: Path) -> None:
     full = False
-    fs = FaultyFilesystem(
-        errno_code=errno.ENOSPC, when=lambda name, _: full and name in ("preallocate", "open_new")
-    )
+    fs = FaultyFilesystem(errno_code=errno.ENOSPC, when=lambda name, _: full and name in ("preallocate", "open_new"))
     root = tmp_path / "store"
     store = open_store(root, settings=SMALL, read_only=False, fs=fs)
     for number in range(40):

@@ -42,9 +42,7 @@ def test_a_stranger_reads_and_changes_nothing(name: str, words: tuple[str, ...],
 
 
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
-def test_a_stranger_who_would_change_something_is_told_why_not(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_stranger_who_would_change_something_is_told_why_not(words: tuple[str, ...], tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     before = snapshot(root)
     done = run_as_a_stranger(root, *words)
@@ -54,9 +52,7 @@ def test_a_stranger_who_would_change_something_is_told_why_not(
     assert snapshot(root) == before
 
 
-@pytest.mark.skipif(
-    not namespace(), reason="this system lets nobody mount; the stranger above shows the same"
-)
+@pytest.mark.skipif(not namespace(), reason="this system lets nobody mount; the stranger above shows the same")
 @pytest.mark.parametrize("name", ["normal", "aborted", "no-derived"])
 def test_reading_works_on_a_read_only_mount(name: str, tmp_path: Path) -> None:
     root = copy_store(golden(name).store, tmp_path / "store")
@@ -67,13 +63,9 @@ def test_reading_works_on_a_read_only_mount(name: str, tmp_path: Path) -> None:
     assert snapshot(root) == before
 
 
-@pytest.mark.skipif(
-    not namespace(), reason="this system lets nobody mount; the stranger above shows the same"
-)
+@pytest.mark.skipif(not namespace(), reason="this system lets nobody mount; the stranger above shows the same")
 @pytest.mark.parametrize("words", WRITING, ids=" ".join)
-def test_writing_on_a_read_only_mount_is_an_io_error_in_one_sentence(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_writing_on_a_read_only_mount_is_an_io_error_in_one_sentence(words: tuple[str, ...], tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     before = snapshot(root)
     done = run_on_read_only_mount(root, *words)

@@ -171,9 +171,7 @@ def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
 
 
 @pytest.mark.parametrize("step", range(1, 60, 4))
-def test_a_quarantine_on_another_file_system_that_fails_at_any_step_loses_nothing(
-    step: int, tmp_path: Path
-) -> None:
+def test_a_quarantine_on_another_file_system_that_fails_at_any_step_loses_nothing(step: int, tmp_path: Path) -> None:
     root, away = tmp_path / "store", tmp_path / "away"
     root.mkdir()
     for name in "ab":

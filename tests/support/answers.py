@@ -34,8 +34,7 @@ def mismatches(store: MessageStore, pairs: Iterable[tuple[Request, Answer]]) -> 
         if given != expected:
             keys = [key for key in expected.keys() | given.keys() if expected.get(key) != given.get(key)]
             found.append(
-                f"{request}: "
-                + "; ".join(f"{k}: {given.get(k)!r:.300} is not {expected.get(k)!r:.300}" for k in keys)
+                f"{request}: " + "; ".join(f"{k}: {given.get(k)!r:.300} is not {expected.get(k)!r:.300}" for k in keys)
             )
     return found
 
@@ -88,9 +87,7 @@ def _time(store: MessageStore, request: Request) -> Answer:
 def _query(store: MessageStore, request: Request) -> Answer:
     bounds = (request["begin"], request["end"]) if "begin" in request else ()
     result = store.query(request["topic"], request["key"], request["max"], *bounds, verify=False)
-    found = store.parts.index.query(
-        request["topic"], request["key"], request["max"], *(bounds or (0, (1 << 63) - 1))
-    )
+    found = store.parts.index.query(request["topic"], request["key"], request["max"], *(bounds or (0, (1 << 63) - 1)))
     return {
         "indexPhyOffsets": found.log_offsets,
         "indexLastUpdateTimestamp": result.last_update_timestamp_ms,

@@ -1,8 +1,8 @@
 """Segments of made-up records, whole and damaged, for tests and fuzzing of the kernels.
 
-    segments()                  hypothesis: bytes of a healthy segment
-    mutations()                 hypothesis: a function that damages one
-    record(...)                 one record
+segments()                  hypothesis: bytes of a healthy segment
+mutations()                 hypothesis: a function that damages one
+record(...)                 one record
 """
 
 from __future__ import annotations

@@ -103,9 +103,7 @@ class SmallLog:
         """Hands over the records from `start` on (default: where the last call ended)."""
         segment = SmallSegment(memoryview(self.data))
         position = self._dispatched if start is None else start
-        walk = scan_segment(
-            segment, position, rules=ScanRules(), kernels=kernels or plain(), capacity=RECORDS_PER_RUN
-        )
+        walk = scan_segment(segment, position, rules=ScanRules(), kernels=kernels or plain(), capacity=RECORDS_PER_RUN)
         for step in walk:
             if isinstance(step, Run):
                 for handler in handlers:

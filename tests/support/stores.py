@@ -74,9 +74,7 @@ def planning(
         parts.close()
 
 
-def recover(
-    root: Path, *, mode: str = "auto", keep_index: bool = False, **options: Any
-) -> tuple[Change, str | None]:
+def recover(root: Path, *, mode: str = "auto", keep_index: bool = False, **options: Any) -> tuple[Change, str | None]:
     """Recovers in place; gives the plan and the id to undo it by."""
     with planning(root, **options) as parts:
         change = plan_recovery(parts, mode=mode, keep_index=keep_index)

@@ -1,7 +1,7 @@
 """Running a kernel interpreted and compiled, and insisting that both say the same.
 
-    scan(data)                  a Scan: columns, next position, outcome, reason, size
-    both(lambda kernels: …)     any comparable answer of both kinds of kernels, once they agree
+scan(data)                  a Scan: columns, next position, outcome, reason, size
+both(lambda kernels: …)     any comparable answer of both kinds of kernels, once they agree
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def scan(
     def ask(kernels: Kernels) -> Scan:
         columns = np.full((COLUMN_COUNT, capacity), -7, np.int64)
         state = np.zeros(8, np.int64)
-        count = kernels.scan_records(
-            kernels.view(data), position, limit, accept_v2, check_crc, columns, state
-        )
+        count = kernels.scan_records(kernels.view(data), position, limit, accept_v2, check_crc, columns, state)
         rows = tuple(tuple(row) for row in columns[:, :count].T.tolist())
         return Scan(rows, int(state[0]), ScanOutcome(int(state[1])), DamageReason(int(state[2])), int(state[3]))
 
