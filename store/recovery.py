@@ -53,8 +53,6 @@ class Recovered:
     mode: str
     start_offset: int
     start_reason: str
-    cold: bool = False
-    """Whether the walk leaves nothing of the log in the page cache."""
     log_end: int = 0
     outcome: Outcome | None = None
     record_count: int = 0
@@ -84,7 +82,8 @@ def recover_parts(
     queue_end = parts.queues.recover()
     rebuild_from = _drop_unsafe_index(parts, keep_index) if abnormal else None
     start, reason = starting_segment(parts, abnormal=abnormal)
-    found = Recovered("abnormal" if abnormal else "normal", start, reason, cold, queue_end_before=queue_end)
+    found = Recovered("abnormal" if abnormal else "normal", start, reason, queue_end_before=queue_end)
+    pages = PageCache(parts.fs, cold=cold)
     if not parts.log.files.files:
         parts.queues.destroy()
         return found
@@ -97,10 +96,11 @@ def recover_parts(
         if parts.compat.startswith("4"):
             during.enter_context(parts.queues.without_delay_levels())
         with FanOut(handlers if abnormal else []) as builders:
-            walk(parts, found, [builders], progress)
+            walk(parts, found, [builders], progress, pages)
             # What lies behind the end is read while the builders still work.
             end_log(parts, found)
             found.lost = count_lost(found.behind, found.log_end, parts.fs)
+    pages.finish()
     if queue_end >= found.log_end:
         parts.queues.truncate_dirty(found.log_end)
     parts.queues.correct_min_offsets(parts.log.min_offset)
@@ -193,12 +193,18 @@ def end_log(parts: StoreParts, found: Recovered) -> None:
     files.flushed_where = files.committed_where = found.log_end
 
 
-def walk(parts: StoreParts, found: Recovered, handlers: Sequence[Handler], progress: Progress | None) -> None:
+def walk(
+    parts: StoreParts,
+    found: Recovered,
+    handlers: Sequence[Handler],
+    progress: Progress | None,
+    pages: PageCache | None = None,
+) -> None:
     """Step 4: from the starting segment to the first thing that is no record."""
     last = parts.log.files.files[-1]
     total = last.file_start + last.size - found.start_offset
     rules = scan_rules(parts, check_crc=parts.config.check_crc_on_recover)
-    follow(parts, found, found.start_offset, handlers, rules, lambda done: progress and progress(done, total))
+    follow(parts, found, found.start_offset, handlers, rules, lambda done: progress and progress(done, total), pages)
 
 
 def follow(
@@ -208,10 +214,11 @@ def follow(
     handlers: Sequence[Handler],
     rules: ScanRules,
     on_progress: Callable[[int], object] | None = None,
+    pages: PageCache | None = None,
 ) -> None:
     """Walks on from `begin`, hands every run to the handlers, and notes in `found` where the walk ended."""
     found.log_end = begin
-    pages = PageCache(parts.fs, cold=found.cold)
+    pages = pages or PageCache(parts.fs)
     for step in scan_log(parts.log.files.files, begin, rules=rules):
         if isinstance(step, Run):
             pages.moved_to(step.path, step.buffer, step.end - step.file_start)
@@ -226,7 +233,6 @@ def follow(
             found.log_end = step.file_start + step.position
         if on_progress is not None:
             on_progress(found.log_end - begin)
-    pages.finish()
 
 
 def _catch_up(parts: StoreParts, found: Recovered, handlers: list[Handler]) -> None:

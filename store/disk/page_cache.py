@@ -10,6 +10,7 @@ behind the walk. Advice that the system does not take costs nothing but time.
 from __future__ import annotations
 
 import mmap
+from dataclasses import dataclass
 from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
@@ -25,36 +26,60 @@ class PageCache:
     def __init__(self, fs: Filesystem, *, cold: bool = False) -> None:
         self._fs = fs
         self._cold = cold
-        self._path: Path | None = None
-        self._descriptor: Descriptor | None = None
-        self._view: memoryview | None = None
-        self._ahead = self._dropped = 0
+        self._files: list[_WalkedFile] = []
+        """Those that have pages to be dropped, and the one that is walked now."""
+        self._ahead = 0
 
     def moved_to(self, path: Path, view: memoryview, position: int) -> None:
         """The walk has come to `position` of the file at `path`, which `view` maps whole."""
-        if path != self._path:
-            self._drop_to(len(self._view) if self._view is not None else 0)
-            self._path, self._view, self._descriptor = path, view, self._fs.open_read(path)
-            self._ahead = self._dropped = 0
+        if not self._files or path != self._files[-1].path:
+            self._begin(path, view)
+        self._files[-1].position = position
         ahead = position + READ_AHEAD_BYTES
-        if ahead - _STEP_BYTES > self._ahead and self._descriptor is not None:
+        if ahead - _STEP_BYTES > self._ahead:
             start = max(self._ahead, position)
-            self._fs.will_need(self._descriptor, start, ahead - start)
+            self._fs.will_need(self._files[-1].descriptor, start, ahead - start)
             self._ahead = ahead
-        if position - KEPT_BEHIND_BYTES > self._dropped + _STEP_BYTES:
-            self._drop_to(position - KEPT_BEHIND_BYTES)
+        if self._cold:
+            self._drop(KEPT_BEHIND_BYTES, _STEP_BYTES)
 
     def finish(self) -> None:
-        """Drops the last file's pages as well; call it when nobody reads the walked records any more."""
-        self._drop_to(len(self._view) if self._view is not None else 0)
+        """Drops the rest as well; call it when nobody reads the walked records any more."""
+        if self._cold and self._files:
+            self._files[-1].position = len(self._files[-1].view)
+            self._drop(0, 0)
 
-    def _drop_to(self, position: int) -> None:
-        end = position - position % mmap.PAGESIZE
-        if not self._cold or self._descriptor is None or self._view is None or end <= self._dropped:
-            return
-        mapping = self._view.obj
+    def _begin(self, path: Path, view: memoryview) -> None:
+        if self._files:
+            self._files[-1].position = len(self._files[-1].view)
+        self._files = [file for file in self._files if self._cold and file.dropped < file.position]
+        self._files.append(_WalkedFile(path, view, self._fs.open_read(path)))
+        self._ahead = 0
+
+    def _drop(self, kept: int, step: int) -> None:
+        """Drops what lies more than `kept` bytes behind the walk, also in the files before, `step` bytes at a time."""
+        for file in reversed(self._files):
+            end = file.position - kept
+            end -= end % mmap.PAGESIZE
+            if end - file.dropped > step or (end == file.position > file.dropped):
+                file.drop_to(end, self._fs)
+            kept = max(0, kept - file.position)
+
+
+@dataclass(slots=True)
+class _WalkedFile:
+    """A file of the walk: how far it was walked, and how far its pages were dropped."""
+
+    path: Path
+    view: memoryview
+    descriptor: Descriptor
+    position: int = 0
+    dropped: int = 0
+
+    def drop_to(self, end: int, fs: Filesystem) -> None:
+        mapping = self.view.obj
         if isinstance(mapping, mmap.mmap):
             # A page that some process maps is not dropped, so the map lets go of it first.
-            mapping.madvise(mmap.MADV_DONTNEED, self._dropped, end - self._dropped)
-        self._fs.dont_need(self._descriptor, self._dropped, end - self._dropped)
-        self._dropped = end
+            mapping.madvise(mmap.MADV_DONTNEED, self.dropped, end - self.dropped)
+        fs.dont_need(self.descriptor, self.dropped, end - self.dropped)
+        self.dropped = end

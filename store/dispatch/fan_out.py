@@ -11,15 +11,17 @@ compiled, threads gain nothing and the handlers are called directly.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from store.kernels.run import Run
 
 RUNS_IN_FLIGHT = 16
+FINISH_POLL_S = 0.5
 
 
 class Handler(Protocol):
@@ -30,11 +32,14 @@ class Handler(Protocol):
 
 @runtime_checkable
 class StagedHandler(Handler, Protocol):
-    """A handler whose dispatch(run) is take(run, prepare(run)), and may prepare a run while it takes the one before."""
+    """A handler whose dispatch(run) takes every piece that prepare(run) gives, and may prepare the next ones meanwhile.
 
-    def prepare(self, run: Run) -> Any: ...
+    The pieces are of bounded size, as RUNS_IN_FLIGHT of them may wait.
+    """
 
-    def take(self, run: Run, prepared: Any) -> None: ...
+    def prepare(self, run: Run) -> Iterable[Any]: ...
+
+    def take(self, run: Run, piece: Any) -> None: ...
 
 
 class FanOut:
@@ -62,6 +67,9 @@ class FanOut:
             chain = _chain_for(handler)
             self._workers += chain
             self._first.append(chain[0])
+        # An interrupt from here on finds every thread in the list.
+        for worker in self._workers:
+            worker.start()
 
     def __enter__(self) -> FanOut:
         return self
@@ -69,8 +77,16 @@ class FanOut:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for worker in self._workers:
-            worker.finish(drop=error is not None)
+        try:
+            for worker in self._workers:
+                worker.finish(drop=error is not None)
+        except BaseException:
+            # Interrupted while waiting: no thread may be left that waits for more.
+            for worker in self._workers:
+                worker.drop()
+            for worker in self._workers:
+                worker.finish(drop=True)
+            raise
         failures = [worker.failure for worker in self._workers if worker.failure is not None]
         self._workers, self._first = [], []
         if failures and error is None:
@@ -89,7 +105,8 @@ def _chain_for(handler: Handler) -> list[_Worker]:
     taker = _Worker(f"{name}.take", take)
 
     def prepare(run: Run) -> None:
-        taker.give((run, handler.prepare(run)))
+        for piece in handler.prepare(run):
+            taker.give((run, piece))
 
     return [_Worker(f"{name}.prepare", prepare), taker]
 
@@ -102,7 +119,10 @@ class _Worker:
         self._work = work
         self._items: queue.Queue[Any] = queue.Queue(RUNS_IN_FLIGHT)
         self._dropped = False
-        self._thread = threading.Thread(target=self._run, name=name)
+        # A second interrupt must not wait for it.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
         self._thread.start()
 
     def give(self, item: Any) -> None:
@@ -110,14 +130,20 @@ class _Worker:
         if self.failure is not None:
             raise self.failure
 
+    def drop(self) -> None:
+        """From now on items are only taken off, so that nobody is left waiting to give one."""
+        self._dropped = True
+
     def finish(self, *, drop: bool) -> None:
-        self._dropped = drop
-        self._items.put(None)
-        self._thread.join()
+        """Waits for the thread to do, or to drop, what it was given. May be called again after an interrupt."""
+        self._dropped = self._dropped or drop
+        while self._thread.is_alive():
+            with contextlib.suppress(queue.Full):
+                self._items.put(None, timeout=FINISH_POLL_S)
+            self._thread.join(FINISH_POLL_S)
 
     def _run(self) -> None:
         while (item := self._items.get()) is not None:
-            # After a failure the items are only taken off, so that the walk is not left waiting.
             if self.failure is None and not self._dropped:
                 try:
                     self._work(item)

@@ -14,7 +14,7 @@ Source: IndexService (4.9.8).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -117,14 +117,14 @@ class IndexService:
         for keys in self._hasher.keys_of(run):
             self._put(run, keys)
 
-    def prepare(self, run: Run) -> list[Keys]:
-        """What can be done for a run while the one before it is put: its keys, hashed."""
-        return [keys.copy() for keys in self._hasher.keys_of(run)]
+    def prepare(self, run: Run) -> Iterator[Keys]:
+        """What can be done for a run while those before it are put: its keys, hashed, some thousands at a time."""
+        for keys in self._hasher.keys_of(run):
+            yield keys.copy()
 
-    def take(self, run: Run, prepared: list[Keys]) -> None:
-        """Adds what `prepare` found in the run."""
-        for keys in prepared:
-            self._put(run, keys)
+    def take(self, run: Run, piece: Keys) -> None:
+        """Adds keys of a run that `prepare` gave."""
+        self._put(run, piece)
 
     def _put(self, run: Run, keys: Keys) -> None:
         """Puts hashed keys, into as many files as they take."""

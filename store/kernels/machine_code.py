@@ -54,7 +54,7 @@ def _object_code(name: str, function: Callable[..., Any], signature: Signature) 
 
 
 @functools.cache
-def _folder() -> Path:
+def _folder() -> Path | None:
     """The cache's folder for these sources, this machine, and the CRC that the code is built on."""
     versions = [f"{package} {metadata.version(package)}" for package in ("numba", "llvmlite")]
     built_on = "isal" if crc.isal_address() else "tables"
@@ -83,9 +83,11 @@ def _caller(name: str, address: int, signature: Signature) -> Callable[..., Any]
     types = [_NUMBERS.get(kind, ctypes.py_object) for kind in signature.parameters]
     native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *types)(address)
     arrays = [(number, kind) for number, kind in enumerate(signature.parameters) if kind in ARRAYS]
-    gives_none = signature.result == "none"
+    gives_none, count = signature.result == "none", len(types)
 
     def call(*arguments: Any) -> int | None:
+        if len(arguments) != count:
+            raise TypeError(f"{name} takes {count} arguments, not {len(arguments)}")
         for number, kind in arrays:
             check_array(kind, arguments[number])
         result = ctypes.c_int64()
@@ -101,9 +103,10 @@ def check_array(kind: str, array: Any) -> None:
     """TypeError for an array of another kind: the code would not notice."""
     if type(array) is not np.ndarray or array.ndim != ARRAYS[kind]:
         raise TypeError(f"{kind} wanted, not {array!r:.60}")
+    fits = kind == "bytes" or array.flags.writeable
     if kind in ("longs", "matrix"):
-        fits = array.dtype == _LONG
+        fits = fits and array.dtype == _LONG
     else:
-        fits = array.dtype == _BYTE and array.strides == (1,) and (kind == "bytes" or array.flags.writeable)
+        fits = fits and array.dtype == _BYTE and array.strides == (1,)
     if not fits:
         raise TypeError(f"{kind} wanted, not {array.dtype} with strides of {array.strides}")

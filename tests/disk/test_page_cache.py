@@ -63,3 +63,15 @@ def test_a_warm_walk_drops_nothing_and_reads_ahead(tmp_path: Path) -> None:
     fs = walk(tmp_path, cold=False)
     assert not fs.dropped
     assert {name for name, _ in fs.wanted} == {"first", "second"}
+
+
+def test_a_cold_walk_keeps_what_lies_close_behind_it_in_the_file_before(tmp_path: Path) -> None:
+    fs = ToldFilesystem()
+    pages = PageCache(fs, cold=True)
+    views = [memoryview(fs.map(fs.create_file(tmp_path / name, SIZE), SIZE, writable=True)) for name in ("a", "b")]
+    for position in (SIZE // 2, SIZE):
+        pages.moved_to(tmp_path / "a", views[0], position)
+    pages.moved_to(tmp_path / "b", views[1], 4 * PAGE)
+    assert sum(size for _, _, size in fs.dropped) <= SIZE - 12 * PAGE
+    pages.moved_to(tmp_path / "b", views[1], 20 * PAGE)
+    assert sum(size for name, _, size in fs.dropped if name == "a") == SIZE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.dispatch.dispatcher import Dispatcher, ReputMessageService
-from store.dispatch.fan_out import FanOut
+from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
 from store.kernels import compiled
 from store.kernels.run import Run
@@ -159,17 +160,17 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
 
 
 class Staged(Collector):
-    """Prepares the log offsets of a run in one thread, and takes them in another."""
+    """Prepares a run's log offsets one by one in one thread, and takes them in another."""
 
-    def prepare(self, run: Run) -> list[int]:
-        return (run.columns.position + run.file_start).tolist()
+    def prepare(self, run: Run) -> Iterator[int]:
+        yield from (run.columns.position + run.file_start).tolist()
 
-    def take(self, run: Run, prepared: list[int]) -> None:
-        assert prepared == self.prepare(run)
-        self.dispatch(run)
+    def take(self, run: Run, piece: int) -> None:
+        assert run.start <= piece < run.end
+        self.log_offsets.append(piece)
 
 
-def test_a_handler_that_prepares_runs_takes_each_with_what_was_prepared_for_it() -> None:
+def test_a_handler_that_prepares_runs_takes_every_piece_in_order() -> None:
     log, staged = SmallLog(), Staged()
     places = log.put_many(200)
     with FanOut([staged, Collector()]) as fan_out:
@@ -196,6 +197,24 @@ def test_a_handler_that_fails_at_either_stage_ends_the_walk_with_its_error(
     with pytest.raises(OSError, match="no space"):
         walk()
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("Staged")]
+
+
+@pytest.mark.parametrize("place", ["finish", "give", "start"])
+def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, method, calls = SmallLog(), getattr(_Worker, place), []
+    log.put_many(200)
+
+    def interrupted(worker: object, *arguments: object, **named: object) -> object:
+        calls.append(worker)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return method(worker, *arguments, **named)
+
+    monkeypatch.setattr(_Worker, place, interrupted)
+    with pytest.raises(KeyboardInterrupt), FanOut([Collector(), Staged()]) as builders:
+        log.dispatch_to(builders, kernels=compiled())
+    names = ("Collector.", "Staged.")
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
 
 
 def test_a_failing_handler_ends_the_walk_with_its_error() -> None:
