@@ -3,33 +3,36 @@
     $XDG_CACHE_HOME or ~/.cache  /  rmqctl  /  kernels-<digest>  /  <kernel>.o
 
 A file is a kernel's object code and behind it its SHA-256, so that a damaged one is noticed and made anew. Files are
-written under a private name and renamed, so two processes that compile at once do not disturb each other. A folder that
-can't be made or written is replaced by a private temporary one, removed at exit.
+written under a private name and renamed, so two processes that compile at once do not disturb each other.
+
+What lies there is run. So it is read only where nobody else may have put it: see is_trusted. Whether the folder can be
+written does not matter to reading; where it can't, or there is none to trust, each process compiles what is missing.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import os
 import platform
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _SOURCES = (Path(__file__).parent, Path(__file__).parent.parent / "formats")
 
 
-def cache_folder(compiler: str, processor: str) -> Path:
-    """The folder to use, which exists and can be written."""
+def cache_folder(compiler: str, processor: str) -> Path | None:
+    """The folder to read from and to keep code in, made if need be; None where none can be trusted."""
     home = user_cache_home()
     if home is None:
-        return temporary_folder()
+        return None
     folder = home / "rmqctl" / f"kernels-{digest(compiler, processor)}"
-    return folder if is_usable(folder) else temporary_folder()
+    with contextlib.suppress(OSError):
+        # One by one: the mode is given to the last folder alone.
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    return folder if is_trusted(folder.parent) and is_trusted(folder) else None
 
 
 def user_cache_home() -> Path | None:
@@ -53,8 +56,10 @@ def digest(compiler: str, processor: str) -> str:
     return what.hexdigest()[:16]
 
 
-def read_code(folder: Path, name: str) -> bytes | None:
-    """A kernel's object code, or None where it is missing or damaged."""
+def read_code(folder: Path | None, name: str) -> bytes | None:
+    """A kernel's object code, or None where it is missing or damaged, or there is no folder."""
+    if folder is None:
+        return None
     try:
         data = (folder / f"{name}.o").read_bytes()
     except OSError:
@@ -63,8 +68,10 @@ def read_code(folder: Path, name: str) -> bytes | None:
     return code if hashlib.sha256(code).digest() == told else None
 
 
-def write_code(folder: Path, name: str, code: bytes) -> None:
-    """Keeps a kernel's object code. A full disk is no reason to stop: the next process compiles again."""
+def write_code(folder: Path | None, name: str, code: bytes) -> None:
+    """Keeps a kernel's object code where it can. A full disk is no reason to stop: the next process compiles again."""
+    if folder is None:
+        return
     made = folder / f".{name}-{os.getpid()}"
     try:
         made.write_bytes(code + hashlib.sha256(code).digest())
@@ -74,24 +81,13 @@ def write_code(folder: Path, name: str, code: bytes) -> None:
             made.unlink()
 
 
-def is_usable(folder: Path) -> bool:
-    """Whether the folder is ours alone and files can be made in it; makes it if need be.
+def is_trusted(folder: Path) -> bool:
+    """Whether only we, or root, can have put anything into the folder.
 
-    What lies in it is run, so nobody else may have put it there.
+    Root may, because whoever is root can change this program as well.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
-        if found.st_uid != os.getuid() or found.st_mode & 0o022:
-            return False
-        with tempfile.TemporaryFile(dir=folder):
-            return True
     except OSError:
         return False
-
-
-def temporary_folder() -> Path:
-    """A folder of this process alone."""
-    folder = Path(tempfile.mkdtemp(prefix="rmqctl-kernels-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & 0o022

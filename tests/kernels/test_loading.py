@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 from store import kernels
 from store.kernels import cache, machine_code
+from tests.support import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,22 +101,90 @@ def test_a_cache_home_that_is_no_folder_is_done_without(tmp_path: Path) -> None:
     assert run("compiled()", XDG_CACHE_HOME=str(tmp_path / "file")).stdout.split() == ["True", "True"]
 
 
-def test_a_folder_that_cannot_be_written_is_replaced_by_a_private_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def run_without_right_to_write(cache_home: Path) -> list[str]:
+    """What `run` prints, by a process that may read below `cache_home` but write nothing there."""
+    folders = [cache_home, *(path for path in cache_home.rglob("*") if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o500)
+    try:
+        settings = (f"XDG_CACHE_HOME={cache_home}", "NUMBA_DISABLE_JIT=0")
+        use = _USE_A_KERNEL.format(kind="compiled()")
+        done = processes.run(["env", *settings, sys.executable, "-c", use], override=False)
+    finally:
+        for folder in folders:
+            folder.chmod(0o700)
+    assert done.err == ""
+    return done.out.split()
+
+
+def test_a_warm_cache_that_cannot_be_written_is_read(tmp_path: Path) -> None:
+    run("compiled()", XDG_CACHE_HOME=str(tmp_path))
+    assert run_without_right_to_write(tmp_path) == ["True", "False"]
+
+
+def test_what_a_cache_that_cannot_be_written_lacks_is_compiled_and_not_kept(tmp_path: Path) -> None:
+    run("compiled()", XDG_CACHE_HOME=str(tmp_path))
+    (kept,) = tmp_path.rglob("*.o")
+    kept.unlink()
+    assert run_without_right_to_write(tmp_path) == ["True", "True"]
+    assert not list(kept.parent.iterdir())
+
+
+def test_without_a_cache_and_without_a_temporary_folder_kernels_are_compiled(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    no_folder = f"import tempfile; tempfile.tempdir = {str(tmp_path / 'missing')!r}"
+    done = subprocess.run(
+        [sys.executable, "-c", no_folder + _USE_A_KERNEL.format(kind="compiled()")],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "NUMBA_DISABLE_JIT": "0",
+            "XDG_CACHE_HOME": str(tmp_path / "file"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.split(), done.stderr) == (["True", "True"], "")
+
+
+def test_without_a_folder_nothing_is_read_or_kept() -> None:
+    cache.write_code(None, "scan", b"code")
+    assert cache.read_code(None, "scan") is None
+
+
+@pytest.mark.parametrize("which", ["rmqctl", "rmqctl/kernels"])
+def test_a_folder_that_others_may_write_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(cache, "is_usable", lambda folder: False)
     folder = cache.cache_folder("1", "some processor")
-    assert folder.is_dir()
-    assert tmp_path not in folder.parents
-    assert folder.stat().st_mode & 0o077 == 0
+    assert folder is not None
+    (folder if which != "rmqctl" else folder.parent).chmod(0o770)
+    assert cache.cache_folder("1", "some processor") is None
 
 
-def test_a_folder_that_others_may_write_is_not_trusted(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    assert not cache.is_usable(tmp_path)
-    tmp_path.chmod(0o700)
-    assert cache.is_usable(tmp_path)
+def test_both_folders_are_made_for_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = os.umask(0o002)
+    try:
+        folder = cache.cache_folder("1", "some processor")
+    finally:
+        os.umask(before)
+    assert folder is not None
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent)] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "trusted"),
+    [(1000, 0o700, True), (0, 0o755, True), (1001, 0o755, False), (0, 0o775, False), (1000, 0o1777, False)],
+)
+def test_a_folder_is_trusted_that_only_we_or_root_may_write(
+    monkeypatch: pytest.MonkeyPatch, owner: int, mode: int, trusted: bool
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_uid=owner, st_mode=mode))
+    assert cache.is_trusted(Path("cache")) == trusted
 
 
 def test_other_versions_and_processors_have_other_folders() -> None:
