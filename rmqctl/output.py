@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rmqctl.result import Facts, Result, Row, Table
 from rmqctl.times import show_time
@@ -147,6 +148,7 @@ def _render_rich(result: Result, stream: TextIO, width: int, color: bool) -> Non
         if block.headers and not block.rows:
             console.print(Text(f"no {block.noun}"))
             continue
+        _narrow(block, width)
         table = RichTable(
             title=Text(block.title) if block.title else None,
             title_justify="left",
@@ -154,38 +156,66 @@ def _render_rich(result: Result, stream: TextIO, width: int, color: bool) -> Non
             show_header=bool(block.headers),
             pad_edge=False,
         )
-        for header, number, whole in zip(block.headers or ["", ""], block.numeric, _kept_whole(block), strict=True):
-            table.add_column(header, justify="right" if number else "left", no_wrap=whole, overflow="fold")
-        for row in _with_split_paths(block, width):
+        least = _least_widths(block)
+        for header, number, whole, fewest in zip(
+            block.headers or ["", ""], block.numeric, _kept_whole(block), least, strict=True
+        ):
+            align: Literal["left", "right"] = "right" if number else "left"
+            table.add_column(header, justify=align, no_wrap=whole, overflow="fold", min_width=fewest)
+        for row in block.rows:
             table.add_row(*(Text(cell, style=_style_of(cell)) for cell in row))
-        console.width = max(width, _least_width(block))
+        # What is cut short is wrong: rather is the table wider than the terminal.
+        console.width = max(width, _table_width(least))
         console.print(table)
 
 
-def _with_split_paths(block: _Block, width: int) -> Iterator[list[str]]:
-    """Rows for a narrow terminal: a long path goes on two lines, so that a segment's name is never torn."""
-    for row in block.rows:
-        yield [
-            "/\n".join(cell.rsplit("/", 1)) if header == "file" and len(cell) > width // 3 else cell
-            for header, cell in zip(block.headers or ["", ""], row, strict=True)
-        ]
+def _narrow(block: _Block, width: int) -> None:
+    """For a narrow terminal: a long path goes on two lines, and a moment too where the columns need the room."""
+    headers = block.headers or ["", ""]
+    block.rows = [
+        ["/\n".join(cell.rsplit("/", 1)) if _is_long_path(header, cell, width) else cell for header, cell in pairs]
+        for pairs in (zip(headers, row, strict=True) for row in block.rows)
+    ]
+    if _table_width(_least_widths(block)) > width:
+        block.rows = [[_MOMENT.sub("\\1\n\\2", cell) for cell in row] for row in block.rows]
+
+
+def _is_long_path(header: str, cell: str, width: int) -> bool:
+    return header == "file" and len(cell) > width // 3
 
 
 def _kept_whole(block: _Block) -> list[bool]:
     """Which columns are not wrapped: numbers, and names one may want to copy, if they leave room for the rest."""
-    columns = list(zip(*block.rows, strict=True)) or [()] * len(block.numeric)
     return [
-        number or (header in _NAMES and max(map(len, cells), default=0) <= _LONGEST_WHOLE_NAME)
-        for header, number, cells in zip(block.headers or ["", ""], block.numeric, columns, strict=True)
+        number or (header in _NAMES and longest <= _LONGEST_WHOLE_NAME)
+        for header, number, longest in zip(block.headers or ["", ""], block.numeric, _longest_lines(block), strict=True)
     ]
 
 
-def _least_width(block: _Block) -> int:
-    """What is cut short is wrong: rather is the table wider than the terminal."""
-    columns = zip(block.headers or ["", ""], _kept_whole(block), zip(*block.rows, strict=True), strict=True)
-    return sum(2 + (max(map(len, (header, *cells))) if whole else 8) for header, whole, cells in columns)
+def _least_widths(block: _Block) -> list[int]:
+    """Characters that each column needs at least."""
+    return [
+        max(len(header), longest) if whole else min(longest, _LEAST_WIDTHS.get(header, 8))
+        for header, whole, longest in zip(
+            block.headers or ["", ""], _kept_whole(block), _longest_lines(block), strict=True
+        )
+    ]
 
 
+def _table_width(columns: Sequence[int]) -> int:
+    """Characters of a whole line: blanks around each column, and one between two."""
+    return sum(columns) + 3 * len(columns)
+
+
+def _longest_lines(block: _Block) -> list[int]:
+    """Characters of each column's longest line, not counting its heading."""
+    columns = list(zip(*block.rows, strict=True)) or [()] * len(block.numeric)
+    return [max((len(line) for cell in cells for line in cell.split("\n")), default=0) for cells in columns]
+
+
+_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\dT)(\d\d:\d\d:\d\d\.\d{3}Z)$")
+_LEAST_WIDTHS = {"file": 21, "topic": 16}
+"""So that a segment's name is never torn, and a topic can be told."""
 _NAMES = ("id", "msg id")
 _LONGEST_WHOLE_NAME = 32
 
@@ -253,7 +283,7 @@ def _is_number(value: Any) -> bool:
 
 def _words(name: str) -> str:
     """A JSON name as people read it: the unit is in the value, not in the heading."""
-    for unit in ("_ms", "_bytes", "_bytes_per_s"):
+    for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")
 
@@ -271,6 +301,8 @@ def show_value(name: str, value: Any) -> str:
             return f"{show_bytes(value)}/s"
         if name.endswith("bytes"):
             return show_bytes(value)
+        if name.endswith("_percent"):
+            return f"{value:.2f} %"
         return str(value) if isinstance(value, int) else f"{value:.4g}"
     if isinstance(value, Mapping):
         return printable(", ".join(f"{key} {show_value(key, item)}" for key, item in value.items())) or "-"
