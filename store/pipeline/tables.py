@@ -20,14 +20,6 @@ from store.commitlog.scan import Blank, Damage, ScanRules
 from store.derived import entries_of, is_filler, slot_count_of, units_of
 from store.files import StoredFile, StoreFiles
 from store.formats.index_page import HEADER_SIZE, decode_header
-from store.formats.message import (
-    BORN_HOST_AT,
-    BORN_HOST_IPV6,
-    MAGIC_AT,
-    MESSAGE_MAGIC_V1,
-    MESSAGE_MAGIC_V2,
-    SYS_FLAG_AT,
-)
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.run import Run
 from store.parts import BATCH_ROWS, Part, cut, cut_into, walk_part
@@ -35,11 +27,9 @@ from store.pipeline.anomalies import plan_anomalies, read_anomalies
 from store.pipeline.filters import Condition, bounds, rows_that_pass
 from store.pipeline.message_batch import TIMESTAMP, MessageRows, row_limits
 from store.pipeline.request import Request
+from store.pipeline.segment_times import segments_of_times
 
 BATCH_BYTES = 16 << 20
-
-# Store times rise but for a clock that was set back: whole segments are only ruled out beyond this.
-CLOCK_SLACK_US = 60_000_000
 
 
 def plan(files: StoreFiles, request: Request, conditions: Sequence[Condition]) -> list[Any]:
@@ -58,7 +48,8 @@ def read(
 
 
 def _plan_messages(files: StoreFiles, request: Request, conditions: Sequence[Condition]) -> list[Part]:
-    segments = _within_times(files, _within_offsets(files.segments(), conditions), conditions)
+    in_time = segments_of_times(files, files.segments(), *bounds(conditions, "store_timestamp"))
+    segments = _within_offsets(in_time, conditions)
     if request.parts_per_segment:
         parts = cut_into(segments, request.parts_per_segment)
     else:
@@ -75,34 +66,6 @@ def _within_offsets(segments: list[StoredFile], conditions: Sequence[Condition])
         for file in segments
         if (low is None or file.number + file.size > low) and (high is None or file.number <= high)
     ]
-
-
-def _within_times(files: StoreFiles, segments: list[StoredFile], conditions: Sequence[Condition]) -> list[StoredFile]:
-    """Without the segments that lie wholly before or behind the wanted times, by each segment's first record."""
-    low, high = bounds(conditions, "store_timestamp")
-    if low is None and high is None:
-        return segments
-    firsts = [_first_store_time_us(files, file) for file in segments]
-    kept = []
-    for i, file in enumerate(segments):
-        ends = next((first for first in firsts[i + 1 :] if first is not None), None)
-        too_old = low is not None and ends is not None and ends + CLOCK_SLACK_US < low
-        begins = firsts[i]
-        too_new = high is not None and begins is not None and begins - CLOCK_SLACK_US > high
-        if not too_old and not too_new:
-            kept.append(file)
-    return kept
-
-
-def _first_store_time_us(files: StoreFiles, file: StoredFile) -> int | None:
-    head = files.read(file.path, 0, BORN_HOST_AT + 28).to_pybytes()
-    if len(head) < BORN_HOST_AT + 28:
-        return None
-    if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
-        return None
-    sys_flag = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
-    at = BORN_HOST_AT + (20 if sys_flag & BORN_HOST_IPV6 else 8)
-    return int.from_bytes(head[at : at + 8], "big", signed=True) * 1000
 
 
 def _read_messages(
