@@ -4,7 +4,7 @@
     MessageColumns.from_arrow(batch)   from an Arrow record batch with the columns named below
 
         topic                string, or a dictionary of strings
-        body                 binary or string
+        body                 binary or string, or what Arrow casts to them: views, fixed-size binary, a dictionary
         queue_id, flag, sys_flag, reconsume_times     integers, 0 where absent
         born_timestamp_ms, prepared_transaction_offset
         properties           binary: the stored property string, empty where absent
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from store.commitlog.arrow_columns import bytes_of, numbers_of, topics_of
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
@@ -100,26 +101,26 @@ class MessageColumns:
 
     @classmethod
     def from_arrow(cls, batch: Any, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST) -> MessageColumns:
-        """From a pyarrow.RecordBatch; BadRequest when `topic` or `body` is missing or empty anywhere."""
-        names = set(batch.schema.names)
+        """From a pyarrow.RecordBatch.
+
+        BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.
+        """
+        names, count = set(batch.schema.names), batch.num_rows
         if not {"topic", "body"} <= names:
             raise BadRequest("a record batch of messages needs the columns topic and body")
-        count = batch.num_rows
-        topic = batch.column("topic")
-        topic = topic if hasattr(topic, "dictionary") else topic.dictionary_encode()
-        if topic.null_count or batch.column("body").null_count:
-            raise BadRequest("topic and body may not be null")
-        bodies, body_ends = _arrow_bytes(batch.column("body"))
-        empty = (memoryview(b""), np.zeros(count + 1, np.int64))
-        properties, property_ends = _arrow_bytes(batch.column("properties")) if "properties" in names else empty
+        topics, topic_of = topics_of(batch, "topic")
+        bodies, body_ends = bytes_of(batch, "body", may_be_null=False)
+        properties, property_ends = memoryview(b""), np.zeros(count + 1, np.int64)
+        if "properties" in names:
+            properties, property_ends = bytes_of(batch, "properties", may_be_null=True)
         return cls(
-            topic.dictionary.to_pylist(),
-            np.asarray(topic.indices).astype(np.int64),
+            topics,
+            topic_of,
             bodies,
             body_ends,
             properties,
             property_ends,
-            {name: _arrow_numbers(batch, name, names) for name in NUMBER_COLUMNS},
+            {n: numbers_of(batch, n) if n in names else np.zeros(count, np.int64) for n in NUMBER_COLUMNS},
             born_host,
             store_host,
         )
@@ -164,18 +165,3 @@ def _joined(parts: list[bytes]) -> tuple[memoryview, Int64Array]:
     ends = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) for part in parts], out=ends[1:])
     return memoryview(b"".join(parts)), ends
-
-
-def _arrow_bytes(array: Any) -> tuple[Any, Int64Array]:
-    """Data and offsets of a binary or string array, without copying the data."""
-    wide = "large" in str(array.type)
-    _, offsets, data = array.buffers()
-    size = np.int64 if wide else np.int32
-    ends = np.frombuffer(offsets, size)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    return memoryview(data) if data is not None else memoryview(b""), ends
-
-
-def _arrow_numbers(batch: Any, name: str, names: set[str]) -> Int64Array:
-    if name not in names:
-        return np.zeros(batch.num_rows, np.int64)
-    return np.asarray(batch.column(name).fill_null(0)).astype(np.int64)

@@ -1,6 +1,6 @@
 """put_many: columns of messages, encoded by a kernel straight into the map.
 
-    1. the kernel's arguments are made once from the columns
+    1. the columns are checked, the kernel's arguments made once from them
     2. chunk by chunk, under the put lock: store time, queue offsets, then the kernel writes records into the segment
        until the chunk, the segment or the messages end
     3. `wrote` moves behind a whole chunk, so readers never see half a record
@@ -13,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
+from store.commitlog.column_check import check_columns
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import RUN_CAPACITY
+from store.errors import BadRequest
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
 from store.formats.message import BORN_HOST_IPV6, RECORD_MIN_SIZE, STORE_HOST_IPV6, host_flags
 from store.formats.properties import DELAY_MARK
@@ -28,7 +30,10 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
 
     Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do all
     while old records lie behind the end, where a chunk that is half written must not run into one.
+
+    BadRequest when the columns don't hold together; then nothing is written.
     """
+    check_columns(messages)
     result = PutManyResult.empty(len(messages))
     last = log.files.last
     is_stale = last is not None and last.file_start == log.stale_segment
@@ -115,6 +120,9 @@ class _BulkPut:
                 numbers, start, next_offsets, self.columns, self.state,
             )
         )  # fmt: skip
+        if not count and self.state[1] not in (ScanOutcome.BLANK, ScanOutcome.LIMIT):
+            row = int(self.rows[start])
+            raise BadRequest(f"the message in row {row} cannot be encoded: a part has a size that no record can hold")
         end = int(self.state[0])
         log.close_stale_tail(file, end)
         file.wrote = end
