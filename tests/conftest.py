@@ -17,7 +17,7 @@ settings.register_profile(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=5000)
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 CopyOf = Callable[..., tuple[Golden, Path]]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNIT_SIZE = 20
+MAX_LONG = (1 << 63) - 1
 TRANSACTION_MASK = 0xC
 TRANSACTION_COMMIT = 0x8
 NO_QUEUE = -1
@@ -190,7 +191,7 @@ def write_units(
     """
     at = max(position, 0)
     for place in range(start, stop):
-        if at + UNIT_SIZE > len(units):
+        if at > len(units) - UNIT_SIZE:
             break
         row = int(order[place])
         write_long(units, at, int(columns[10, row]))
@@ -206,16 +207,17 @@ def find_break(
     """First place in order[start … stop - 1] that may not simply be appended to the queue, or `stop`.
 
     A record may be if its queue offset is the queue's next, beginning with `queue_offset`, and it ends behind
-    `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one.
+    `max_log_offset`, where the units written so far end. The rest is for the broker's rules one by one, an end that is
+    no long among it.
     """
     expected, end = queue_offset, max_log_offset
     for place in range(start, stop):
         row = int(order[place])
-        record_end = int(columns[10, row]) + int(columns[1, row])
-        if int(columns[9, row]) != expected or record_end <= end or int(columns[10, row]) < 0:
+        log_offset, size = int(columns[10, row]), int(columns[1, row])
+        if int(columns[9, row]) != expected or not 0 <= log_offset <= MAX_LONG - size or log_offset + size <= end:
             return place
         expected += 1
-        end = record_end
+        end = log_offset + size
     return stop
 
 

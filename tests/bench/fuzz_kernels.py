@@ -1,10 +1,11 @@
-"""Runs the compiled kernels over random and mutated bytes: they must end, and read no byte behind their buffer.
+"""Runs the compiled kernels over random and mutated bytes: they must end, and touch no byte outside their buffers.
 
     python -m tests.bench.fuzz_kernels [--inputs 1000000] [--seed 1]
 
 An input is a stretch of records (made ones, and what brokers wrote) with some of its bytes flipped, zeroed, replaced
 by numbers that hurt, cut or moved; one in sixteen is random altogether. It lies in front of a page that may not be
-touched. An input that takes more than a minute ends the run with a traceback. The last line is JSON.
+touched, or behind one, and so do the units and the index that are written from it. An input that takes more than a
+minute ends the run with a traceback. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def fuzz(inputs: int, seed: int) -> dict[str, int]:
         if number % 4096 == 0:
             faulthandler.dump_traceback_later(INPUT_TIMEOUT_S, exit=True)
         data = mutate(sources[number % len(sources)], rng) if number % 16 else rng.bytes(int(rng.integers(0, 400)))
-        outcome = survive(guarded.place(data), accept_v2=bool(number & 1), check_crc=bool(number & 2))
+        placed = guarded.place(data, in_front=bool(number & 4))
+        outcome = survive(placed, accept_v2=bool(number & 1), check_crc=bool(number & 2), variant=number)
         outcomes[outcome.name] += 1
     faulthandler.cancel_dump_traceback_later()
     return dict(outcomes)

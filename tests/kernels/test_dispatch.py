@@ -156,3 +156,21 @@ def test_a_break_is_where_a_queue_does_not_simply_go_on() -> None:
     assert find_break(data, 4, 0) == 0
     assert find_break(data, 5, size - 1) == 2
     assert find_break(data, 5, size) == 0
+
+
+def test_a_log_offset_whose_record_would_end_behind_every_long_is_a_break() -> None:
+    columns, order = scan(record()).matrix, np.zeros(1, np.int64)
+    highest = (1 << 63) - 1 - int(columns[1, 0])
+    for log_offset, stop in ((highest, 1), (highest + 1, 0), (-1, 0)):
+        columns[10, 0] = log_offset
+        assert both(lambda kernels: int(kernels.find_break(order, 0, 1, columns, 0, -1))) == stop
+
+
+@pytest.mark.parametrize(("position", "end"), [(0, 20), (-5, 20), (1, 21), (2, 2), ((1 << 63) - 1, (1 << 63) - 1)])
+def test_no_unit_is_written_where_it_does_not_fit(position: int, end: int) -> None:
+    columns, order, codes = scan(record()).matrix, np.zeros(1, np.int64), np.zeros(1, np.int64)
+    units = GuardedBuffer(21).place(bytes(21))
+    assert (
+        both(lambda kernels: int(kernels.write_units(kernels.view(units), position, order, 0, 1, columns, codes)))
+        == end
+    )

@@ -1,8 +1,9 @@
-"""Memory that ends where the next page must not be touched, and kernels run to their end on what lies in it.
+"""Memory between two pages that must not be touched, and kernels run to their end on what lies in it.
 
-    |  … unused … | data | page without access |
+    | page without access | … unused … | data | page without access |
+    | page without access | data | … unused … | page without access |
 
-A kernel that reads or writes one byte behind its data ends the process with SIGSEGV.
+A kernel that reads or writes one byte behind its data, or before it, ends the process with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -14,28 +15,41 @@ from typing import Any
 import numpy as np
 
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from store.formats.queue_unit import UNIT_SIZE
 from store.kernels import compiled
+from store.kernels.index import FOUND_COUNT, WRONG_ENTRIES
 from store.kernels.queue_table import QueueTable
 
 CAPACITY = 64
 _libc = ctypes.CDLL(None, use_errno=True)
 _LEVELS = np.array([1000, 5000], np.int64)
 
+# What kernels are given besides the data: sound numbers, those next to them, and the ends of what fits.
+INDEX_CAPACITY = 3000
+_LONGS = (0, 1, -1, 19, 20, 21, 5000, (1 << 31) - 1, -(1 << 31), (1 << 62), (1 << 63) - 1, -(1 << 63))
+_SLOT_COUNTS = (1, 2, 7, 100)
+_ENTRY_COUNTS = (5, 0, 1, 2, 40, -1, (1 << 31) - 1, -(1 << 31))
+_HURTFUL_SLOT_COUNTS = (0, -1, 749, 750, (1 << 31) - 1, -(1 << 31))
+_FILLINGS = tuple(word * (INDEX_CAPACITY // 4) for word in (bytes(4), b"\xff" * 4, b"\0\0\0\1", b"\x7f\xff\xff\xff"))
+
 
 class GuardedBuffer:
-    """Room for up to `capacity` bytes in front of the guard page."""
+    """Room for up to `capacity` bytes between the guard pages."""
 
     def __init__(self, capacity: int) -> None:
         size = -(-capacity // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._map = mmap.mmap(-1, size + mmap.PAGESIZE)
-        self._end = size
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map)) + size
-        if _libc.mprotect(ctypes.c_void_p(address), mmap.PAGESIZE, 0) != 0:
-            raise OSError(ctypes.get_errno(), "mprotect")
+        self._start, self._end = mmap.PAGESIZE, mmap.PAGESIZE + size
+        self._map = mmap.mmap(-1, self._end + mmap.PAGESIZE)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        for guard in (address, address + self._end):
+            if _libc.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) != 0:
+                raise OSError(ctypes.get_errno(), "mprotect")
 
-    def place(self, data: bytes) -> memoryview:
-        """The data, copied to the end of the room."""
-        view = memoryview(self._map)[self._end - len(data) : self._end]
+    def place(self, data: bytes, *, in_front: bool = False) -> memoryview:
+        """The data, copied to the end of the room, or to its front."""
+        start = self._start if in_front else self._end - len(data)
+        view = memoryview(self._map)[start : start + len(data)]
         view[:] = data
         return view
 
@@ -50,13 +64,22 @@ class Workspace:
         self.slots = np.zeros(CAPACITY, np.int64)
         self.hashes = np.zeros(1 << 15, np.int64)
         self.records = np.zeros(1 << 15, np.int64)
+        self.order = np.zeros(CAPACITY, np.int64)
+        self.starts = np.zeros(CAPACITY + 1, np.int64)
+        self.header = np.zeros(6, np.int64)
+        self.newest = np.zeros(max(_SLOT_COUNTS), np.int64)
+        self.units = GuardedBuffer(UNIT_SIZE * CAPACITY)
+        self.index = GuardedBuffer(INDEX_CAPACITY)
 
 
 _workspace: list[Workspace] = []
 
 
-def survive(data: memoryview, *, accept_v2: bool = True, check_crc: bool = False) -> ScanOutcome:
-    """Every kernel that reads a segment, compiled, over `data`; asserts that what they say is possible."""
+def survive(data: memoryview, *, accept_v2: bool = True, check_crc: bool = False, variant: int = 0) -> ScanOutcome:
+    """Every kernel over bytes, compiled, over `data` and what is built from it; asserts that what they say is possible.
+
+    variant  chooses the numbers that are given besides; where the files that are written lie, how long they are
+    """
     if not _workspace:
         _workspace.append(Workspace())
     work, kernels = _workspace[0], compiled()
@@ -64,7 +87,8 @@ def survive(data: memoryview, *, accept_v2: bool = True, check_crc: bool = False
     count = kernels.scan_records(view, 0, len(data), accept_v2, check_crc, work.columns, work.state)
     _check_columns(work.columns[:, :count], work.state, len(data))
     if count:
-        _dispatch(kernels, view, work, count)
+        _dispatch(kernels, view, work, count, variant)
+    _follow_chains(kernels, view, work, _SLOT_COUNTS[variant % len(_SLOT_COUNTS)])
     start = kernels.find_record_start(view, 1, len(data), 0, accept_v2, work.columns)
     assert start == -1 or 1 <= start <= len(data) - 91
     return ScanOutcome(int(work.state[1]))
@@ -80,9 +104,10 @@ def _check_columns(columns: Any, state: Any, size: int) -> None:
             assert (columns[place] + columns[length] <= columns[0] + columns[1]).all()
 
 
-def _dispatch(kernels: Any, view: Any, work: Workspace, count: int) -> None:
+def _dispatch(kernels: Any, view: Any, work: Workspace, count: int, variant: int) -> None:
     """What follows a scan."""
-    QueueTable().assign(kernels, view, work.columns, count, slots=work.slots)
+    table = QueueTable()
+    table.assign(kernels, view, work.columns, count, slots=work.slots)
     kernels.tags_codes(view, work.columns, count, _LEVELS, work.codes)
     kernels.first_bad_body(view, work.columns, 0, count)
     work_state = np.zeros(8, np.int64)
@@ -90,3 +115,44 @@ def _dispatch(kernels: Any, view: Any, work: Workspace, count: int) -> None:
     found = kernels.key_hashes(view, work.columns, 0, count, work.hashes, work.records, work_state)
     assert 0 < work_state[0] <= count
     assert found == 0 or 0 <= int(work.hashes[:found].min()) <= int(work.hashes[:found].max()) < 1 << 31
+    _write_queues(kernels, work, count, len(table), variant)
+    _write_index(kernels, work, found, variant)
+
+
+def _write_queues(kernels: Any, work: Workspace, count: int, queue_count: int, variant: int) -> None:
+    kernels.order_by_queue(work.slots, count, queue_count, work.order, work.starts)
+    queued = int(work.starts[queue_count])
+    assert sorted(work.order[:queued].tolist()) == np.flatnonzero(work.slots[:count] >= 0).tolist()
+    first, last = (_LONGS[variant // step % len(_LONGS)] for step in (1, 5))
+    stop = kernels.find_break(work.order, 0, queued, work.columns, first, last)
+    assert 0 <= stop <= queued
+    # Room for all of them, or up to two units less, or some bytes more.
+    size = max(UNIT_SIZE * queued + variant % 61 - 40, 0)
+    units = kernels.view(work.units.place(_FILLINGS[0][:size], in_front=bool(variant & 8)))
+    end = kernels.write_units(units, first, work.order, 0, queued, work.columns, work.codes)
+    assert end == max(first, 0) or end <= size
+
+
+def _write_index(kernels: Any, work: Workspace, found: int, variant: int) -> None:
+    """Into a file that may be shorter than its numbers say, and whose header may say anything."""
+    slots = _SLOT_COUNTS[variant % len(_SLOT_COUNTS)]
+    size = min(HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * (variant % 31), INDEX_CAPACITY)
+    data = _FILLINGS[variant // 3 % len(_FILLINGS)][: size - variant % 47]
+    index = kernels.view(work.index.place(data, in_front=bool(variant & 8)))
+    entries = _ENTRY_COUNTS[variant // 7 % len(_ENTRY_COUNTS)]
+    for row in range(len(work.header)):
+        work.header[row] = _LONGS[variant // (row + 2) % len(_LONGS)] if variant % 5 == row else 0
+    claimed = slots if variant % 11 else _HURTFUL_SLOT_COUNTS[variant // 11 % len(_HURTFUL_SLOT_COUNTS)]
+    arguments = (work.hashes, work.records, 0, found, work.columns, work.header)
+    assert 0 <= kernels.put_index_entries(index, claimed, entries, *arguments) <= found
+    _follow_chains(kernels, index, work, slots)
+
+
+def _follow_chains(kernels: Any, index: Any, work: Workspace, slots: int) -> None:
+    """Over as many entries as the bytes have room for."""
+    count = (len(index) - HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
+    newest, found = work.newest[:slots], np.zeros(FOUND_COUNT, np.int64)
+    newest[:] = 0
+    kernels.follow_chains(index, slots, count, newest, found)
+    assert 0 <= int(newest.max()) <= max(count - 1, 0)
+    assert 0 <= found[WRONG_ENTRIES] <= max(count - 1, 0)
