@@ -17,9 +17,8 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.dispatch.dispatcher import Dispatcher, ReputMessageService
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
-from store.kernels import compiled
 from store.kernels.run import Run
-from tests.support.small_log import START_MS, SmallLog
+from tests.support.small_log import START_MS, SmallLog, ThreadedKernels
 
 SEGMENT_SIZE = 4096
 
@@ -155,7 +154,7 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
     log, handlers = SmallLog(), [Collector(), Collector()]
     places = log.put_many(200)
     with FanOut(handlers) as fan_out:
-        log.dispatch_to(fan_out, kernels=compiled())
+        log.dispatch_to(fan_out, kernels=ThreadedKernels())
     assert [handler.log_offsets for handler in handlers] == [places, places]
 
 
@@ -174,7 +173,7 @@ def test_a_handler_that_prepares_runs_takes_every_piece_in_order() -> None:
     log, staged = SmallLog(), Staged()
     places = log.put_many(200)
     with FanOut([staged, Collector()]) as fan_out:
-        log.dispatch_to(fan_out, kernels=compiled())
+        log.dispatch_to(fan_out, kernels=ThreadedKernels())
     assert staged.log_offsets == places
 
 
@@ -192,7 +191,7 @@ def test_a_handler_that_fails_at_either_stage_ends_the_walk_with_its_error(
 
     def walk() -> None:
         with FanOut([Collector(), Staged()]) as fan_out:
-            log.dispatch_to(fan_out, kernels=compiled())
+            log.dispatch_to(fan_out, kernels=ThreadedKernels())
 
     with pytest.raises(OSError, match="no space"):
         walk()
@@ -212,7 +211,7 @@ def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypat
 
     monkeypatch.setattr(_Worker, place, interrupted)
     with pytest.raises(KeyboardInterrupt), FanOut([Collector(), Staged()]) as builders:
-        log.dispatch_to(builders, kernels=compiled())
+        log.dispatch_to(builders, kernels=ThreadedKernels())
     names = ("Collector.", "Staged.")
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
 
@@ -230,7 +229,7 @@ def test_a_failing_handler_ends_the_walk_with_its_error() -> None:
 
     def walk() -> None:
         with FanOut([Collector(), broken]) as fan_out:
-            log.dispatch_to(fan_out, kernels=compiled())
+            log.dispatch_to(fan_out, kernels=ThreadedKernels())
 
     with pytest.raises(OSError, match="no space"):
         walk()

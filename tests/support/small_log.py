@@ -116,6 +116,19 @@ class SmallLog:
         return times.get(log_offset, -1)
 
 
+class ThreadedKernels(Kernels):
+    """Interpreted kernels that pass for compiled ones, so that threads are used without a compiler too."""
+
+    def __init__(self) -> None:
+        super().__init__(compiled=True)
+
+    def view(self, buffer: Any) -> Any:
+        return plain().view(buffer)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(plain(), name)
+
+
 def open_queues(
     root: Path, config: StoreConfig = SMALL_CONFIG, *, overlay: Overlay | None = None, writable: bool = True
 ) -> ConsumeQueueStore:
