@@ -26,6 +26,8 @@ from store.pipeline.session import Progress, errors_as_sentences, watched
 
 FORMATS = ("parquet", "jsonl", "csv")
 _SPARK_FORMAT = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
+# Quotes doubled, as RFC 4180 has them, and blanks kept; Spark's own ways are others.
+_CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
 def columns_named(text: str, table: str) -> dict[str, str]:
@@ -122,7 +124,7 @@ def export(
             frame = fleet_frame(spark, stores, "messages", columns)
             frame = frame.where(where) if where else frame
             writer = _flat(frame, kind, partition_by).write.format(_SPARK_FORMAT[kind])
-            writer = writer.option("header", "true") if kind == "csv" else writer
+            writer = writer.options(**_CSV) if kind == "csv" else writer
             (writer.partitionBy(*partition_by) if partition_by else writer).save(str(staged.absolute()))
         staged.rename(target)
     finally:
@@ -147,12 +149,13 @@ def _exported(with_body: bool) -> dict[str, str]:
 
 def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
     """With a day where one is asked for; for CSV bytes as base64, and lists and maps as JSON."""
-    from pyspark.sql.functions import base64, col, date_format, to_json
+    from pyspark.sql.functions import base64, col, date_format, regexp_replace, to_json
 
     if "day" in partition_by:
         frame = frame.withColumn("day", date_format("store_timestamp", "yyyy-MM-dd"))
     if kind == "csv":
-        changes = {"body": base64(col("body")), "keys": to_json("keys"), "properties": to_json("properties")}
+        in_one_line = regexp_replace(base64(col("body")), r"\s", "")
+        changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
         frame = frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
     return frame
 
