@@ -16,22 +16,23 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from store.check.coverage import check_derived, derived_files, segment_list_findings
 from store.check.findings import Finding, gather
 from store.check.in_order import in_order
-from store.check.seams import Seam, checkpoint_findings, seam_findings
+from store.check.seams import Seam, closing_findings
 from store.check.segment import check_segment, derived_of
 from store.check.survey import IndexFile, QueueFile
 from store.config import StoreConfig
+from store.errors import BadRequest
 from store.files import StoredFile, StoreFiles
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     """sample_percent  of the segments, the same ones every time
-    from_offset     start at the segment that holds it
+    from_offset     start at the segment that holds it; what lies between it and the segment before is found as well
     threads         that work side by side (default: one for each processor); the findings do not depend on it
     cold            whether the page cache is to drop each segment that was walked
     """
@@ -63,6 +64,7 @@ def check(
     progress = progress or Progress()
     deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
     segments = files.segments()
+    require_within(files, segments, options.from_offset)
     yield from gather(segment_list_findings(files, segments))
     surveys: list[QueueFile | IndexFile] = []
     for found in _surveyed(files, segments, options.threads):
@@ -93,9 +95,9 @@ def check(
         progress.bytes_done += segment.size
         if on_progress is not None:
             on_progress(progress)
-    yield from gather(seam_findings(files, seams))
-    if len(seams) == len(segments):
-        yield from checkpoint_findings(files, seams, [s for s in surveys if isinstance(s, IndexFile)])
+    if seams:
+        seams = [*seams_before(files, segments, options), *seams]
+    yield from closing_findings(files, segments, seams, [s for s in surveys if isinstance(s, IndexFile)])
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
@@ -104,6 +106,30 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
         return False
     # A hash of the name, so that every run and every engine samples the same segments.
     return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
+
+
+def require_within(files: StoreFiles, segments: Sequence[StoredFile], from_offset: int) -> None:
+    """Refuses an offset at or behind the end of the last segment: no segment would be checked."""
+    end = segments[-1].number + segments[-1].size if segments else 0
+    if from_offset and from_offset >= end:
+        raise BadRequest(
+            f"nothing to check from log offset {from_offset} on: the last segment ends at {end}",
+            file=files.name_of("commitlog"),
+        )
+
+
+def seams_before(files: StoreFiles, segments: Sequence[StoredFile], options: CheckOptions) -> list[Seam]:
+    """The seams that a check of the log before `from_offset` ended with: back to the last segment with records."""
+    seams: list[Seam] = []
+    whole_log = replace(options, from_offset=0)
+    for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
+        if not is_chosen(segment, whole_log):
+            break
+        _, seam = check_segment(files, segment, derived_of(segment, ()), options.delay_levels_ms)
+        seams.insert(0, seam)
+        if seam.record_count:
+            break
+    return seams
 
 
 def _surveyed(

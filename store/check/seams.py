@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.check.findings import CHECKPOINT_AHEAD, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.check.findings import CHECKPOINT_AHEAD, STALE_TAIL, TIME_BACKWARDS, Finding, gather
 from store.check.survey import IndexFile
 from store.check.units import Queue, continuity_findings
-from store.files import StoreFiles
+from store.files import StoredFile, StoreFiles
 from store.formats.checkpoint_page import decode_checkpoint
 
 
@@ -34,10 +34,28 @@ class Seam:
     queues: dict[Queue, tuple[int, int, int]] = field(default_factory=dict)
 
 
-def seam_findings(files: StoreFiles, seams: Sequence[Seam]) -> Iterator[Finding]:
+def closing_findings(
+    files: StoreFiles, segments: Sequence[StoredFile], seams: Sequence[Seam], indexes: Sequence[IndexFile]
+) -> Iterator[Finding]:
+    """What a check ends with: what lies between the segments that were walked, and the checkpoint.
+
+    segments  the whole log
+    seams     of the segments that were walked, in log order. The checkpoint is looked at when they reach the log's end
+              without a gap and hold a record, or are all there are
+    """
+    yield from gather(seam_findings(files, segments, seams))
+    reach_the_end = [s.file_start for s in seams] == [s.number for s in segments[len(segments) - len(seams) :]]
+    if reach_the_end and (len(seams) == len(segments) or any(seam.record_count for seam in seams)):
+        yield from checkpoint_findings(files, seams, indexes)
+
+
+def seam_findings(files: StoreFiles, segments: Sequence[StoredFile], seams: Sequence[Seam]) -> Iterator[Finding]:
     """Findings between segments, in log order. Segments that were left out break the chain."""
+    rank = {segment.number: i for i, segment in enumerate(segments)}
     last: dict[Queue, int] = {}
     for before, seam in zip([None, *seams], seams, strict=False):
+        if before is not None and rank[seam.file_start] != rank[before.file_start] + 1:
+            before, last = None, {}
         name = files.name_of(seam.path)
         for queue, (first, place, end) in seam.queues.items():
             if queue in last:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from store.check.check import CheckOptions, is_chosen
+from store.check.check import CheckOptions, is_chosen, require_within, seams_before
 from store.check.coverage import check_derived, derived_files, segment_list_findings
-from store.check.findings import Finding, gather
-from store.check.seams import Seam, checkpoint_findings, seam_findings
+from store.check.findings import Finding
+from store.check.seams import Seam, closing_findings
 from store.check.segment import check_segment, derived_of
 from store.check.survey import IndexFile, QueueFile
 from store.files import StoredFile, StoreFiles
@@ -35,6 +35,7 @@ def audit(
     files = StoreFiles(address)
     files.check_is_store()
     segments = files.segments()
+    require_within(files, segments, options.from_offset)
     findings = list(segment_list_findings(files, segments))
     with errors_as_sentences(), watched(spark, progress):
         surveys: list[Survey] = []
@@ -48,9 +49,9 @@ def audit(
             findings += of_segment
             seams.append(seam)
     seams.sort(key=lambda seam: seam.file_start)
-    findings += gather(seam_findings(files, seams))
-    if len(seams) == len(segments):
-        findings += checkpoint_findings(files, seams, [s for s in surveys if isinstance(s, IndexFile)])
+    if seams:
+        seams = [*seams_before(files, segments, options), *seams]
+    findings += closing_findings(files, segments, seams, [s for s in surveys if isinstance(s, IndexFile)])
     return sorted(findings, key=lambda f: (f.file, f.offset, *f.place, f.detail))
 
 

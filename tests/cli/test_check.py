@@ -59,3 +59,14 @@ def test_a_store_is_named_by_its_uri_as_well(damaged: Path) -> None:
         by_uri = rmqctl("--format", "jsonl", "--store", damaged.as_uri(), command)
         assert by_uri.rows, by_uri.err
     assert rmqctl("--store", "file:///no/where", "check").err == "rmqctl: file:///no/where: no such folder\n"
+
+
+def test_an_offset_behind_the_log_is_a_bad_request(damaged: Path) -> None:
+    for form in ("table", "jsonl", "json"):
+        run = rmqctl("--format", form, "check", "--from", 1 << 50, store=damaged)
+        assert (run.code, "nothing to check from log offset" in run.err) == (2, True)
+
+
+def test_a_sample_without_a_segment_is_told() -> None:
+    run = rmqctl("check", "--sample", 0, store=golden("normal").store)
+    assert (run.code, "no segment was checked: none is in the sample" in run.err) == (0, True)
