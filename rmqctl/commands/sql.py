@@ -35,7 +35,9 @@ def run(
 
     from store.files import StoreFiles
     from store.pipeline.query import described, query
+    from store.pipeline.query_text import check_is_query
 
+    check_is_query(text)
     for address in addresses(session, stores):
         StoreFiles(address).check_is_store()
     with spark_session(session, master, remote) as spark, session.progress("asking", unit="tasks") as bar:

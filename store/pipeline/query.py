@@ -1,15 +1,11 @@
 """sql and export: the tables of one store or of a fleet as Spark views, and a query's answer as rows or files.
 
 Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
-
-Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names
-the query's text
-holds at all (`*` means all of them, but for count(*)): a column that is not named cannot be asked for.
+A view holds the columns that the query's text may mean: see store.pipeline.query_text.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -21,6 +17,7 @@ from typing import Any
 from store.disk.filesystem import naming
 from store.errors import BadRequest
 from store.files import StoreFiles
+from store.pipeline.query_text import check_is_query, columns_named, tables_named
 from store.pipeline.schema import TABLES, ddl
 from store.pipeline.session import Progress, errors_as_sentences, watched
 
@@ -30,23 +27,10 @@ _SPARK_FORMAT = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
 _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
-def columns_named(text: str, table: str) -> dict[str, str]:
-    """The table's columns that the text may mean; at least one, so that rows can be counted."""
-    columns = TABLES[table]
-    without_counts = re.sub(r"count\s*\(\s*\*\s*\)", "", text, flags=re.IGNORECASE)
-    # A product is a star as well; then all columns are read, which is slow and not wrong.
-    if "*" in without_counts:
-        return dict(columns)
-    words = set(re.findall(r"\w+", without_counts.lower()))
-    named = {name: kind for name, kind in columns.items() if name in words}
-    return named or {"size": columns["size"]} if "size" in columns else named or dict(list(columns.items())[:1])
-
-
 def register_views(spark: Any, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:
     """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
-    for table in TABLES:
-        if re.search(rf"\b{table}\b", tables_of, re.IGNORECASE):
-            fleet_frame(spark, stores, table, columns_named(columns_of, table)).createOrReplaceTempView(table)
+    for table in tables_named(tables_of):
+        fleet_frame(spark, stores, table, columns_named(columns_of, table)).createOrReplaceTempView(table)
 
 
 def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str, str]) -> Any:
@@ -66,6 +50,7 @@ def query(
     spark: Any, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Names of the columns, and the first `limit` rows of the answer."""
+    check_is_query(text)
     with errors_as_sentences(), watched(spark, progress):
         answer = _ask(spark, stores, text)
         names = _told_apart(answer.columns)

@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from rmqctl.exit_codes import USAGE
 from store.pipeline.query import described, export, query
+from store.pipeline.schema import MESSAGES, TABLES
 from tests.pipeline.test_tables import records_of
 from tests.support.golden import golden
+from tests.support.processes import command_line, run
 
 
-def asked(spark: Any, text: str) -> list[dict[str, Any]]:
-    _, rows = query(spark, [str(golden("normal").store)], text, limit=10)
+def asked(spark: Any, text: str, limit: int = 10) -> list[dict[str, Any]]:
+    _, rows = query(spark, [str(golden("normal").store)], text, limit=limit)
     return list(described(rows))
 
 
@@ -68,3 +71,28 @@ def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: 
         assert (row["topic"], row["body"]) == (message.topic, b64encode(bytes(message.body)).decode())
         assert json.loads(row["properties"] or "{}") == message.properties
         assert (row["tags"], json.loads(row["keys"] or "[]")) == (message.tags or "", message.keys)
+
+
+@pytest.mark.spark
+def test_a_table_is_described_with_all_its_columns(spark: Any) -> None:
+    assert [row["col_name"] for row in asked(spark, "describe messages", limit=100)] == list(MESSAGES)
+    assert len(asked(spark, "show columns in messages", limit=100)) == len(MESSAGES)
+    assert {row["tableName"] for row in asked(spark, "show tables")} >= set(TABLES)
+
+
+@pytest.mark.spark
+def test_a_natural_join_goes_by_all_columns_of_one_name(spark: Any) -> None:
+    (row,) = asked(spark, "select count(*) n from messages m natural join consumequeue c")
+    (wanted,) = asked(
+        spark,
+        "select count(*) n from messages m join consumequeue c using (topic, queue_id, queue_offset, log_offset, size)",
+    )
+    assert row == wanted
+
+
+def test_sql_writes_nothing(tmp_path: Path) -> None:
+    text = f"insert overwrite directory '{tmp_path / 'out'}' using csv select topic from messages"
+    done = run(command_line(golden("normal").store, "sql", text))
+    assert (done.code, len(done.err.splitlines())) == (USAGE, 1), done.err
+    assert "queries only" in done.err
+    assert not list(tmp_path.iterdir())

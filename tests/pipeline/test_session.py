@@ -8,7 +8,7 @@ import pytest
 
 from store.errors import BadRequest, StoreIOError
 from store.pipeline.engine import choose_engine
-from store.pipeline.query import columns_named
+from store.pipeline.query_text import columns_named
 from store.pipeline.session import check_java, errors_as_sentences, open_session
 
 
