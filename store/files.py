@@ -118,6 +118,18 @@ class StoreFiles:
             file.seek(start)
             return file.read_buffer(end - start)
 
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges (start, stop) at or behind `position` in which anything may ever have been written.
+
+        A local file system knows them; of a remote file all of the rest is one range.
+        """
+        if self.is_local:
+            yield from Filesystem().written_ranges(Path(self._root, path), position)
+            return
+        size = self._info(f"{self._root}/{path}").size or 0
+        if position < size:
+            yield position, size
+
     def forget(self, path: str) -> None:
         """Lets the page cache drop a local file, but for pages that some process maps."""
         if self.is_local:

@@ -8,7 +8,8 @@ passed over. What was skipped is counted, never silently dropped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -64,10 +65,17 @@ def count_topics(run: Run) -> Counter[str]:
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
     """Whether anything but zeros stands at or behind `position`."""
+    return has_bytes_in(
+        fs.written_ranges(segment.path, position), lambda start, stop: segment.buffer[start : min(stop, segment.size)]
+    )
+
+
+def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], Any]) -> bool:
+    """Whether anything but zeros stands in the ranges, of which `read(start, stop)` gives piece after piece."""
     return any(
-        np.frombuffer(segment.buffer[at : min(at + _ZERO_CHECK_SIZE, stop)], np.uint8).max(initial=0)
-        for start, stop in fs.written_ranges(segment.path, position)
-        for at in range(start, min(stop, segment.size), _ZERO_CHECK_SIZE)
+        np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()
+        for start, stop in ranges
+        for at in range(start, stop, _ZERO_CHECK_SIZE)
     )
 
 

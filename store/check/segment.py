@@ -26,6 +26,7 @@ from store.files import StoredFile, StoreFiles
 from store.formats.columns import DamageReason
 from store.kernels.run import Run
 from store.parts import Part, walk_part
+from store.salvage import has_bytes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,15 @@ class _SegmentCheck:
         self._add(kind, damage.file_start + damage.position, damage.reason.describe())
 
     def _check_behind(self, end: int) -> None:
-        """Records behind the log's end in this segment: a cut left them, and they can come back."""
-        position = end - self.segment.number + 1
-        part = Part(self.segment.path, self.segment.number, self.segment.size, position, self.segment.size)
+        """Records behind the log's end in this segment: a cut left them, and they can come back.
+
+        A segment is reserved whole, so only what was ever written there is read.
+        """
+        path, position = self.segment.path, end - self.segment.number + 1
+        ranges = list(self.files.written_ranges(path, position))
+        if not has_bytes_in(ranges, lambda start, stop: self.files.read(path, start, stop - start)):
+            return
+        part = Part(path, self.segment.number, self.segment.size, position, min(ranges[-1][1], self.segment.size))
         count, first = 0, -1
         for step in walk_part(self.files, part, ScanRules(check_crc=False)):
             if isinstance(step, Run):
