@@ -33,6 +33,9 @@ MAX_TOPIC_LENGTH = 127
 # What a record may have beyond the largest body.
 RECORD_EXTRA_SIZE = 64 * 1024
 
+_INT_COLUMNS = {"flag", "sys_flag", "reconsume_times"}
+"""Columns of 64-bit numbers whose fields have 32 bits."""
+
 
 class PutRules:
     """The limits of one store: `max_body` and `max_record` in bytes."""
@@ -77,6 +80,8 @@ class PutRules:
         total = record_size(0, 0, 0, flags) + bodies + sizes + properties
         too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
         too_large |= messages.numbers["queue_id"] < 0
+        for name in _INT_COLUMNS & messages.numbers.keys():
+            too_large |= messages.numbers[name] != messages.numbers[name].astype(np.int32)
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
         return refused
 
