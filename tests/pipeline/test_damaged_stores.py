@@ -1,13 +1,15 @@
 """Every kind of damage a dozen times, at places drawn by lot: check names it, and audit says the same.
 
-The steps of audit run here one after another, with everything pickled that Spark would pickle; test_check.py runs a few
-of them on Spark.
+Every store is audited without Spark, the steps of audit one after another and with everything pickled that Spark would
+pickle; a third of each kind, and stores with several damages at once, on Spark itself.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -30,21 +32,25 @@ from tests.pipeline.test_check import findings, overwrite
 from tests.support.golden import copy_store, golden
 
 VARIATIONS = 12
+ON_SPARK = range(0, VARIATIONS, 3)
+SEVERAL = range(20)
+AT_ONCE = 4
 
 
 class Victim:
     """A copy of a healthy store, and lots to draw its records, units and entries by."""
 
-    def __init__(self, root: Path, seed: int) -> None:
-        self.root, self.random = root, Random(seed)
+    def __init__(self, root: Path, seed: int, name: str = "normal") -> None:
+        self.root, self.random, self.name = root, Random(seed), name
+        copy_store(golden(name).store, root)
 
     def record(self) -> tuple[Path, int, int, int]:
         """File, position, body position and log offset of a record with others behind it in its segment."""
-        return self.random.choice(records())[0](self.root)
+        return self.random.choice(records(self.name))[0](self.root)
 
     def queue(self) -> tuple[Path, int]:
         """A queue file and the number of its units, at least four."""
-        path, count = self.random.choice([q for q in queues() if q[1] >= 4])
+        path, count = self.random.choice([q for q in queues(self.name) if q[1] >= 4])
         return self.root / path, count
 
     def unit(self) -> tuple[Path, int]:
@@ -54,7 +60,7 @@ class Victim:
 
     def entry(self) -> tuple[Path, int]:
         """An index file and the position of an entry."""
-        path, slots, count = index_files()[0]
+        path, slots, count = index_files(self.name)[0]
         number = self.random.randrange(1, count)
         return self.root / path, HEADER_SIZE + slots * SLOT_SIZE + number * ENTRY_SIZE
 
@@ -66,8 +72,8 @@ Place = Callable[[Path], tuple[Path, int, int, int]]
 
 
 @cache
-def records() -> list[tuple[Place, int]]:
-    files, found = StoreFiles(str(golden("normal").store)), []
+def records(name: str) -> list[tuple[Place, int]]:
+    files, found = StoreFiles(str(golden(name).store)), []
     for part in cut_into(files.segments(), 1):
         for step in walk_part(files, part, ScanRules()):
             if isinstance(step, Run):
@@ -83,15 +89,15 @@ def _place(path: str, *numbers: int) -> Place:
 
 
 @cache
-def queues() -> list[tuple[str, int]]:
-    files = StoreFiles(str(golden("normal").store))
+def queues(name: str) -> list[tuple[str, int]]:
+    files = StoreFiles(str(golden(name).store))
     surveys = (s for queue in files.queues() for s in check_queue(files, *queue, files.segments()))
     return [(s.path, s.last_unit + 1) for s in surveys if isinstance(s, QueueFile)]
 
 
 @cache
-def index_files() -> list[tuple[str, int, int]]:
-    files = StoreFiles(str(golden("normal").store))
+def index_files(name: str) -> list[tuple[str, int, int]]:
+    files = StoreFiles(str(golden(name).store))
     surveys = (s for f in files.index_files() for s in check_index(files, f, files.segments()))
     return [(s.path, s.slot_count, s.count) for s in surveys if isinstance(s, IndexFile)]
 
@@ -196,11 +202,33 @@ def foreign_file(victim: Victim) -> None:
     (folder / victim.random.choice(["notes.txt", "00000000000000196608"])).touch()
 
 
+def wrong_size(victim: Victim) -> None:
+    if victim.random.random() < 0.5:
+        path, _ = victim.queue()
+    else:
+        path = victim.random.choice(sorted((victim.root / "commitlog").iterdir())[1:])
+    os.truncate(path, path.stat().st_size + victim.random.choice([-1, 1]) * victim.random.randrange(1, UNIT_SIZE))
+
+
 DAMAGES = (
     foreign_file, bad_crc, bad_length, bad_self_offset, time_backwards, missing_segment, stale_tail,
     queue_gap, queue_shift, queue_duplicate, missing_unit, unit_differs, unit_nowhere, unit_wrong_record,
-    missing_index_entry, index_entry_nowhere, broken_chain, index_header, checkpoint_ahead,
+    missing_index_entry, index_entry_nowhere, broken_chain, index_header, checkpoint_ahead, wrong_size,
 )  # fmt: skip
+
+
+# Files are taken away or cut when all else is damaged.
+LAST = (missing_unit, wrong_size, missing_segment)
+
+
+def damage_several(root: Path, seed: int) -> Path:
+    """A copy of one of several stores with two to five kinds of damage, all drawn by lot."""
+    random = Random(f"several {seed}")
+    victim = Victim(root, seed, random.choice(["normal", "many", "batch", "ipv6", "normal5"]))
+    damages = random.sample(DAMAGES, random.randrange(2, 6))
+    for damage in sorted(damages, key=lambda damage: LAST.index(damage) if damage in LAST else -1):
+        damage(victim)
+    return root
 
 
 def in_this_process(_: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
@@ -220,7 +248,7 @@ def test_damage_at_any_place_is_found_under_its_name_by_check_and_audit_alike(
     monkeypatch.setattr(audit_module, "in_tasks", in_this_process)
     missed = []
     for seed in range(VARIATIONS):
-        root = copy_store(golden("normal").store, tmp_path / str(seed))
+        root = tmp_path / str(seed)
         damage(Victim(root, seed))
         found = findings(root)
         if damage.__name__.replace("_", "-") not in {finding.kind for finding in found}:
@@ -233,7 +261,39 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
     from store.check import findings as module
 
     kinds = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
-    assert kinds - {damage.__name__.replace("_", "-") for damage in DAMAGES} <= {"wrong-size"}
+    assert kinds == {damage.__name__.replace("_", "-") for damage in DAMAGES}
+
+
+@pytest.mark.parametrize("seed", SEVERAL)
+def test_several_damages_at_once_are_found_by_check_and_audit_alike(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_module, "in_tasks", in_this_process)
+    root = damage_several(tmp_path / "store", seed)
+    assert audited(root) == findings(root) != []
+
+
+def audit_and_check_agree(spark: Any, roots: Sequence[Path]) -> None:
+    """A few audits at a time share the session."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        audits = list(pool.map(lambda root: audit_module.audit(spark, str(root)), roots))
+    for root, found in zip(roots, audits, strict=True):
+        assert found == findings(root) != []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_audit_on_spark_finds_what_check_finds(spark: Any, damage: Callable[[Victim], None], tmp_path: Path) -> None:
+    for seed in ON_SPARK:
+        damage(Victim(tmp_path / str(seed), seed))
+    audit_and_check_agree(spark, [tmp_path / str(seed) for seed in ON_SPARK])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_audit_on_spark_finds_what_check_finds_of_several_damages(spark: Any, tmp_path: Path) -> None:
+    audit_and_check_agree(spark, [damage_several(tmp_path / str(seed), seed) for seed in SEVERAL])
 
 
 def test_a_healthy_store_is_audited_without_findings(monkeypatch: pytest.MonkeyPatch) -> None:
