@@ -34,7 +34,7 @@ def run(
     session: Session = ctx.obj
 
     from store.files import StoreFiles
-    from store.pipeline.query import described, query
+    from store.pipeline.query import query
     from store.pipeline.query_text import check_is_query
 
     check_is_query(text)
@@ -44,4 +44,4 @@ def run(
         columns, rows = query(spark, addresses(session, stores), text, limit=limit, progress=bar.update)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
-    return Result("sql", {"row_count": len(rows)}, [Table("rows", list(described(rows)), columns)])
+    return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)])

@@ -7,9 +7,7 @@ A view holds the columns that the query's text may mean: see store.pipeline.quer
 from __future__ import annotations
 
 import shutil
-from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 from store.disk.filesystem import naming
 from store.errors import BadRequest
 from store.files import StoreFiles
+from store.pipeline.described import described_row, told_apart
 from store.pipeline.query_text import check_is_query, columns_named, tables_named
 from store.pipeline.schema import TABLES, ddl
 from store.pipeline.session import Progress, errors_as_sentences, watched
@@ -49,28 +48,13 @@ def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str
 def query(
     spark: Any, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Names of the columns, and the first `limit` rows of the answer."""
+    """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
     check_is_query(text)
     with errors_as_sentences(), watched(spark, progress):
         answer = _ask(spark, stores, text)
-        names = _told_apart(answer.columns)
-        kinds = [field.dataType.typeName() for field in answer.schema]
+        kind = answer.schema
         rows = answer.limit(limit).collect()
-    return names, [dict(zip(names, map(_aware, row, kinds), strict=True)) for row in rows]
-
-
-def _told_apart(names: Sequence[str]) -> list[str]:
-    """The names of an answer's columns; of several with one name, as joins give, the later ones get a number."""
-    seen: list[str] = []
-    for name in names:
-        count = sum(name == other for other in names[: len(seen)])
-        seen.append(f"{name} ({count + 1})" if count else name)
-    return seen
-
-
-def _aware(value: Any, kind: str) -> Any:
-    """A moment in UTC; Spark hands it over in this machine's time zone, without naming it."""
-    return value.astimezone(UTC) if kind == "timestamp" and value is not None else value
+    return told_apart(kind.names), [described_row(row, kind) for row in rows]
 
 
 def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
@@ -143,17 +127,3 @@ def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
         changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
         frame = frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
     return frame
-
-
-def described(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows with values that JSON and tables take: bytes as base64, times as ISO 8601."""
-    for row in rows:
-        yield {name: _described(value) for name, value in row.items()}
-
-
-def _described(value: Any) -> Any:
-    if isinstance(value, bytes | bytearray):
-        return b64encode(value).decode()
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return value

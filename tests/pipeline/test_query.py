@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import USAGE
-from store.pipeline.query import described, export, query
+from store.pipeline.query import export, query
 from store.pipeline.schema import MESSAGES, TABLES
 from tests.pipeline.test_tables import records_of
 from tests.support.golden import golden
@@ -22,7 +22,7 @@ from tests.support.processes import command_line, run
 
 def asked(spark: Any, text: str, limit: int = 10) -> list[dict[str, Any]]:
     _, rows = query(spark, [str(golden("normal").store)], text, limit=limit)
-    return list(described(rows))
+    return rows
 
 
 @pytest.mark.spark
@@ -96,3 +96,9 @@ def test_sql_writes_nothing(tmp_path: Path) -> None:
     assert (done.code, len(done.err.splitlines())) == (USAGE, 1), done.err
     assert "queries only" in done.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_a_moment_inside_a_struct_is_told_as_one_outside(spark: Any) -> None:
+    (row,) = asked(spark, "select t, array(named_struct('t', t)) a from (select min(store_timestamp) t from messages)")
+    assert row["a"] == [{"t": row["t"]}]
