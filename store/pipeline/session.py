@@ -266,9 +266,13 @@ def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
 
 
 def _tail(log: Path | None) -> str:
-    """The last thing that Spark wrote before it gave up, but for its greetings."""
+    """The last thing that Spark wrote before it gave up, but for its greetings and warnings."""
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
-    lines = [line for line in lines if not line.startswith(("Setting ", "Using ", "WARNING: Using ", "To adjust "))]
+    lines = [
+        line
+        for line in lines
+        if not line.startswith(("Setting ", "Using ", "WARNING: Using ", "To adjust ")) and " WARN " not in line
+    ]
     return f" ({lines[-1][:200]})" if lines else ""
 
 

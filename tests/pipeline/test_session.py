@@ -9,7 +9,7 @@ import pytest
 from store.errors import BadRequest, StoreIOError
 from store.pipeline.engine import choose_engine
 from store.pipeline.query_text import columns_named
-from store.pipeline.session import check_java, errors_as_sentences, open_session
+from store.pipeline.session import _tail, check_java, errors_as_sentences, open_session
 
 
 def test_an_unreachable_master_is_one_sentence() -> None:
@@ -64,3 +64,12 @@ def test_what_fails_because_of_an_interrupt_is_the_interrupt() -> None:
 
     with pytest.raises(KeyboardInterrupt), errors_as_sentences():
         interrupted()
+
+
+def test_a_failed_start_quotes_what_spark_wrote_last_but_for_its_warnings(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    greetings = "Using Spark's default log4j profile\n26/11/21 03:09:00 WARN NativeCodeLoader: Unable to load\n"
+    log.write_text(greetings)
+    assert _tail(log) == ""
+    log.write_text(f"no room for the JVM\n{greetings}")
+    assert _tail(log) == " (no room for the JVM)"
