@@ -56,7 +56,7 @@ def audit(
 
 
 def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:
-    """Findings as a DataFrame with the columns of the table `anomalies`."""
+    """Findings as a DataFrame with the columns of the table `anomalies`, which lacks what lies between segments."""
     rows = [tuple(getattr(finding, name) for name in ANOMALIES) for finding in findings]
     return spark.createDataFrame(rows, ddl(ANOMALIES))
 

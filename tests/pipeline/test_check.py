@@ -11,7 +11,7 @@ import pytest
 from store.check.check import check
 from store.check.findings import Finding
 from store.files import StoreFiles
-from store.pipeline.audit import audit
+from store.pipeline.audit import audit, findings_frame
 from tests.support.golden import copy_store, golden
 
 
@@ -82,3 +82,24 @@ def test_audit_finds_what_check_finds(spark: Any, kind: str, tmp_path: Path) -> 
     root = copy_store(golden("normal").store, tmp_path / "store")
     DAMAGES[kind](root)
     assert audit(spark, str(root)) == findings(root)
+
+
+@pytest.mark.spark
+def test_the_findings_of_audit_are_a_dataframe_with_counts(spark: Any, tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    for kind in ("bad-crc", "missing-unit", "checkpoint-ahead"):
+        DAMAGES[kind](root)
+    found = findings(root)
+    frame = findings_frame(spark, audit(spark, str(root)))
+    assert frame.schema.simpleString() == (
+        "struct<kind:string,file:string,offset:bigint,topic:string,queue_id:int,count:bigint,detail:string>"
+    )
+    assert [tuple(row) for row in frame.collect()] == [tuple(getattr(f, c) for c in frame.columns) for f in found]
+    counts = {row.kind: row.n for row in frame.groupBy("kind").agg({"count": "sum"}).toDF("kind", "n").collect()}
+    assert counts == {kind: sum(f.count for f in found if f.kind == kind) for kind in {f.kind for f in found}}
+    assert counts["missing-unit"] > 1
+
+
+@pytest.mark.spark
+def test_a_healthy_store_makes_a_dataframe_without_rows(spark: Any) -> None:
+    assert findings_frame(spark, audit(spark, str(golden("normal").store))).count() == 0
