@@ -30,7 +30,9 @@ def run(
     ctx: typer.Context,
     to: Annotated[Path, typer.Option(metavar="DIR", help="A folder that does not exist yet.")],
     kind: Annotated[ExportFormat, typer.Option("--as", help="The files' format.")] = ExportFormat.PARQUET,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="Which messages.", show_default="all")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Which messages; day is a column too.", show_default="all")
+    ] = None,
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stores: Stores = None,
@@ -46,7 +48,7 @@ def run(
     for address in addresses(session, stores):
         StoreFiles(address).check_is_store()
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
-    check_export(to, kind.value, columns, with_body=not no_body)
+    check_export(to, kind.value, columns, with_body=not no_body, store_count=len(addresses(session, stores)))
     with spark_session(session, master, remote) as spark, session.progress("exporting", unit="tasks") as bar:
         export(
             spark, addresses(session, stores), to, kind.value,

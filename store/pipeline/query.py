@@ -6,6 +6,7 @@ A view holds the columns that the query's text may mean: see store.pipeline.quer
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from functools import reduce
@@ -82,7 +83,7 @@ def export(
     progress: Progress | None = None,
 ) -> None:
     """The messages as files under `target`, which must not exist: it appears when everything is written."""
-    check_export(target, kind, partition_by, with_body=with_body)
+    check_export(target, kind, partition_by, with_body=with_body, store_count=len(stores))
     columns = _exported(with_body)
     with naming(target.parent, "create the folder"):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -90,9 +91,8 @@ def export(
     shutil.rmtree(staged, ignore_errors=True)  # of an export that was killed
     try:
         with errors_as_sentences(), watched(spark, progress):
-            frame = fleet_frame(spark, stores, "messages", columns)
-            frame = frame.where(where) if where else frame
-            writer = _flat(frame, kind, partition_by).write.format(_SPARK_FORMAT[kind])
+            frame = _chosen(fleet_frame(spark, stores, "messages", columns), where, partition_by)
+            writer = (_flat(frame) if kind == "csv" else frame).write.format(_SPARK_FORMAT[kind])
             writer = writer.options(**_CSV) if kind == "csv" else writer
             (writer.partitionBy(*partition_by) if partition_by else writer).save(str(staged.absolute()))
         staged.rename(target)
@@ -100,30 +100,42 @@ def export(
         shutil.rmtree(staged, ignore_errors=True)
 
 
-def check_export(target: Path, kind: str, partition_by: Sequence[str], *, with_body: bool = True) -> None:
+def check_export(
+    target: Path, kind: str, partition_by: Sequence[str], *, with_body: bool = True, store_count: int = 1
+) -> None:
     """BadRequest for what can be known to fail before Spark is started."""
     if kind not in FORMATS:
         raise BadRequest(f"no export is called {kind!r}", hint=", ".join(FORMATS))
+    if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
+        raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
     if target.exists():
         raise BadRequest("there is something already", file=target, hint="name a folder that does not exist")
-    known = (*_exported(with_body), "day", "store")
-    unknown = [name for name in partition_by if name not in known]
+    known = [name for name, kind in _exported(with_body).items() if kind.isidentifier() and kind != "binary"]
+    known += ["day", "store"] if store_count > 1 else ["day"]
+    unknown = sorted(set(partition_by) - set(known))
     if unknown:
-        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint="topic, queue_id, day …")
+        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint=f"what can be: {', '.join(known)}")
+    if len(set(partition_by)) < len(partition_by):
+        raise BadRequest("a column to partition by is named twice")
 
 
 def _exported(with_body: bool) -> dict[str, str]:
     return {name: kind for name, kind in TABLES["messages"].items() if with_body or name != "body"}
 
 
-def _flat(frame: Any, kind: str, partition_by: Sequence[str]) -> Any:
-    """With a day where one is asked for; for CSV bytes as base64, and lists and maps as JSON."""
-    from pyspark.sql.functions import base64, col, date_format, regexp_replace, to_json
+def _chosen(frame: Any, where: str | None, partition_by: Sequence[str]) -> Any:
+    """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
+    from pyspark.sql.functions import date_format
 
-    if "day" in partition_by:
-        frame = frame.withColumn("day", date_format("store_timestamp", "yyyy-MM-dd"))
-    if kind == "csv":
-        in_one_line = regexp_replace(base64(col("body")), r"\s", "")
-        changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
-        frame = frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
-    return frame
+    frame = frame.withColumn("day", date_format("store_timestamp", "yyyy-MM-dd"))
+    frame = frame.where(where) if where else frame
+    return frame if "day" in partition_by else frame.drop("day")
+
+
+def _flat(frame: Any) -> Any:
+    """For CSV: bytes as base64, and lists and maps as JSON."""
+    from pyspark.sql.functions import base64, col, regexp_replace, to_json
+
+    in_one_line = regexp_replace(base64(col("body")), r"\s", "")
+    changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
+    return frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})

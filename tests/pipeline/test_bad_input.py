@@ -84,6 +84,29 @@ def test_a_bad_query_is_a_wrong_use(spark: Any, store: Path, text: str, word: st
     assert_one_sentence(caught.value, USAGE, word)
 
 
+@pytest.mark.parametrize(
+    ("words", "word"),
+    [
+        (("--to", "s3://bucket/x"), "s3:/"),
+        (("--to", "file:///tmp/x"), "folder of this machine"),
+        (("--partition-by", "store"), "store"),
+        (("--partition-by", "topic,topic"), "twice"),
+        (("--partition-by", "body"), "body"),
+        (("--partition-by", "properties"), "properties"),
+        (("--partition-by", "topic,keys"), "keys"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+def test_an_export_that_cannot_work_is_refused_before_spark_starts(
+    store: Path, tmp_path: Path, words: tuple[str, ...], word: str
+) -> None:
+    done = run(command_line(store, "export", "--to", tmp_path / "out", *words))
+    assert (done.code, len(done.err.splitlines())) == (USAGE, 1), done.err
+    assert word in done.err
+    assert "starting Spark" not in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
+
+
 @pytest.mark.spark
 def test_a_bad_where_leaves_no_folder(spark: Any, store: Path, tmp_path: Path) -> None:
     with pytest.raises(BadRequest) as caught:

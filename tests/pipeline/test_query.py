@@ -102,3 +102,17 @@ def test_sql_writes_nothing(tmp_path: Path) -> None:
 def test_a_moment_inside_a_struct_is_told_as_one_outside(spark: Any) -> None:
     (row,) = asked(spark, "select t, array(named_struct('t', t)) a from (select min(store_timestamp) t from messages)")
     assert row["a"] == [{"t": row["t"]}]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["together", "by day"])
+def test_an_export_may_ask_for_days(spark: Any, tmp_path: Path, partition_by: list[str]) -> None:
+    store = [str(golden("normal").store)]
+    (first,) = asked(spark, "select date_format(min(store_timestamp), 'yyyy-MM-dd') day from messages")
+    for name, where in {"found": f"day = '{first['day']}'", "none": "day < '2000-01-01'"}.items():
+        export(spark, store, tmp_path / name, "jsonl", where=where, partition_by=partition_by)
+    lines = [line for path in (tmp_path / "found").rglob("*.json") for line in path.read_text().splitlines()]
+    assert lines
+    assert "day" not in json.loads(lines[0])
+    assert [path.name for path in (tmp_path / "found").glob("day=*")] == [f"day={first['day']}" for _ in partition_by]
+    assert not any(path.read_text() for path in (tmp_path / "none").rglob("*.json"))
