@@ -141,7 +141,9 @@ class ConsumeQueue:
 
     def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:
         """Appends the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
-        if log_offset + size <= self.max_physic_offset:
+        end = log_offset + size
+        # A sum that is no long is negative for a broker, which then takes the record for a repeat.
+        if end <= self.max_physic_offset or end > LAST_ADDRESS:
             return None
         expected = queue_offset * UNIT_SIZE
         if not 0 <= expected < LAST_ADDRESS - self.files.file_size:
@@ -157,7 +159,7 @@ class ConsumeQueue:
                 return None
             if expected != current:
                 finding = OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE)
-        self.max_physic_offset = log_offset + size
+        self.max_physic_offset = end
         file.append(QueueUnit(log_offset, size, tags_code).encode())
         return finding
 

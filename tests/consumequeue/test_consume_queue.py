@@ -47,6 +47,13 @@ def test_a_record_that_has_its_unit_is_passed_over(tmp_path: Path) -> None:
     assert queue.max_offset == 8
 
 
+def test_a_record_whose_end_is_no_long_is_passed_over_as_a_broker_does_whose_sum_turns_negative(tmp_path: Path) -> None:
+    log, queue = filled(tmp_path, 8)
+    assert queue.put((1 << 63) - 10, 100, 0, 8) is None
+    queue.put(log.end, 100, 0, 8)
+    assert (queue.max_offset, queue.max_physic_offset) == (9, log.end + 100)
+
+
 def test_a_queue_offset_that_was_taken_is_passed_over_even_for_a_newer_record(tmp_path: Path) -> None:
     log, queue = filled(tmp_path, 8)
     queue.put(log.end, 100, 0, 5)
