@@ -4,8 +4,8 @@ Options
     table           messages (default), consumequeue, index, segments, anomalies; store.pipeline.schema has the columns
     body            binary (default), or none: bodies are null and never read
     checkCrc        true: a record with a bad body CRC is not shown (it is in `anomalies`); default false
-    from, to        a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms): records
-    from, and before
+    from, to        of messages only: a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms);
+                    records from the one, and before the other
     partitionBytes  bytes of a segment per task, default 268435456
     partitions      parts per segment instead of partitionBytes
 

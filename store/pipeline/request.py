@@ -34,12 +34,15 @@ class Request:
         address = options.get("path")
         if not address:
             raise BadRequest("load() needs a store's folder or URI")
+        bounded = [name for name in ("from", "to") if options.get(name) is not None]
+        if bounded and table != "messages":
+            raise BadRequest(f"{' and '.join(bounded)} can be given for messages only, not for {table}")
         limits = _limits(options.get("from"), ">=") + _limits(options.get("to"), "<")
         return cls(
             address=address,
             table=table,
             with_body=body == "binary",
-            check_crc=options.get("checkCrc", "false").lower() == "true",
+            check_crc=_yes_or_no(options, "checkCrc"),
             part_bytes=_count(options, "partitionBytes") or 256 << 20,
             parts_per_segment=_count(options, "partitions"),
             conditions=limits,
@@ -62,6 +65,13 @@ def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
+
+
+def _yes_or_no(options: Any, name: str) -> bool:
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise BadRequest(f"{name} is true or false, not {text!r}")
+    return bool(text == "true")
 
 
 def _count(options: Any, name: str) -> int | None:

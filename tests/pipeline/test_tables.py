@@ -9,13 +9,13 @@ import pytest
 
 from store.check.check import check
 from store.commitlog.scan import ScanRules
+from store.errors import BadRequest
 from store.files import StoreFiles
 from store.formats.message import StoredMessage, decode_record
 from store.kernels.run import Run
 from store.parts import cut, cut_into, walk_part
+from store.pipeline.request import Request
 from tests.support.golden import golden
-
-pytestmark = pytest.mark.spark
 
 
 def records_of(path: str, parts: int = 1) -> list[tuple[int, StoredMessage]]:
@@ -34,6 +34,7 @@ def table(spark: Any, path: str, **options: str) -> Any:
     return spark.read.format("rocketmq").options(**options).load(path)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "batch"])
 def test_every_column_is_what_the_format_page_decodes(spark: Any, name: str) -> None:
     path = str(golden(name).store)
@@ -60,6 +61,7 @@ def test_the_number_of_parts_does_not_change_the_records(parts: int) -> None:
     assert [o for o, _ in records_of(path, parts)] == [o for o, _ in records_of(path)]
 
 
+@pytest.mark.spark
 def test_pushed_filters_give_what_spark_would_give(spark: Any) -> None:
     frame = table(spark, str(golden("normal").store), body="none")
     condition = "topic = 'TopicA' and queue_id in (1, 2) and log_offset > 5000 and store_timestamp > '2001-01-01'"
@@ -69,6 +71,7 @@ def test_pushed_filters_give_what_spark_would_give(spark: Any) -> None:
     }
 
 
+@pytest.mark.spark
 def test_from_and_to_are_log_offsets_or_times(spark: Any) -> None:
     path = str(golden("normal").store)
     everything = table(spark, path, body="none").select("log_offset").count()
@@ -82,6 +85,7 @@ def test_from_and_to_are_log_offsets_or_times(spark: Any) -> None:
     assert table(spark, path, **{"from": "2000-01-01"}).count() == everything
 
 
+@pytest.mark.spark
 def test_the_other_tables_hold_every_unit_entry_and_segment(spark: Any) -> None:
     path = str(golden("normal").store)
     assert table(spark, path, table="segments").count() == len(StoreFiles(path).segments())
@@ -89,6 +93,22 @@ def test_the_other_tables_hold_every_unit_entry_and_segment(spark: Any) -> None:
     assert units.count() == table(spark, path).where("(sys_flag & 12) in (0, 8)").count()
     assert table(spark, path, table="index").count() == 1001
     assert table(spark, path, table="anomalies").count() == len(list(check(StoreFiles(path)))) == 0
+
+
+@pytest.mark.parametrize("name", ["consumequeue", "index", "segments", "anomalies"])
+@pytest.mark.parametrize("bound", ["from", "to"])
+def test_from_and_to_are_refused_where_they_mean_nothing(name: str, bound: str) -> None:
+    with pytest.raises(BadRequest, match=f"{bound} can be given for messages only, not for {name}"):
+        Request.from_options({"path": "/store", "table": name, bound: "0"})
+
+
+@pytest.mark.parametrize(("text", "is_checked"), [("true", True), ("False", False), ("yes", None), ("", None)])
+def test_crcs_are_checked_by_true_and_false_only(text: str, is_checked: bool | None) -> None:
+    if is_checked is None:
+        with pytest.raises(BadRequest, match="checkCrc is true or false"):
+            Request.from_options({"path": "/store", "checkCrc": text})
+    else:
+        assert Request.from_options({"path": "/store", "checkCrc": text}).check_crc is is_checked
 
 
 def test_cuts_cover_a_segment_once() -> None:
