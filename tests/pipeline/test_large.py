@@ -66,7 +66,7 @@ def test_a_record_at_a_cut_counts_though_it_is_wrong_about_its_place(tmp_path: P
     """A broker does not look at it either."""
     root = copy_store(golden("normal").store, tmp_path / "store")
     wanted = gathered(root, 1)
-    for place, _ in records()[::5]:
+    for place, _ in records("normal")[::5]:
         path, position, _, _ = place(root)
         overwrite(path, position + 28, bytes(8))
     for parts in (1, 3, 10, 100):
