@@ -46,7 +46,7 @@ def log_offsets(run: Run) -> Ints:
 
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...]) -> Units:
     """The units of a run's records."""
-    view, array = run.kernels.view(run.buffer), _dense(run)
+    view, array = run.kernels.view(run.buffer), run.array
     table = QueueTable()
     slots = table.assign(run.kernels, view, array, run.count)
     codes = np.empty(run.count, np.int64)
@@ -69,8 +69,3 @@ def expected_entries(run: Run) -> Entries:
     found = [keys.copy() for keys in KeyHasher().keys_of(run)]
     hashes, records = (np.concatenate([np.empty(0, np.int64), *(keys[n] for keys in found)]) for n in (0, 1))
     return Entries(hashes, log_offsets(run)[records], run.columns.store_timestamp_ms[records])
-
-
-def _dense(run: Run) -> Ints:
-    """The run's columns as the kernels want them: rows that lie one behind another."""
-    return np.ascontiguousarray(run.array[:, : run.count])

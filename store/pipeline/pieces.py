@@ -208,7 +208,7 @@ class _Units:
         self._open_bytes = 0
 
     def add(self, run: Run) -> None:
-        view, array = run.kernels.view(run.buffer), _dense(run)
+        view, array = run.kernels.view(run.buffer), run.array
         numbers = self._table.assign(run.kernels, view, array, run.count)
         self._queues += [(decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]]
         codes, order = np.empty(run.count, np.int64), np.empty(run.count, np.int64)
@@ -256,8 +256,3 @@ class _Keys:
 def _end_of(array: Int64Array, row: int) -> int:
     """Log offset behind a record."""
     return int(array[LOG_OFFSET, row] + array[SIZE, row])
-
-
-def _dense(run: Run) -> Int64Array:
-    """The run's columns as the kernels want them: rows that lie one behind another."""
-    return np.ascontiguousarray(run.array[:, : run.count])
