@@ -38,7 +38,7 @@ NoQuarantine = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
+class ChangeOptions:
     """How a change may be carried out."""
 
     dry_run: bool = False
@@ -55,8 +55,8 @@ class Consent:
         yes: bool,
         quarantine: Path | None = None,
         no_quarantine: bool = False,
-    ) -> Consent:
-        """The options as a Consent; a usage error where they contradict or nobody can be asked."""
+    ) -> ChangeOptions:
+        """The options as a ChangeOptions; a usage error where they contradict or nobody can be asked."""
         if dry_run and yes:
             raise typer.BadParameter("--dry-run changes nothing, --yes changes without asking; give one of them")
         if quarantine is not None and no_quarantine:
@@ -66,8 +66,8 @@ class Consent:
         return cls(dry_run, yes, quarantine, not no_quarantine)
 
 
-def carry_out(
-    session: Session, command: str, change: Change, consent: Consent, facts: Mapping[str, Any] | None = None
+def run_change(
+    session: Session, command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any] | None = None
 ) -> Result:
     """Shows `change`, asks where that was agreed, and applies it."""
     found = {**change.facts, **(facts or {})}
@@ -104,7 +104,7 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
-def _apply(session: Session, change: Change, consent: Consent) -> str | None:
+def _apply(session: Session, change: Change, consent: ChangeOptions) -> str | None:
     """A signal waits until the change is complete: half a change is worse than a late exit."""
     with session.interrupts.deferred(), session.progress("applying", len(change.actions), "steps") as bar:
         return change.apply(quarantine=consent.quarantine, keep=consent.keep, on_action=lambda action: bar.advance())

@@ -47,7 +47,7 @@ def addresses(session: Session, stores: list[str] | None) -> list[str]:
 @contextlib.contextmanager
 def spark_session(session: Session, master: str | None, remote: str | None) -> Iterator[Any]:
     """A running Spark, stopped on leaving."""
-    from store.pipeline.session import open_session
+    from store.spark.session import open_session
 
     def note() -> None:
         session.note("starting Spark")

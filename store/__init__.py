@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from store.errors import StoreError
     from store.formats.host import Host
     from store.formats.message import Message, StoredMessage
-    from store.get_message import GetResult, GetStatus
     from store.message_store import MessageStore, QueryResult
-    from store.store_opener import open_store
+    from store.open import open_store
+    from store.reading.get import GetResult, GetStatus
 
 _PLACES = {
-    "GetResult": "store.get_message",
-    "GetStatus": "store.get_message",
+    "GetResult": "store.reading.get",
+    "GetStatus": "store.reading.get",
     "Host": "store.formats.host",
     "Message": "store.formats.message",
     "MessageStore": "store.message_store",
@@ -39,7 +39,7 @@ _PLACES = {
     "StoreConfig": "store.config",
     "StoreError": "store.errors",
     "StoredMessage": "store.formats.message",
-    "open_store": "store.store_opener",
+    "open_store": "store.open",
 }
 
 __all__ = [

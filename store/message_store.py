@@ -24,15 +24,15 @@ from store.commitlog.commit_log import CommitLog
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.current_parts import CurrentParts
 from store.errors import BadRequest, DamagedRecord, StoreClosed
-from store.flush.group_commit import FlushStatus, GroupCommitService
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import WAIT, decode_properties
-from store.get_message import GetResult, MessageFilter, get_message
 from store.layout import StoreLayout
-from store.services import StoreServices
-from store.store_parts import StoreParts
+from store.live.group_commit import FlushStatus, GroupCommitService
+from store.live.services import StoreServices
+from store.opened.opened_store import OpenedStore
+from store.opened.view import CurrentView
+from store.reading.get import GetResult, MessageFilter, get_message
 
 QUERY_ROUNDS = 3
 END_OF_TIME_MS = (1 << 63) - 1
@@ -65,25 +65,25 @@ class MessageStore:
 
     def __init__(
         self,
-        parts: StoreParts,
+        opened: OpenedStore,
         services: StoreServices | None = None,
         scratch: Any = None,
         reopen: Callable[[], MessageStore] | None = None,
     ) -> None:
-        self.layout: StoreLayout = parts.layout
-        self.config: StoreConfig = parts.config
+        self.layout: StoreLayout = opened.layout
+        self.config: StoreConfig = opened.config
         self.notes: list[str] = []
         """What a reader should know about how this view came about."""
-        self._current = CurrentParts(parts, scratch)
+        self._current = CurrentView(opened, scratch)
         # Puts go here. A store that takes any is its own only writer, so nothing ever takes the log's place.
-        self._log: CommitLog = parts.log
-        self._clock = parts.clock
+        self._log: CommitLog = opened.log
+        self._clock = opened.clock
         self._services = services
         self._reopen = reopen
         self._open = True
-        sync = parts.config.flush_disk_type == "SYNC_FLUSH" and services is not None
+        sync = opened.config.flush_disk_type == "SYNC_FLUSH" and services is not None
         self._group_commit = services.group_commit if sync and services is not None else None
-        self._sync_timeout_ms = parts.config.sync_flush_timeout
+        self._sync_timeout_ms = opened.config.sync_flush_timeout
 
     def __enter__(self) -> MessageStore:
         return self
@@ -171,15 +171,15 @@ class MessageStore:
         self._require_open()
         if max_count < 1:
             raise BadRequest(f"a get needs a positive count, not {max_count}")
-        with self._current.reading() as parts:
-            queue = parts.queues.find(topic, queue_id)
-            return get_message(parts.log, queue, offset, max_count, self.config, message_filter)
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
+            return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a log offset, None where the log has none. DamagedRecord where the bytes are no record."""
         self._require_open()
-        with self._current.reading() as parts:
-            return _lookup(parts.log, log_offset, size)
+        with self._current.reading() as opened:
+            return _lookup(opened.log, log_offset, size)
 
     def query(
         self,
@@ -195,15 +195,15 @@ class MessageStore:
         self._require_open()
         result = QueryResult()
         last_ms = end_ms
-        with self._current.reading() as parts:
+        with self._current.reading() as opened:
             for _ in range(QUERY_ROUNDS):
-                found = parts.index.query(topic, key, max_count, begin_ms, last_ms)
+                found = opened.index.query(topic, key, max_count, begin_ms, last_ms)
                 result.index_files = [path.name for path in found.files]
                 if not found.log_offsets:
                     break
                 result.last_update_timestamp_ms = found.last_update_timestamp_ms
                 result.last_update_log_offset = found.last_update_log_offset
-                hits = (_at_hit(parts.log, log_offset) for log_offset in sorted(found.log_offsets))
+                hits = (_at_hit(opened.log, log_offset) for log_offset in sorted(found.log_offsets))
                 messages = [message for message in hits if message is not None]
                 if messages:
                     last_ms = messages[0].store_timestamp_ms
@@ -214,59 +214,59 @@ class MessageStore:
 
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
         """Queue offset for a store time; 0 for an unknown queue."""
-        with self._current.reading() as parts:
-            queue, log = parts.queues.find(topic, queue_id), parts.log
+        with self._current.reading() as opened:
+            queue, log = opened.queues.find(topic, queue_id), opened.log
             if queue is None:
                 return 0
-            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, parts.compat)
+            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, opened.compat)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time of a queue's first message, -1 without one."""
-        with self._current.reading() as parts:
-            queue = parts.queues.find(topic, queue_id)
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
             unit = queue.unit(queue.min_offset) if queue is not None else None
-            return parts.log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
+            return opened.log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of a queue's first message; 0 for an unknown queue."""
-        with self._current.reading() as parts:
-            queue = parts.queues.find(topic, queue_id)
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
             return queue.min_offset if queue is not None else 0
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset that a queue's next message gets; 0 for an unknown queue."""
-        with self._current.reading() as parts:
-            queue = parts.queues.find(topic, queue_id)
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
             return queue.max_offset if queue is not None else 0
 
     def queues(self) -> list[QueueState]:
         """Every queue, by topic and queue id."""
-        with self._current.reading() as parts:
-            return sorted((_state(queue) for queue in parts.queues), key=lambda one: (one.topic, one.queue_id))
+        with self._current.reading() as opened:
+            return sorted((_state(queue) for queue in opened.queues), key=lambda one: (one.topic, one.queue_id))
 
     @property
     def min_log_offset(self) -> int:
-        with self._current.reading() as parts:
-            return parts.log.min_offset
+        with self._current.reading() as opened:
+            return opened.log.min_offset
 
     @property
     def max_log_offset(self) -> int:
-        with self._current.reading() as parts:
-            return parts.log.max_offset
+        with self._current.reading() as opened:
+            return opened.log.max_offset
 
     @property
     def checkpoint(self) -> Any:
-        return self._current.parts.checkpoint
+        return self._current.opened.checkpoint
 
     @property
-    def parts(self) -> StoreParts:
-        """The parts, for checks and tools that look deeper; a refresh closes them."""
-        return self._current.parts
+    def opened(self) -> OpenedStore:
+        """The opened, for checks and tools that look deeper; a refresh closes them."""
+        return self._current.opened
 
     def locate(self, log_offset: int) -> tuple[Path, int]:
         """The segment file and the position in it of a log offset; BadRequest where the log has no such byte."""
-        with self._current.reading() as parts:
-            file = parts.log.files.find_by_offset(log_offset)
+        with self._current.reading() as opened:
+            file = opened.log.segments.find_by_offset(log_offset)
         if file is None:
             raise BadRequest(f"log offset {log_offset} lies in no segment", file=self.layout.commitlog)
         return file.path, log_offset - file.file_start

@@ -35,12 +35,12 @@ def run(
     session: Session = ctx.obj
 
     from store.check.check import CheckOptions
-    from store.files import StoreFiles
-    from store.pipeline.audit import audit
+    from store.disk.store_reader import StoreReader
+    from store.spark.audit import audit
 
     rows: list[dict[str, Any]] = []
     for address in addresses(session, stores):
-        StoreFiles(address).check_is_store()
+        StoreReader(address).check_is_store()
     with spark_session(session, master, remote) as spark, session.progress("auditing", unit="tasks") as bar:
         for address in addresses(session, stores):
             found = audit(spark, address, CheckOptions(sample_percent=sample), bar.update)

@@ -50,9 +50,9 @@ def run(
     session: Session = ctx.obj
 
     from store.check.check import CheckOptions, Progress, check
-    from store.files import StoreFiles
+    from store.disk.store_reader import StoreReader
 
-    files = StoreFiles(session.options.uri or str(session.root))
+    files = StoreReader(session.options.uri or str(session.root))
     files.check_is_store()
     options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold)
     progress, findings = Progress(), 0

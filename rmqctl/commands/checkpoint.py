@@ -6,11 +6,11 @@ from typing import Any
 
 import typer
 
-from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.planning import planning
 from rmqctl.result import Result, Table
+from rmqctl.staged import planning
 
 EXAMPLES = {
     "checkpoint show": (
@@ -30,12 +30,12 @@ def run_show(ctx: typer.Context) -> Result:
     For each of its times: what it promises, and what the files on disk reach. Also the segment from which an
     abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the files.
     """
-    from store.checkpoint_review import review_checkpoint
+    from store.recovery.checkpoint_review import review_checkpoint
 
     session: Session = ctx.obj
-    look = Consent(dry_run=True)
-    with planning(session, look) as parts, session.progress("reading the log") as bar:
-        review = review_checkpoint(parts, progress=bar.update)
+    look = ChangeOptions(dry_run=True)
+    with planning(session, look) as opened, session.progress("reading the log") as bar:
+        review = review_checkpoint(opened, progress=bar.update)
     facts = {
         "file_bytes": review.file_size,
         "log_end": review.log_end,
@@ -76,13 +76,13 @@ def run_rewrite(
     times that they reach.
     """
     session: Session = ctx.obj
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.checkpoint_review import plan_checkpoint
+    from store.recovery.checkpoint_review import plan_checkpoint
 
     with (
-        planning(session, consent) as parts,
+        planning(session, consent) as opened,
         session.progress("reading the log") as bar,
     ):
-        change = plan_checkpoint(parts, progress=bar.update)
-        return carry_out(session, "checkpoint rewrite", change, consent)
+        change = plan_checkpoint(opened, progress=bar.update)
+        return run_change(session, "checkpoint rewrite", change, consent)

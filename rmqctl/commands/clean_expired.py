@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
-from rmqctl.planning import planning
 from rmqctl.result import Result
+from rmqctl.staged import planning
 
 EXAMPLES = (
     "rmqctl --store /data/store --broker-conf broker.conf clean-expired --dry-run",
@@ -43,21 +43,21 @@ def run(
     read it yet.
     """
     session: Session = ctx.obj
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.cleaning import plan_clean
+    from store.cleaning.plan import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
-    with planning(session, consent) as parts:
+    with planning(session, consent) as opened:
         change = plan_clean(
-            parts,
+            opened,
             now_ms=now_ms,
             reserved_hours=reserved_hours,
             disk_used_percent=disk_used_percent,
             force=force,
             passes=passes,
         )
-        result = carry_out(session, "clean-expired", change, consent)
+        result = run_change(session, "clean-expired", change, consent)
     if result.read_facts()["applied"] and consent.keep:
         session.note("the space is free once `rmqctl quarantine purge` has run")
     return result

@@ -42,11 +42,11 @@ def run(
     """Write messages as files. The folder appears when everything is written, or not at all."""
     session: Session = ctx.obj
 
-    from store.files import StoreFiles
-    from store.pipeline.query import check_export, export
+    from store.disk.store_reader import StoreReader
+    from store.spark.query import check_export, export
 
     for address in addresses(session, stores):
-        StoreFiles(address).check_is_store()
+        StoreReader(address).check_is_store()
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     check_export(to, kind.value, columns, with_body=not no_body, store_count=len(addresses(session, stores)))
     with spark_session(session, master, remote) as spark, session.progress("exporting", unit="tasks") as bar:

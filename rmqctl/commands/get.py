@@ -98,7 +98,7 @@ def _place_of(msg_id: str | None, log_offset: int | None) -> int:
 
 
 def _filter(tags: str | None, sql: str | None) -> Any:
-    from store.filter import TagExpression, compile_sql
+    from store.reading.filter import TagExpression, compile_sql
 
     if tags is not None:
         return TagExpression(tags)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Consent, Quarantine, Yes
+from rmqctl.changing import ChangeOptions, Quarantine, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS
 from rmqctl.result import Result, Table
@@ -51,11 +51,11 @@ def run_purge(
 
     Without an ID everything in the quarantine goes.
     """
-    from rmqctl.planning import locked
+    from rmqctl.staged import locked
     from store.change.quarantine import purge
 
     session: Session = ctx.obj
-    Consent.given(session, dry_run=False, yes=yes)
+    ChangeOptions.given(session, dry_run=False, yes=yes)
     what = ", ".join(change_ids) if change_ids else "everything in the quarantine"
     if not yes and not session.ask(f"Delete {what} for good?"):
         session.note("nothing was deleted")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
-from rmqctl.planning import locked, staging
 from rmqctl.result import Result
 from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
+from rmqctl.staged import locked, staging
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
@@ -44,13 +44,13 @@ def run(
         raise typer.BadParameter("--queue needs --topic")
     if topic is not None and index:
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.files import StoreFiles
-    from store.opening import infer_config
-    from store.pipeline.engine import choose_engine, require_own_commitlog
-    from store.rebuild import RebuildScope, plan_publish, staged_files
-    from store.rebuild_local import rebuild_locally
+    from rmqctl.backend import choose_engine, require_own_commitlog
+    from store.disk.store_reader import StoreReader
+    from store.opened.detect import infer_config
+    from store.rebuild.local import rebuild_locally
+    from store.rebuild.scope import RebuildScope, plan_publish, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
@@ -60,12 +60,12 @@ def run(
         require_own_commitlog(layout)
         address, clock = str(layout.root.absolute()), session.environment.clock_ms
         choice = choose_engine(
-            engine.value, [StoreFiles(address)], master=master, remote=remote, spark_above=spark_above << 30
+            engine.value, [StoreReader(address)], master=master, remote=remote, spark_above=spark_above << 30
         )
         session.note(f"engine: {'spark' if choice.is_spark else 'local'} ({choice.why})")
         config = infer_config(layout, session.settings(), fs)
         if choice.is_spark:
-            from store.pipeline.rebuild import rebuild_on_spark
+            from store.spark.rebuild import rebuild_on_spark
 
             with (
                 spark_session(session, master, remote) as spark,
@@ -80,4 +80,4 @@ def run(
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
         why = "the end of what was written" if made.stopped_by == "end" else made.stopped_by
         facts = {"log_end": made.log_end, "stopped_by": why, "messages": made.record_count}
-        return carry_out(session, "rebuild", change, consent, facts)
+        return run_change(session, "rebuild", change, consent, facts)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
-from rmqctl.planning import planning
 from rmqctl.result import Result
 from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
+from rmqctl.staged import planning
 
 if TYPE_CHECKING:
+    from rmqctl.backend import Choice
     from store.commitlog.scan import ScanRules
     from store.config import StoreConfig
-    from store.pipeline.engine import Choice
-    from store.rebuild import RebuildScope, Rebuilt
-    from store.recovery_by_rebuild import Rebuild
-    from store.store_parts import StoreParts
+    from store.opened.opened_store import OpenedStore
+    from store.rebuild.scope import RebuildReport, RebuildScope
+    from store.recovery.from_rebuild import Rebuild
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
@@ -77,22 +77,22 @@ def run(
         raise typer.BadParameter("give --normal or --abnormal, not both")
     if engine is Engine.SPARK or master or remote:
         _refuse_on_spark(normal=normal, cold=cold)
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.recovery_plan import plan_recovery
+    from store.recovery.plan import plan_recovery
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
-    with planning(session, consent, line) as parts:
-        choice = _choose(parts, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
+    with planning(session, consent, line) as opened:
+        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
-            rebuild = _rebuild_on_spark(session, parts, master, remote)
-            change = plan_recovery(parts, rebuild=rebuild)
+            rebuild = _rebuild_on_spark(session, opened, master, remote)
+            change = plan_recovery(opened, rebuild=rebuild)
         else:
             with session.progress("reading the log") as bar:
-                change = plan_recovery(parts, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
-        return carry_out(session, "recover", change, consent)
+                change = plan_recovery(opened, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
+        return run_change(session, "recover", change, consent)
 
 
 def _refuse_on_spark(*, normal: bool, cold: bool) -> None:
@@ -103,7 +103,7 @@ def _refuse_on_spark(*, normal: bool, cold: bool) -> None:
 
 
 def _choose(
-    parts: StoreParts,
+    opened: OpenedStore,
     engine: Engine,
     master: str | None,
     remote: str | None,
@@ -113,26 +113,26 @@ def _choose(
     cold: bool,
 ) -> Choice:
     """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
-    from store.pipeline.engine import Choice, choose
-    from store.recovery import reads_whole_log
+    from rmqctl.backend import Choice, choose
+    from store.recovery.recover import reads_whole_log
 
-    log_size = sum(segment.size for segment in parts.log.files.files)
+    log_size = sum(segment.size for segment in opened.log.segments.files)
     choice = choose(engine.value, log_size, master=master, remote=remote, spark_above=spark_above)
     by_size = choice.is_spark and engine is Engine.AUTO and not (master or remote)
-    if by_size and (cold or not reads_whole_log(parts, mode)):
+    if by_size and (cold or not reads_whole_log(opened, mode)):
         return Choice(False, "the recovery does not read the whole log")
     return choice
 
 
-def _rebuild_on_spark(session: Session, parts: StoreParts, master: str | None, remote: str | None) -> Rebuild:
+def _rebuild_on_spark(session: Session, opened: OpenedStore, master: str | None, remote: str | None) -> Rebuild:
     """What plan_recovery calls to have the log walked and queues and index built."""
-    from store.pipeline.engine import require_own_commitlog
+    from rmqctl.backend import require_own_commitlog
 
-    require_own_commitlog(parts.layout)
-    address, now_ms = str(parts.layout.root.absolute()), session.environment.clock_ms()
+    require_own_commitlog(opened.layout)
+    address, now_ms = str(opened.layout.root.absolute()), session.environment.clock_ms()
 
-    def rebuild(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> Rebuilt:
-        from store.pipeline.rebuild import rebuild_on_spark
+    def rebuild(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        from store.spark.rebuild import rebuild_on_spark
 
         with (
             spark_session(session, master, remote) as spark,

@@ -33,13 +33,13 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.files import StoreFiles
-    from store.pipeline.query import query
-    from store.pipeline.query_text import check_is_query
+    from store.disk.store_reader import StoreReader
+    from store.spark.query import query
+    from store.spark.query_text import check_is_query
 
     check_is_query(text)
     for address in addresses(session, stores):
-        StoreFiles(address).check_is_store()
+        StoreReader(address).check_is_store()
     with spark_session(session, master, remote) as spark, session.progress("asking", unit="tasks") as bar:
         columns, rows = query(spark, addresses(session, stores), text, limit=limit, progress=bar.update)
     if len(rows) == limit:

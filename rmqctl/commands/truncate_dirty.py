@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import Consent, DryRun, NoQuarantine, Quarantine, Yes, carry_out
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
-from rmqctl.planning import planning
 from rmqctl.result import Result
+from rmqctl.staged import planning
 
 EXAMPLES = (
     "rmqctl --store /data/store truncate-dirty --dry-run",
@@ -34,10 +34,10 @@ def run(
     inside a record is refused.
     """
     session: Session = ctx.obj
-    consent = Consent.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.recovery_plan import plan_truncate
+    from store.recovery.plan import plan_truncate
 
-    with planning(session, consent) as parts, session.progress("reading the log") as bar:
-        change = plan_truncate(parts, offset, progress=bar.update)
-        return carry_out(session, "truncate-dirty", change, consent)
+    with planning(session, consent) as opened, session.progress("reading the log") as bar:
+        change = plan_truncate(opened, offset, progress=bar.update)
+        return run_change(session, "truncate-dirty", change, consent)

@@ -8,8 +8,8 @@ import typer
 
 from rmqctl.changing import Quarantine
 from rmqctl.context import Session
-from rmqctl.planning import locked
 from rmqctl.result import Result
+from rmqctl.staged import locked
 
 EXAMPLES = (
     "rmqctl --store /data/store quarantine list",

@@ -25,10 +25,10 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.files import StoreFiles
-    from store.pipeline.usage import usage
+    from store.disk.store_reader import StoreReader
+    from store.tables.usage import usage
 
-    files = StoreFiles(session.options.uri or str(session.root))
+    files = StoreReader(session.options.uri or str(session.root))
     names = [name.strip() for name in by.split(",") if name.strip()]
     with session.progress("reading the log") as bar:
         rows = usage(files, names, bar.update)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.change.own_folder import relative_name
+from store.change.workspace import relative_name
 from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
-from store.change.own_folder import quarantine_folder, relative_name, remove_tree
 from store.change.quarantine import purge
+from store.change.workspace import quarantine_folder, relative_name, remove_tree
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 

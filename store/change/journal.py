@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
-from store.change.own_folder import OWN_FOLDER, quarantine_folder, relative_name, remove_tree
+from store.change.workspace import OWN_FOLDER, quarantine_folder, relative_name, remove_tree
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError, StoreIOError
 

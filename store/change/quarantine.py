@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
-from store.change.own_folder import OWN_FOLDER, quarantine_folder, remove_tree
+from store.change.workspace import OWN_FOLDER, quarantine_folder, remove_tree
 from store.disk.filesystem import Filesystem
 from store.disk.kinds import require_folder
 from store.errors import BadRequest
@@ -31,14 +31,16 @@ class QuarantineEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UndoReport:
     """`file_count` files were put back; `set_aside` are those that stood in their places, now in the quarantine."""
 
     file_count: int
     set_aside: tuple[Path, ...]
 
 
-def undo(root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem) -> Undone:
+def undo(
+    root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem
+) -> UndoReport:
     """Puts the store back to what it was before the change.
 
     BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
@@ -56,7 +58,7 @@ def undo(root: Path, change_id: str, *, quarantine: Path | None = None, force: b
     count = journal.take_back()
     journal.mark("undone")
     journal.retract()
-    return Undone(count, tuple(entry.path for entry in journal.later_files()))
+    return UndoReport(count, tuple(entry.path for entry in journal.later_files()))
 
 
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:

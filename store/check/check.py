@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from store.check.coverage import check_derived, derived_files, segment_list_findings
-from store.check.findings import Finding, gather
-from store.check.in_order import in_order
-from store.check.seams import Seam, closing_findings
+from store.check.findings import Finding, group_findings
+from store.check.parallel import ordered_map
+from store.check.seams import SegmentSummary, closing_findings
 from store.check.segment import check_segment, derived_of
 from store.check.survey import IndexFile, QueueFile
 from store.config import StoreConfig
+from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
-from store.files import StoredFile, StoreFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Progress:
 
 
 def check(
-    files: StoreFiles,
+    files: StoreReader,
     options: CheckOptions = CheckOptions(),
     progress: Progress | None = None,
     on_progress: Callable[[Progress], None] | None = None,
@@ -65,7 +65,7 @@ def check(
     deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
     segments = files.segments()
     require_within(files, segments, options.from_offset)
-    yield from gather(segment_list_findings(files, segments))
+    yield from group_findings(segment_list_findings(files, segments))
     surveys: list[QueueFile | IndexFile] = []
     for found in _surveyed(files, segments, options.threads):
         if isinstance(found, Finding):
@@ -74,7 +74,7 @@ def check(
             surveys.append(found)
     chosen = [s for s in segments if is_chosen(s, options)]
     progress.bytes_in_all = sum(segment.size for segment in chosen)
-    seams: list[Seam] = []
+    seams: list[SegmentSummary] = []
 
     def in_time() -> Iterator[StoredFile]:
         for segment in chosen:
@@ -83,13 +83,13 @@ def check(
                 return
             yield segment
 
-    def walked(segment: StoredFile) -> tuple[StoredFile, list[Finding], Seam]:
+    def walked(segment: StoredFile) -> tuple[StoredFile, list[Finding], SegmentSummary]:
         found = check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
         if options.cold:
             files.forget(segment.path)
         return segment, *found
 
-    for segment, findings, seam in in_order(walked, in_time(), options.threads):
+    for segment, findings, seam in ordered_map(walked, in_time(), options.threads):
         yield from findings
         seams.append(seam)
         progress.bytes_done += segment.size
@@ -108,7 +108,7 @@ def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
     return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
 
 
-def require_within(files: StoreFiles, segments: Sequence[StoredFile], from_offset: int) -> None:
+def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offset: int) -> None:
     """Refuses an offset at or behind the end of the last segment: no segment would be checked."""
     end = segments[-1].number + segments[-1].size if segments else 0
     if from_offset and from_offset >= end:
@@ -118,9 +118,9 @@ def require_within(files: StoreFiles, segments: Sequence[StoredFile], from_offse
         )
 
 
-def seams_before(files: StoreFiles, segments: Sequence[StoredFile], options: CheckOptions) -> list[Seam]:
+def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions) -> list[SegmentSummary]:
     """The seams that a check of the log before `from_offset` ended with: back to the last segment with records."""
-    seams: list[Seam] = []
+    seams: list[SegmentSummary] = []
     whole_log = replace(options, from_offset=0)
     for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
         if not is_chosen(segment, whole_log):
@@ -133,7 +133,7 @@ def seams_before(files: StoreFiles, segments: Sequence[StoredFile], options: Che
 
 
 def _surveyed(
-    files: StoreFiles, segments: Sequence[StoredFile], threads: int | None
+    files: StoreReader, segments: Sequence[StoredFile], threads: int | None
 ) -> Iterator[QueueFile | IndexFile | Finding]:
-    for found in in_order(lambda file: check_derived(files, file, segments), derived_files(files), threads):
+    for found in ordered_map(lambda file: check_derived(files, file, segments), derived_files(files), threads):
         yield from found

@@ -18,18 +18,18 @@ from store.check.findings import (
     UNIT_NOWHERE,
     WRONG_SIZE,
     Finding,
-    gather,
+    group_findings,
 )
 from store.check.survey import IndexFile, QueueFile, survey_index, survey_queue
-from store.derived import entries_of, units_of
-from store.expected import Ints
-from store.files import StoredFile, StoreFiles
+from store.disk.store_reader import StoredFile, StoreReader
+from store.dispatch.expected import Ints
+from store.formats.derived import entries_of, units_of
 from store.formats.queue_unit import UNIT_SIZE
 
 Survey = TypeVar("Survey", QueueFile, IndexFile)
 
 
-def segment_list_findings(files: StoreFiles, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile]) -> Iterator[Finding]:
     """What the list of segments says by itself: strangers, odd sizes, and gaps."""
     for path, fault in files.foreign_in_commitlog():
         yield Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; a 4.x broker does not start with it")
@@ -49,13 +49,13 @@ DerivedFile = tuple[str, int] | StoredFile
 """A queue, by topic and queue id, or an index file."""
 
 
-def derived_files(files: StoreFiles) -> list[DerivedFile]:
+def derived_files(files: StoreReader) -> list[DerivedFile]:
     """All queues and index files."""
     return [*files.queues(), *files.index_files()]
 
 
 def check_derived(
-    files: StoreFiles, file: DerivedFile, segments: Sequence[StoredFile]
+    files: StoreReader, file: DerivedFile, segments: Sequence[StoredFile]
 ) -> list[QueueFile | IndexFile | Finding]:
     """The surveys and findings of one of them."""
     if isinstance(file, StoredFile):
@@ -64,13 +64,13 @@ def check_derived(
 
 
 def check_queue(
-    files: StoreFiles, topic: str, queue_id: int, segments: Sequence[StoredFile]
+    files: StoreReader, topic: str, queue_id: int, segments: Sequence[StoredFile]
 ) -> Iterator[QueueFile | Finding]:
     """A queue's survey, and its units that point where no segment is."""
     return _with_findings(survey_queue(files, topic, queue_id), lambda file: _units_outside(files, file, segments))
 
 
-def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+def _units_outside(files: StoreReader, file: QueueFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
     if file.first_unit < 0 or _covers(segments, file.low, file.high):
         return
     units = units_of(files.read(file.path))[file.first_unit : file.last_unit + 1]
@@ -82,12 +82,12 @@ def _units_outside(files: StoreFiles, file: QueueFile, segments: Sequence[Stored
         yield Finding(UNIT_NOWHERE, name, unit, file.topic, file.queue_id, len(out), detail)
 
 
-def check_index(files: StoreFiles, file: StoredFile, segments: Sequence[StoredFile]) -> Iterator[IndexFile | Finding]:
+def check_index(files: StoreReader, file: StoredFile, segments: Sequence[StoredFile]) -> Iterator[IndexFile | Finding]:
     """An index file's survey, and its entries that point where no segment is."""
     return _with_findings(survey_index(files, file), lambda found: _entries_outside(files, found, segments))
 
 
-def _entries_outside(files: StoreFiles, file: IndexFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
+def _entries_outside(files: StoreReader, file: IndexFile, segments: Sequence[StoredFile]) -> Iterator[Finding]:
     if file.count <= 1 or _covers(segments, file.low, file.high):
         return
     entries = entries_of(files.read(file.path), file.slot_count, file.count)
@@ -108,7 +108,7 @@ def _with_findings(
         else:
             yield one
             findings += look_at(one)
-    yield from gather(findings)
+    yield from group_findings(findings)
 
 
 def _points_outside(log_offset: int) -> str:

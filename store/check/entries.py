@@ -9,9 +9,9 @@ import numpy as np
 from store.check.findings import INDEX_ENTRY_NOWHERE, MISSING_INDEX_ENTRY, Finding
 from store.check.places import rows_between, split_by_start
 from store.check.survey import IndexFile
-from store.derived import entries_of
-from store.expected import Entries, Ints
-from store.files import StoreFiles
+from store.disk.store_reader import StoreReader
+from store.dispatch.expected import Entries, Ints
+from store.formats.derived import entries_of
 
 NO_KEY = "whose record has no such key"
 
@@ -19,7 +19,7 @@ NO_KEY = "whose record has no such key"
 class EntryFile:
     """An index file whose entries are asked for by where they point."""
 
-    def __init__(self, files: StoreFiles, file: IndexFile) -> None:
+    def __init__(self, files: StoreReader, file: IndexFile) -> None:
         self.file = file
         self.name = files.name_of(file.path)
         self.entries = entries_of(files.read(file.path), file.slot_count, file.count)[1:]
@@ -39,13 +39,13 @@ def index_differences(
     """
     hashes = np.empty(0, np.int64) if expected is None else expected.key_hash
     offsets = np.empty(0, np.int64) if expected is None else expected.log_offset
-    in_order = _codes(offsets, hashes, low)
+    ordered_map = _codes(offsets, hashes, low)
     found = [(file, *file.between(low, high)) for file in indexes]
     seen = [np.empty(0, np.int64)]
     seen += [_codes(there["log_offset"].astype(np.int64), there["key_hash"], low) for _, _, there in found]
-    if np.array_equal(np.concatenate(seen), in_order):
+    if np.array_equal(np.concatenate(seen), ordered_map):
         return
-    wanted = np.unique(in_order)
+    wanted = np.unique(ordered_map)
     for (file, numbers, there), codes in zip(found, seen[1:], strict=True):
         bad = np.flatnonzero(~np.isin(codes, wanted))
         for rows, why in split_by_start(there["log_offset"].astype(np.int64), bad, starts, NO_KEY):

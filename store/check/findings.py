@@ -88,7 +88,7 @@ SINGLE_KINDS = {
 }
 
 
-def gather(findings: Iterable[Finding]) -> list[Finding]:
+def group_findings(findings: Iterable[Finding]) -> list[Finding]:
     """One finding per place for the kinds that come in masses, in the order of file and offset."""
     kept: list[Finding] = []
     masses: dict[tuple[str, str, str, int], Finding] = {}

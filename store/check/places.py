@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from store.expected import Ints
+from store.dispatch.expected import Ints
 
 NO_RECORD = "where no record begins"
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.check.findings import CHECKPOINT_AHEAD, STALE_TAIL, TIME_BACKWARDS, Finding, gather
+from store.check.findings import CHECKPOINT_AHEAD, STALE_TAIL, TIME_BACKWARDS, Finding, group_findings
 from store.check.survey import IndexFile
 from store.check.units import Queue, continuity_findings
-from store.files import StoredFile, StoreFiles
+from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.checkpoint_page import decode_checkpoint
 
 
 @dataclass(slots=True)
-class Seam:
+class SegmentSummary:
     """What a segment's neighbours must fit: its ends, in time, in log and in every queue.
 
     outcome  how its walk ended: end, blank or damage
@@ -35,7 +35,7 @@ class Seam:
 
 
 def closing_findings(
-    files: StoreFiles, segments: Sequence[StoredFile], seams: Sequence[Seam], indexes: Sequence[IndexFile]
+    files: StoreReader, segments: Sequence[StoredFile], seams: Sequence[SegmentSummary], indexes: Sequence[IndexFile]
 ) -> Iterator[Finding]:
     """What a check ends with: what lies between the segments that were walked, and the checkpoint.
 
@@ -43,13 +43,15 @@ def closing_findings(
     seams     of the segments that were walked, in log order. The checkpoint is looked at when they reach the log's end
               without a gap and hold a record, or are all there are
     """
-    yield from gather(seam_findings(files, segments, seams))
+    yield from group_findings(seam_findings(files, segments, seams))
     reach_the_end = [s.file_start for s in seams] == [s.number for s in segments[len(segments) - len(seams) :]]
     if reach_the_end and (len(seams) == len(segments) or any(seam.record_count for seam in seams)):
         yield from checkpoint_findings(files, seams, indexes)
 
 
-def seam_findings(files: StoreFiles, segments: Sequence[StoredFile], seams: Sequence[Seam]) -> Iterator[Finding]:
+def seam_findings(
+    files: StoreReader, segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]
+) -> Iterator[Finding]:
     """Findings between segments, in log order. Segments that were left out break the chain."""
     rank = {segment.number: i for i, segment in enumerate(segments)}
     last: dict[Queue, int] = {}
@@ -71,7 +73,9 @@ def seam_findings(files: StoreFiles, segments: Sequence[StoredFile], seams: Sequ
             yield Finding(STALE_TAIL, name, seam.first, count=seam.record_count, detail=detail)
 
 
-def checkpoint_findings(files: StoreFiles, seams: Sequence[Seam], indexes: Sequence[IndexFile]) -> Iterator[Finding]:
+def checkpoint_findings(
+    files: StoreReader, seams: Sequence[SegmentSummary], indexes: Sequence[IndexFile]
+) -> Iterator[Finding]:
     """Times that the checkpoint promises and no file reaches."""
     if not files.exists("checkpoint"):
         return

@@ -15,18 +15,18 @@ from store.check.findings import (
     STALE_TAIL,
     TIME_BACKWARDS,
     Finding,
-    gather,
+    group_findings,
 )
-from store.check.seams import Seam
+from store.check.seams import SegmentSummary
 from store.check.survey import IndexFile, QueueFile
-from store.check.units import Queue, UnitFile, Wanted, continuity_findings, queue_differences
+from store.check.units import ExpectedUnits, Queue, UnitFile, continuity_findings, queue_differences
+from store.commitlog.resync import has_bytes_in
 from store.commitlog.scan import Blank, Damage, End, ScanRules
-from store.expected import expected_entries, expected_units, log_offsets
-from store.files import StoredFile, StoreFiles
+from store.commitlog.slices import LogSlice, walk_slice
+from store.disk.store_reader import StoredFile, StoreReader
+from store.dispatch.expected import expected_entries, expected_units, log_offsets
 from store.formats.columns import DamageReason
 from store.kernels.run import Run
-from store.parts import Part, walk_part
-from store.salvage import has_bytes_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def derived_of(segment: StoredFile, surveys: Iterable[QueueFile | IndexFile]) ->
 
 
 def check_segment(
-    files: StoreFiles, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
-) -> tuple[list[Finding], Seam]:
+    files: StoreReader, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
+) -> tuple[list[Finding], SegmentSummary]:
     """Everything wrong in one segment and with what points into it."""
     return _SegmentCheck(files, segment, derived, delay_levels_ms).run()
 
@@ -60,14 +60,14 @@ class _SegmentCheck:
     """The walk of one segment. `cursor` is the log offset up to which units and entries were compared."""
 
     def __init__(
-        self, files: StoreFiles, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
+        self, files: StoreReader, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
     ) -> None:
         self.files = files
         self.segment = segment
         self.name = files.name_of(segment.path)
         self.delay_levels_ms = delay_levels_ms
         self.findings: list[Finding] = []
-        self.seam = Seam(segment.path, segment.number)
+        self.seam = SegmentSummary(segment.path, segment.number)
         self.cursor = segment.number
         self.has_index = derived.has_index
         self.queues: dict[Queue, list[UnitFile]] = {}
@@ -75,7 +75,7 @@ class _SegmentCheck:
             self.queues.setdefault((file.topic, file.queue_id), []).append(UnitFile(files, file))
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
 
-    def run(self) -> tuple[list[Finding], Seam]:
+    def run(self) -> tuple[list[Finding], SegmentSummary]:
         for step in _walk(self.files, self.segment):
             if isinstance(step, Run):
                 self._check_run(step)
@@ -86,7 +86,7 @@ class _SegmentCheck:
                 if isinstance(step, End):
                     self._check_behind(step.file_start + step.position)
         self._compare(None, self.segment.number + self.segment.size)
-        return gather(self.findings), self.seam
+        return group_findings(self.findings), self.seam
 
     def _add(self, kind: str, offset: int, detail: str, count: int = 1) -> None:
         self.findings.append(Finding(kind, self.name, int(offset), count=count, detail=detail))
@@ -105,9 +105,9 @@ class _SegmentCheck:
         ranges = list(self.files.written_ranges(path, position))
         if not has_bytes_in(ranges, lambda start, stop: self.files.read(path, start, stop - start)):
             return
-        part = Part(path, self.segment.number, self.segment.size, position, min(ranges[-1][1], self.segment.size))
+        part = LogSlice(path, self.segment.number, self.segment.size, position, min(ranges[-1][1], self.segment.size))
         count, first = 0, -1
-        for step in walk_part(self.files, part, ScanRules(check_crc=False)):
+        for step in walk_slice(self.files, part, ScanRules(check_crc=False)):
             if isinstance(step, Run):
                 first = step.start if first < 0 else first
                 count += step.count
@@ -140,19 +140,19 @@ class _SegmentCheck:
                 self._check_continuity(wanted[queue])
             elif not pieces:
                 continue
-            its = wanted.get(queue) or Wanted.none(queue)
+            its = wanted.get(queue) or ExpectedUnits.none(queue)
             self.findings += queue_differences(self.name, pieces, its, starts)
         if self.has_index:
             entries = None if run is None else expected_entries(run)
             self.findings += index_differences(self.name, self.indexes, self.cursor, end, entries, starts)
         self.cursor = end
 
-    def _wanted_units(self, run: Run) -> dict[Queue, Wanted]:
+    def _wanted_units(self, run: Run) -> dict[Queue, ExpectedUnits]:
         units = expected_units(run, self.delay_levels_ms)
         rows = (np.flatnonzero(units.queue == i) for i in range(len(units.queues)))
-        return {q: Wanted.of(q, units, its) for q, its in zip(units.queues, rows, strict=True) if len(its)}
+        return {q: ExpectedUnits.of(q, units, its) for q, its in zip(units.queues, rows, strict=True) if len(its)}
 
-    def _check_continuity(self, units: Wanted) -> None:
+    def _check_continuity(self, units: ExpectedUnits) -> None:
         offsets, places = units.queue_offset, units.log_offset
         unknown = (int(offsets[0]), int(places[0]), int(offsets[0]) - 1)
         first, first_place, last = self.seam.queues.get(units.queue, unknown)
@@ -160,20 +160,20 @@ class _SegmentCheck:
         self.seam.queues[units.queue] = (first, first_place, int(offsets[-1]))
 
 
-def _walk(files: StoreFiles, segment: StoredFile) -> Iterator[Run | Blank | End | Damage]:
+def _walk(files: StoreReader, segment: StoredFile) -> Iterator[Run | Blank | End | Damage]:
     """A segment's runs and outcomes. A record whose body alone is bad is both: first Damage, then a Run of it."""
     position = 0
     while position < segment.size:
-        part = Part(segment.path, segment.number, segment.size, position, segment.size)
+        part = LogSlice(segment.path, segment.number, segment.size, position, segment.size)
         last: Run | Blank | End | Damage | None = None
-        for last in walk_part(files, part, ScanRules(check_crc=True), go_on=False):
+        for last in walk_slice(files, part, ScanRules(check_crc=True), go_on=False):
             yield last
         if not isinstance(last, Damage):
             return
         position = last.file_start + last.position - segment.number
         if last.reason == DamageReason.BAD_CRC:
             one = replace(part, start=position, stop=position + 1)
-            for step in walk_part(files, one, ScanRules(check_crc=False), go_on=False):
+            for step in walk_slice(files, one, ScanRules(check_crc=False), go_on=False):
                 if isinstance(step, Run):
                     position = step.end - segment.number - 1
                     yield step

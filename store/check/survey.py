@@ -16,8 +16,8 @@ import numpy as np
 
 from store.check.chains import Chains
 from store.check.findings import INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
-from store.derived import entries_of, is_filler, slot_count_of, units_of
-from store.files import StoredFile, StoreFiles
+from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.derived import entries_of, is_pre_blank, slot_count_of, units_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 
@@ -53,7 +53,7 @@ class IndexFile:
     end_timestamp_ms: int
 
 
-def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[QueueFile | Finding]:
+def survey_queue(files: StoreReader, topic: str, queue_id: int) -> Iterator[QueueFile | Finding]:
     """The queue's files in order, each with what is wrong in it alone."""
     stored = files.queue_files(topic, queue_id)
     usual = stored[0].size if stored else 0
@@ -69,10 +69,12 @@ def survey_queue(files: StoreFiles, topic: str, queue_id: int) -> Iterator[Queue
         yield from _survey_queue_file(files, topic, queue_id, file)
 
 
-def _survey_queue_file(files: StoreFiles, topic: str, queue_id: int, file: StoredFile) -> Iterator[QueueFile | Finding]:
+def _survey_queue_file(
+    files: StoreReader, topic: str, queue_id: int, file: StoredFile
+) -> Iterator[QueueFile | Finding]:
     units = units_of(files.read(file.path))
     written = (units["log_offset"] >= 0) & (units["size"] > 0)
-    live = np.flatnonzero(written & ~is_filler(units))
+    live = np.flatnonzero(written & ~is_pre_blank(units))
     last = int(np.flatnonzero(written)[-1]) if written.any() else -1
     holes = np.flatnonzero(~written[: last + 1])
     if len(holes):
@@ -98,7 +100,7 @@ def _survey_queue_file(files: StoreFiles, topic: str, queue_id: int, file: Store
     )
 
 
-def survey_index(files: StoreFiles, file: StoredFile) -> Iterator[IndexFile | Finding]:
+def survey_index(files: StoreReader, file: StoredFile) -> Iterator[IndexFile | Finding]:
     """The file's numbers, after what is wrong with its header and its chains."""
     data = files.read(file.path)
     name = files.name_of(file.path)

@@ -23,9 +23,9 @@ from store.check.findings import (
 )
 from store.check.places import NO_RECORD, rows_between, split_by_start
 from store.check.survey import QueueFile
-from store.derived import units_of
-from store.expected import Ints, Units
-from store.files import StoreFiles
+from store.disk.store_reader import StoreReader
+from store.dispatch.expected import Ints, Units
+from store.formats.derived import units_of
 from store.formats.message import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.formats.queue_unit import UNIT_SIZE
 
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
     units: np.ndarray
 
 
-class Wanted(NamedTuple):
+class ExpectedUnits(NamedTuple):
     """The units that the records of one queue in a stretch of log should have, in log order."""
 
     queue: Queue
@@ -53,19 +53,19 @@ class Wanted(NamedTuple):
     tags_code: Ints
 
     @classmethod
-    def of(cls, queue: Queue, units: Units, rows: Ints) -> Wanted:
+    def of(cls, queue: Queue, units: Units, rows: Ints) -> ExpectedUnits:
         columns = (units.queue_offset, units.log_offset, units.size, units.tags_code)
         return cls(queue, *(column[rows] for column in columns))
 
     @classmethod
-    def none(cls, queue: Queue) -> Wanted:
+    def none(cls, queue: Queue) -> ExpectedUnits:
         return cls(queue, *[np.empty(0, np.int64)] * 4)
 
 
 class UnitFile:
     """A queue file whose units are asked for by where they point."""
 
-    def __init__(self, files: StoreFiles, file: QueueFile) -> None:
+    def __init__(self, files: StoreReader, file: QueueFile) -> None:
         self.file = file
         self.name = files.name_of(file.path)
         self.units = units_of(files.read(file.path))[file.first_unit : file.last_unit + 1]
@@ -89,7 +89,7 @@ def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, place
             yield Finding(kind, name, int(places[i]), *queue, len(rows), detail)
 
 
-def queue_differences(segment: str, pieces: Sequence[Piece], wanted: Wanted, starts: Ints) -> Iterator[Finding]:
+def queue_differences(segment: str, pieces: Sequence[Piece], wanted: ExpectedUnits, starts: Ints) -> Iterator[Finding]:
     """What differs between one queue's units and those its records should have.
 
     starts  where the records of all queues begin, in this stretch of log
@@ -113,7 +113,7 @@ def queue_differences(segment: str, pieces: Sequence[Piece], wanted: Wanted, sta
         yield Finding(MISSING_UNIT, segment, where, *wanted.queue, len(missing), detail)
 
 
-def _agree(piece: Piece, wanted: Wanted) -> bool:
+def _agree(piece: Piece, wanted: ExpectedUnits) -> bool:
     return (
         len(piece.units) == len(wanted.log_offset)
         and np.array_equal(piece.units["log_offset"], wanted.log_offset)
@@ -145,7 +145,7 @@ class _Match:
     """Units of a piece that point to records of their queue: `mine` are rows of the piece, `record` those of `wanted`;
     `exact` tells which stand at their record's queue offset."""
 
-    def __init__(self, piece: Piece, mine: Ints, record: Ints, wanted: Wanted) -> None:
+    def __init__(self, piece: Piece, mine: Ints, record: Ints, wanted: ExpectedUnits) -> None:
         self.piece = piece
         self.mine = mine
         self.record = record

@@ -35,7 +35,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """
     check_columns(messages)
     result = PutManyResult.empty(len(messages))
-    last = log.files.last
+    last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
     if is_stale or messages.find_in_properties(DELAY_MARK):
         return _put_one_by_one(log, messages, result)

@@ -62,10 +62,10 @@ class QueueEnd:
 
 
 class CommitLog:
-    """The log of one store. `files` is its MappedFileQueue; `clock` gives milliseconds."""
+    """The log of one store. `segments` is its MappedFileQueue; `clock` gives milliseconds."""
 
     def __init__(self, files: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
-        self.files = files
+        self.segments = files
         self.clock = clock
         self._segment_size = files.file_size
         self.rules = PutRules(config, files.file_size)
@@ -84,7 +84,7 @@ class CommitLog:
     @property
     def min_offset(self) -> int:
         """Start of the first segment that is still available, -1 without segments."""
-        first = self.files.first
+        first = self.segments.first
         if first is None:
             return -1
         return first.file_start if first.is_available() else first.file_start + self._segment_size
@@ -92,7 +92,7 @@ class CommitLog:
     @property
     def max_offset(self) -> int:
         """End of what readers may see."""
-        return self.files.max_offset
+        return self.segments.max_offset
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
         """Tells which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
@@ -225,12 +225,12 @@ class CommitLog:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
         file = self._file
         if file is None:
-            file = self._file = self.files.last_file()
+            file = self._file = self.segments.last_file()
         space = self._segment_size - file.wrote
         if size + BLANK_SIZE > space:
             if space:
                 self._end_segment(file, space)
-            file = self._file = self.files.last_file()
+            file = self._file = self.segments.last_file()
         return file
 
     def _end_segment(self, file: MappedFile, space: int) -> None:
@@ -259,7 +259,7 @@ class CommitLog:
 
     def read(self, log_offset: int, size: int) -> memoryview | None:
         """A view of `size` bytes at `log_offset`, None when they are not all there (any more). Copies nothing."""
-        file = self.files.find_by_offset(log_offset, log_offset == 0)
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
         return file.read(log_offset - file.file_start, size) if file is not None else None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
@@ -267,7 +267,7 @@ class CommitLog:
 
         DamagedRecord when the bytes are no record, with file and place.
         """
-        file = self.files.find_by_offset(log_offset, log_offset == 0)
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
         if file is None:
             return None
         position = log_offset - file.file_start
@@ -295,7 +295,7 @@ class CommitLog:
 
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
         """The walk over the log from `log_offset` on."""
-        return scan_log(self.files.files, log_offset, rules=rules)
+        return scan_log(self.segments.files, log_offset, rules=rules)
 
 
 def read_store_timestamp(record: memoryview) -> int:

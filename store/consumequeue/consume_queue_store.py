@@ -19,6 +19,7 @@ import numpy as np
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
@@ -26,7 +27,6 @@ from store.errors import ForeignFile
 from store.formats.java import decode_utf8
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.queue_unit import UNIT_SIZE, ExtUnit
-from store.kernels.queue_table import QueueTable
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 

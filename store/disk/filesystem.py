@@ -69,7 +69,7 @@ class Descriptor:
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
     """Whatever the operating system refuses inside the block becomes a StoreIOError about `path`."""
     try:
         yield
@@ -84,7 +84,7 @@ class Filesystem:
 
     def list_folder(self, folder: Path) -> list[Entry]:
         """What lies in a folder, sorted by name; a missing folder is empty, as the broker sees it."""
-        with naming(folder, "list the folder"):
+        with os_errors(folder, "list the folder"):
             try:
                 found = list(os.scandir(folder))
             except FileNotFoundError:
@@ -92,12 +92,12 @@ class Filesystem:
             return sorted(_entries(found))
 
     def stat(self, path: Path) -> os.stat_result:
-        with naming(path, "look at the file"):
+        with os_errors(path, "look at the file"):
             return path.stat()
 
     def exists(self, path: Path) -> bool:
         """Whether the name is there; no permission to look is an error, not an absence."""
-        with naming(path, "look at the file"):
+        with os_errors(path, "look at the file"):
             try:
                 path.stat()
             except (FileNotFoundError, NotADirectoryError):
@@ -109,7 +109,7 @@ class Filesystem:
 
     def utime(self, path: Path, mtime_ns: int) -> None:
         """Sets the modification time (retention and search by time depend on it); the access time follows."""
-        with naming(path, "set the time of the file"):
+        with os_errors(path, "set the time of the file"):
             os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def used_ratio(self, folder: Path) -> float:
@@ -118,7 +118,7 @@ class Filesystem:
         Source: UtilAll.getDiskPartitionSpaceUsedPercent, 4.9.8."""
         if not self.exists(folder):
             return -1.0
-        with naming(folder, "measure the partition"):
+        with os_errors(folder, "measure the partition"):
             total, used, free = shutil.disk_usage(folder)
         # The broker counts what an ordinary user may still take, and rounds up to whole percents.
         percent = -(-100 * used // (used + free)) if used + free else 0
@@ -126,14 +126,14 @@ class Filesystem:
 
     def free_bytes(self, folder: Path) -> int:
         """Bytes that an ordinary user may still write on the folder's partition."""
-        with naming(folder, "measure the partition"):
+        with os_errors(folder, "measure the partition"):
             return shutil.disk_usage(folder).free
 
     # Opening.
 
     def open_read(self, path: Path) -> Descriptor:
         """Opens without touching the access time where that is permitted (the owner's privilege)."""
-        with naming(path, "open the file"):
+        with os_errors(path, "open the file"):
             try:
                 return Descriptor(_open(path, os.O_RDONLY | _O_NOATIME), path)
             except PermissionError:
@@ -141,19 +141,19 @@ class Filesystem:
 
     def open_write(self, path: Path) -> Descriptor:
         """Opens an existing file for reading and writing."""
-        with naming(path, "open the file for writing"):
+        with os_errors(path, "open the file for writing"):
             return Descriptor(_open(path, os.O_RDWR), path)
 
     def open_new(self, path: Path) -> Descriptor:
         """Creates an empty file under its name; an existing one is an error."""
-        with naming(path, "create the file"):
+        with os_errors(path, "create the file"):
             return Descriptor(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), path)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
         """Creates a file without a name, to be published as `path`; None where that is not offered."""
         if not _O_TMPFILE:
             return None
-        with naming(path, "create the file"):
+        with os_errors(path, "create the file"):
             try:
                 return Descriptor(_open(path.parent, os.O_RDWR | _O_TMPFILE), path)
             except OSError as error:
@@ -179,20 +179,20 @@ class Filesystem:
 
     def publish(self, descriptor: Descriptor) -> None:
         """Gives an unnamed file its name."""
-        with naming(descriptor.path, "name the new file"):
+        with os_errors(descriptor.path, "name the new file"):
             # Given any folder descriptor, Python calls linkat, which alone follows the link in /proc to the file.
             source = f"/proc/self/fd/{descriptor.number}"
             os.link(source, descriptor.path, src_dir_fd=descriptor.number, follow_symlinks=True)
 
     def preallocate(self, descriptor: Descriptor, size: int) -> None:
         """Makes the file `size` bytes long with blocks behind all of it."""
-        with naming(descriptor.path, f"reserve {size} bytes for the file"):
+        with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
             os.posix_fallocate(descriptor.number, 0, size)
 
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> mmap.mmap:
         """Maps the first `size` bytes, shared. Never close the map: drop it, the last view takes it along."""
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-        with naming(descriptor.path, "map the file"):
+        with os_errors(descriptor.path, "map the file"):
             try:
                 return _with_more_descriptors(lambda: mmap.mmap(descriptor.number, size, access=access))
             except ValueError as error:
@@ -206,7 +206,7 @@ class Filesystem:
         Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
         """
         descriptor = self.open_read(path)
-        with naming(path, "look at the file"):
+        with os_errors(path, "look at the file"):
             size = os.fstat(descriptor.number).st_size
             while position < size:
                 try:
@@ -224,7 +224,7 @@ class Filesystem:
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
-        with naming(descriptor.path, "read the file"):
+        with os_errors(descriptor.path, "read the file"):
             parts = []
             while size > 0:
                 part = os.pread(descriptor.number, size, position)
@@ -238,7 +238,7 @@ class Filesystem:
     def write(self, descriptor: Descriptor, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes all of `data` at `position`."""
         rest = memoryview(data)
-        with naming(descriptor.path, "write the file"):
+        with os_errors(descriptor.path, "write the file"):
             while len(rest):
                 count = os.pwrite(descriptor.number, rest, position)
                 rest = rest[count:]
@@ -247,7 +247,7 @@ class Filesystem:
     def read_file(self, path: Path) -> bytes:
         """The whole content of a small file."""
         descriptor = self.open_read(path)
-        with naming(path, "read the file"):
+        with os_errors(path, "read the file"):
             size = os.fstat(descriptor.number).st_size
         return self.read(descriptor, 0, size)
 
@@ -262,12 +262,12 @@ class Filesystem:
 
     def truncate(self, descriptor: Descriptor, size: int) -> None:
         """Sets the file's length; growth reads as zeros."""
-        with naming(descriptor.path, "set the length of the file"):
+        with os_errors(descriptor.path, "set the length of the file"):
             os.ftruncate(descriptor.number, size)
 
     def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
         """Copies a range to the same place of another file, inside the kernel where it can."""
-        with naming(target.path, "copy into the file"):
+        with os_errors(target.path, "copy into the file"):
             end = position + size
             while position < end:
                 count = _copy_some(source.number, target.number, position, end - position)
@@ -296,12 +296,12 @@ class Filesystem:
 
     def fsync(self, descriptor: Descriptor) -> None:
         """As fdatasync, and the file's times with it."""
-        with naming(descriptor.path, "flush the file"):
+        with os_errors(descriptor.path, "flush the file"):
             os.fsync(descriptor.number)
 
     def fsync_folder(self, folder: Path) -> None:
         """Makes names that appeared or went durable."""
-        with naming(folder, "flush the folder"):
+        with os_errors(folder, "flush the folder"):
             number = _open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(number)
@@ -312,22 +312,22 @@ class Filesystem:
 
     def make_folder(self, folder: Path) -> None:
         """Creates a folder and its parents; an existing one is fine."""
-        with naming(folder, "create the folder"):
+        with os_errors(folder, "create the folder"):
             folder.mkdir(parents=True, exist_ok=True)
 
     def rename(self, source: Path, target: Path) -> None:
         """Moves a file over whatever has the target's name, in one step."""
-        with naming(source, f"rename to {target}"):
+        with os_errors(source, f"rename to {target}"):
             source.rename(target)
 
     def unlink(self, path: Path) -> None:
         """Removes a name; one that is gone already is fine."""
-        with naming(path, "delete the file"):
+        with os_errors(path, "delete the file"):
             path.unlink(missing_ok=True)
 
     def remove_folder(self, folder: Path) -> bool:
         """Removes a folder if it is empty; False when something is still in it."""
-        with naming(folder, "delete the folder"):
+        with os_errors(folder, "delete the folder"):
             try:
                 folder.rmdir()
             except FileNotFoundError:

@@ -24,7 +24,7 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from store.disk.filesystem import Descriptor, Filesystem, naming
+from store.disk.filesystem import Descriptor, Filesystem, os_errors
 from store.errors import StoreIOError, StoreLocked
 
 LOCK_CONTENT = b"lock"
@@ -72,7 +72,7 @@ class StoreLock:
         """Gives the lock back; the file stays, as the broker leaves it."""
         with _held_here_lock:
             if self._descriptor is not None:
-                with naming(self.path, "unlock the store"):
+                with os_errors(self.path, "unlock the store"):
                     fcntl.lockf(self._descriptor, fcntl.LOCK_UN, LOCKED_BYTES)
                 _held_here.discard(self._identity)
                 self._descriptor = None

@@ -52,7 +52,7 @@ class Dispatcher:
         end = self._log.max_offset
         count = 0
         while self.log_offset < end:
-            segment = self._log.files.find_by_offset(self.log_offset)
+            segment = self._log.segments.find_by_offset(self.log_offset)
             if segment is None or not segment.hold():
                 break
             try:

@@ -27,7 +27,7 @@ from store.errors import StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
 from store.index.index_file import IndexFile
-from store.kernels.key_hasher import KeyHasher, Keys
+from store.index.keys import KeyHasher, Keys
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 

@@ -3,7 +3,7 @@
 A store of 1 KiB bodies (unique key, two keys, four topics of four queues) is made by bulk put with a fixed seed; then,
 each after Spark has started:
 
-    local rebuild   store.rebuild_local, this process
+    local rebuild   store.rebuild.local, this process
     spark rebuild   the same on local[2]
     check           store.check.check, this process
     sql, first      count and sum by topic, without bodies, on local[2]; Spark loads and compiles itself on the way
@@ -32,14 +32,14 @@ from store import open_store
 from store.check.check import check
 from store.commitlog.bulk import MessageColumns
 from store.disk.filesystem import Filesystem
-from store.files import StoreFiles
+from store.disk.store_reader import StoreReader
 from store.formats.message import Message
-from store.opening import infer_config, make_layout
-from store.pipeline.query import export, query
-from store.pipeline.rebuild import rebuild_on_spark
-from store.pipeline.session import open_session
-from store.rebuild import RebuildScope
-from store.rebuild_local import rebuild_locally
+from store.opened.detect import infer_config, make_layout
+from store.rebuild.local import rebuild_locally
+from store.rebuild.scope import RebuildScope
+from store.spark.query import export, query
+from store.spark.rebuild import rebuild_on_spark
+from store.spark.session import open_session
 
 BATCH = 20_000
 NO_RATES = ("worker MiB", "spark start", "spark of local")
@@ -84,7 +84,7 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         "local rebuild",
         lambda: rebuild_locally(str(root), staged("local"), config, RebuildScope(), clock=clock),
     )
-    timed("check", lambda: sum(1 for _ in check(StoreFiles(str(root)))))
+    timed("check", lambda: sum(1 for _ in check(StoreReader(str(root)))))
     began = time.perf_counter()
     with open_session("local[2]") as spark, _largest_worker() as peak:
         found["spark start"] = time.perf_counter() - began

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import store.recovery as recovery
+import store.recovery.recover as recovery
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.fan_out import FanOut
 from store.index.index_service import IndexService

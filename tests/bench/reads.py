@@ -37,7 +37,7 @@ def query(bench: Bench) -> Iterator[Row]:
     count = bench.scaled(KEY_COUNT) // 3
     root = bench.store(SMALL_BODY, count)
     with open_store(root, as_is=True) as store:
-        entries = sum(file.header.index_count - 1 for file in store.parts.index.files)
+        entries = sum(file.header.index_count - 1 for file in store.opened.index.files)
         serials = np.random.default_rng(7).integers(0, count, 200).tolist()
         keys = [(f"BenchTopic{n % stores.TOPIC_COUNT}", order_key(n)) for n in serials]
 
@@ -45,7 +45,7 @@ def query(bench: Bench) -> Iterator[Row]:
             for topic, key in keys:
                 assert len(store.query(topic, key).messages) == 1
 
-        note = f"{entries:,} entries in {len(store.parts.index.files)} file(s)"
+        note = f"{entries:,} entries in {len(store.opened.index.files)} file(s)"
         yield Row("query of one key", best_seconds(work, 3) / len(keys), "s", target=1e-3, note=note)
 
 

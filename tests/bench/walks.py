@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from store import open_store
-from store.change.own_folder import staging_folder
+from store.change.workspace import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.kernels import compiled
 from store.kernels.run import Run
-from store.opening import infer_config, make_layout
-from store.recovery_plan import plan_recovery
-from store.store_parts import open_parts
+from store.opened.detect import infer_config, make_layout
+from store.opened.opened_store import load_store
+from store.recovery.plan import plan_recovery
 from tests.bench import limits, stores
 from tests.bench.context import GIB, KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.memory import PeakMemory
@@ -62,7 +62,7 @@ def _scan_seconds(bench: Bench, root: Path, *, check_crc: bool) -> tuple[float, 
     """Best time of a walk over the whole log, whose pages are in the process's map, and its bytes."""
     rules, best, size = ScanRules(check_crc=check_crc, accept_v2=False), math.inf, 0
     with open_store(root, as_is=True) as store:
-        segments = store.parts.log.files.files
+        segments = store.opened.log.segments.files
         for _ in range(bench.runs + 1):
             began, size = time.perf_counter(), 0
             for step in scan_log(segments, rules=rules, kernels=compiled()):
@@ -114,7 +114,7 @@ def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float
     fs, layout = Filesystem(), make_layout(root, {})
     began, cpu_began = time.perf_counter(), time.process_time()
     overlay = Overlay(staging_folder(root, "bench"), sparse=True)
-    parts = open_parts(layout, infer_config(layout, {}, fs), fs, _now_ms, compat="4.9", overlay=overlay)
+    parts = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, compat="4.9", overlay=overlay)
     change = plan_recovery(parts, mode="abnormal")
     planned, cpu = time.perf_counter() - began, time.process_time() - cpu_began
     if apply:

@@ -8,7 +8,7 @@ import pytest
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
-from store.change.quarantine import Undone, list_quarantine, undo
+from store.change.quarantine import UndoReport, list_quarantine, undo
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, ForeignFile
 from tests.support.snapshots import snapshot
@@ -44,7 +44,7 @@ def texts(root: Path) -> dict[str, str]:
     return {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file() and ".rmqctl" not in str(p)}
 
 
-def set_aside(undone: Undone) -> dict[str, str]:
+def set_aside(undone: UndoReport) -> dict[str, str]:
     return {path.name.partition("-")[2]: path.read_text() for path in undone.set_aside}
 
 
@@ -55,7 +55,7 @@ def test_a_change_does_what_its_actions_say(root: Path) -> None:
 
 def test_undoing_puts_back_files_bytes_times_and_folders(root: Path) -> None:
     before = snapshot(root, without=("staged",))
-    assert undo(root, apply(root), fs=FS) == Undone(4, ())
+    assert undo(root, apply(root), fs=FS) == UndoReport(4, ())
     assert snapshot(root) == before
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from store.check.check import CheckOptions, check
 from store.disk.filesystem import Descriptor, Filesystem
-from store.files import StoreFiles
+from store.disk.store_reader import StoreReader
 from tests.support.golden import golden
 
 
@@ -25,6 +25,6 @@ def dropped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("cold", [True, False])
 def test_a_cold_check_drops_every_segment_once(cold: bool, dropped: list[str]) -> None:
-    files = StoreFiles(str(golden("normal").store))
+    files = StoreReader(str(golden("normal").store))
     assert list(check(files, CheckOptions(cold=cold))) == []
     assert sorted(dropped) == ([f"{segment.number:020d}" for segment in files.segments()] if cold else [])

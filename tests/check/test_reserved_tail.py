@@ -11,7 +11,7 @@ import pytest
 from store import Message, open_store
 from store.check.check import check
 from store.disk.filesystem import Filesystem
-from store.files import StoreFiles
+from store.disk.store_reader import StoreReader
 
 SEGMENT_SIZE = 64 << 20
 SETTINGS = {"mappedFileSizeCommitLog": SEGMENT_SIZE, "mappedFileSizeConsumeQueue": 400, "maxHashSlotNum": 64}
@@ -43,28 +43,28 @@ def leave_behind(root: Path, position: int) -> None:
 def test_the_reserved_tail_of_a_segment_is_not_read(
     root: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, asked_for = StoreFiles.read, []
+    read, asked_for = StoreReader.read, []
 
-    def observed(self: StoreFiles, path: str, position: int = 0, size: int | None = None) -> pa.Buffer:
+    def observed(self: StoreReader, path: str, position: int = 0, size: int | None = None) -> pa.Buffer:
         if position and path.startswith("commitlog"):
             asked_for.append((position, position + (size or 0)))
         return read(self, path, position, size)
 
-    monkeypatch.setattr(StoreFiles, "read", observed)
+    monkeypatch.setattr(StoreReader, "read", observed)
     monkeypatch.setattr(Filesystem, "written_ranges", lambda *_: iter(written))
-    assert list(check(StoreFiles(str(root)))) == []
+    assert list(check(StoreReader(str(root)))) == []
     assert asked_for == written
 
 
 @pytest.mark.parametrize("position", [1 << 20, SEGMENT_SIZE - 4096])
 def test_a_record_left_behind_the_end_is_found_wherever_it_lies(root: Path, position: int) -> None:
     leave_behind(root, position)
-    found = [(finding.kind, finding.offset, finding.count) for finding in check(StoreFiles(str(root)))]
+    found = [(finding.kind, finding.offset, finding.count) for finding in check(StoreReader(str(root)))]
     assert found == [("stale-tail", position, 1)]
 
 
 def test_of_a_remote_file_all_of_the_rest_counts_as_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = StoreFiles(str(root))
+    files = StoreReader(str(root))
     monkeypatch.setattr(files, "_fs", pafs.SubTreeFileSystem("/", pafs.LocalFileSystem()))
     path = "commitlog/" + segment_of(root).name
     assert list(files.written_ranges(path, 100)) == [(100, SEGMENT_SIZE)]

@@ -11,24 +11,24 @@ import pytest
 from store.check import check as module
 from store.check.check import CheckOptions, Progress, check
 from store.check.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
-from store.files import StoreFiles
 from store.formats.message import BORN_HOST_AT
 from tests.support.golden import copy_store, golden
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> StoreFiles:
-    return StoreFiles(str(copy_store(golden("many").store, tmp_path / "store")))
+def store(tmp_path: Path) -> StoreReader:
+    return StoreReader(str(copy_store(golden("many").store, tmp_path / "store")))
 
 
-def overwrite(files: StoreFiles, path: str, at: int, data: bytes) -> None:
+def overwrite(files: StoreReader, path: str, at: int, data: bytes) -> None:
     with (Path(files.address) / path).open("r+b") as file:
         file.seek(at)
         file.write(data)
 
 
-def in_runs_of(files: StoreFiles, count: int, monkeypatch: pytest.MonkeyPatch) -> set[Finding]:
+def in_runs_of(files: StoreReader, count: int, monkeypatch: pytest.MonkeyPatch) -> set[Finding]:
     """The findings of as many runs as it takes, each stopped after `count` segments by a clock that counts."""
     found: set[Finding] = set()
     from_offset: int | None = 0
@@ -41,17 +41,17 @@ def in_runs_of(files: StoreFiles, count: int, monkeypatch: pytest.MonkeyPatch) -
     return found
 
 
-def time_set_back(files: StoreFiles) -> str:
+def time_set_back(files: StoreReader) -> str:
     overwrite(files, files.segments()[4].path, BORN_HOST_AT + 8, (1_600_000_000_000).to_bytes(8, "big"))
     return TIME_BACKWARDS
 
 
-def records_lost(files: StoreFiles) -> str:
+def records_lost(files: StoreReader) -> str:
     (Path(files.address) / files.segments()[3].path).unlink()
     return QUEUE_GAP
 
 
-def log_cut(files: StoreFiles) -> str:
+def log_cut(files: StoreReader) -> str:
     """The blank that ends a segment is zeroed: the log ends there, and the rest lies behind its end."""
     path = files.segments()[3].path
     data = (Path(files.address) / path).read_bytes()
@@ -60,19 +60,19 @@ def log_cut(files: StoreFiles) -> str:
     return STALE_TAIL
 
 
-def checkpoint_too_far(files: StoreFiles) -> str:
+def checkpoint_too_far(files: StoreReader) -> str:
     overwrite(files, "checkpoint", 0, (1 << 50).to_bytes(8, "big") * 2)
     return CHECKPOINT_AHEAD
 
 
-def checkpoint_too_far_and_empty_files(files: StoreFiles) -> str:
+def checkpoint_too_far_and_empty_files(files: StoreReader) -> str:
     for _ in range(2):
         last = files.segments()[-1]
         (Path(files.address) / "commitlog" / f"{last.number + last.size:020d}").write_bytes(bytes(last.size))
     return checkpoint_too_far(files)
 
 
-def nothing(_: StoreFiles) -> str:
+def nothing(_: StoreReader) -> str:
     return ""
 
 
@@ -82,7 +82,7 @@ DAMAGES = (time_set_back, records_lost, log_cut, checkpoint_too_far, checkpoint_
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_check_in_several_runs_finds_what_one_run_finds(
-    store: StoreFiles, damage: object, count: int, monkeypatch: pytest.MonkeyPatch
+    store: StoreReader, damage: object, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = damage(store)  # type: ignore[operator]
     alone = list(check(store))
@@ -91,18 +91,18 @@ def test_a_check_in_several_runs_finds_what_one_run_finds(
 
 
 @pytest.mark.parametrize("percent", range(0, 100, 7))
-def test_a_sample_of_a_healthy_store_has_no_findings(store: StoreFiles, percent: int) -> None:
+def test_a_sample_of_a_healthy_store_has_no_findings(store: StoreReader, percent: int) -> None:
     assert list(check(store, CheckOptions(sample_percent=percent))) == []
 
 
-def test_a_run_that_goes_on_repeats_nothing_of_the_segment_before(store: StoreFiles) -> None:
+def test_a_run_that_goes_on_repeats_nothing_of_the_segment_before(store: StoreReader) -> None:
     before, following = store.segments()[3:5]
     overwrite(store, before.path, 88, b"\xff\xfe")
     assert Counter(f.file for f in check(store)) == {store.name_of(before.path): 1}
     assert list(check(store, CheckOptions(from_offset=following.number))) == []
 
 
-def test_an_offset_behind_the_last_segment_is_refused(store: StoreFiles) -> None:
+def test_an_offset_behind_the_last_segment_is_refused(store: StoreReader) -> None:
     last = store.segments()[-1]
     end = last.number + last.size
     assert list(check(store, CheckOptions(from_offset=end - 1))) == []

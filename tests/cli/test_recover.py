@@ -8,7 +8,7 @@ import pytest
 
 from rmqctl.commands import recover
 from rmqctl.spark import Engine
-from store.pipeline import session
+from store.spark import session
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.snapshots import snapshot
@@ -31,9 +31,9 @@ def java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def goes_to_spark(root: Path, *, above: int = 0, mode: str = "auto", cold: bool = False, **where: str) -> bool:
-    with planning(root) as parts:
+    with planning(root) as opened:
         choice = recover._choose(
-            parts, Engine.AUTO, where.get("master"), where.get("remote"), above, mode=mode, cold=cold
+            opened, Engine.AUTO, where.get("master"), where.get("remote"), above, mode=mode, cold=cold
         )
     return choice.is_spark
 

@@ -50,7 +50,7 @@ def dispatcher(log: CommitLog, *handlers: Collector, start: int = 0) -> Dispatch
 
 
 def damage(log: CommitLog, log_offset: int, position: int, data: bytes) -> None:
-    file = log.files.find_by_offset(log_offset)
+    file = log.segments.find_by_offset(log_offset)
     assert file is not None
     at = log_offset - file.file_start + position
     file.buffer[at : at + len(data)] = data
@@ -74,9 +74,9 @@ def test_it_begins_where_it_is_told_to_but_not_before_the_log(tmp_path: Path) ->
     places = put(log, 30)
     dispatcher(log, collector, start=places[20]).catch_up()
     assert collector.log_offsets == places[20:]
-    first = log.files.first
+    first = log.segments.first
     assert first is not None
-    log.files.delete_files([first])
+    log.segments.delete_files([first])
     again = Collector()
     dispatcher(log, again).catch_up()
     assert again.log_offsets == [place for place in places if place >= SEGMENT_SIZE]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.config import StoreConfig
+from store.consumequeue.numbering import QueueTable
 from store.kernels import Kernels, compiled
-from store.kernels.queue_table import QueueTable
 from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer

@@ -13,10 +13,10 @@ from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.journal import HALF_DONE
 from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
-from store.cleaning import plan_clean
+from store.cleaning.plan import plan_clean
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreIOError
-from store.recovery_plan import plan_recovery
+from store.recovery.plan import plan_recovery
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import ALL, MANIFEST, copy_store, golden
 from tests.support.snapshots import snapshot
@@ -153,8 +153,8 @@ def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
     before = snapshot(original)
     for fail_at in range(1, 5000, step):
         root = copy_store(original, tmp_path / str(fail_at))
-        with planning(root) as parts:
-            change = plan_recovery(parts)
+        with planning(root) as opened:
+            change = plan_recovery(opened)
             change.fs = faulty = FaultyFilesystem(fail_at)
             try:
                 change.apply()
@@ -220,5 +220,5 @@ class TwoDisks(FaultyFilesystem):
 
 def clean(root: Path) -> Change:
     """A plan that lets go whatever is older than no time at all."""
-    with planning(root) as parts:
-        return plan_clean(parts, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True)
+    with planning(root) as opened:
+        return plan_clean(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True)

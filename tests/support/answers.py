@@ -87,7 +87,7 @@ def _time(store: MessageStore, request: Request) -> Answer:
 def _query(store: MessageStore, request: Request) -> Answer:
     bounds = (request["begin"], request["end"]) if "begin" in request else ()
     result = store.query(request["topic"], request["key"], request["max"], *bounds, verify=False)
-    found = store.parts.index.query(request["topic"], request["key"], request["max"], *(bounds or (0, (1 << 63) - 1)))
+    found = store.opened.index.query(request["topic"], request["key"], request["max"], *(bounds or (0, (1 << 63) - 1)))
     return {
         "indexPhyOffsets": found.log_offsets,
         "indexLastUpdateTimestamp": result.last_update_timestamp_ms,

@@ -9,14 +9,14 @@ from typing import Any
 
 from store import Message, MessageStore, open_store
 from store.change.change import Change
-from store.change.own_folder import staging_folder
+from store.change.workspace import staging_folder
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.layout import StoreLayout
-from store.opening import detect_compat, infer_config
-from store.recovery_plan import plan_recovery, plan_truncate
-from store.store_opener import system_clock_ms
-from store.store_parts import StoreParts, open_parts
+from store.open import system_clock_ms
+from store.opened.detect import detect_compat, infer_config
+from store.opened.opened_store import OpenedStore, load_store
+from store.recovery.plan import plan_recovery, plan_truncate
 
 SMALL = {
     "mappedFileSizeCommitLog": 16384,
@@ -61,30 +61,30 @@ def planning(
     settings: dict[str, Any] | None = None,
     compat: str | None = None,
     clock: Callable[[], int] = system_clock_ms,
-) -> Iterator[StoreParts]:
-    """The store's parts as a changing command opens them."""
+) -> Iterator[OpenedStore]:
+    """The store's opened as a changing command opens them."""
     fs = Filesystem()
     layout = StoreLayout(root)
     config = infer_config(layout, settings or {}, fs)
     overlay = Overlay(staging_folder(root, "test"), sparse=False)
-    parts = open_parts(layout, config, fs, clock, compat=compat or detect_compat(layout, fs), overlay=overlay)
+    opened = load_store(layout, config, fs, clock, compat=compat or detect_compat(layout, fs), overlay=overlay)
     try:
-        yield parts
+        yield opened
     finally:
-        parts.close()
+        opened.close()
 
 
 def recover(root: Path, *, mode: str = "auto", keep_index: bool = False, **options: Any) -> tuple[Change, str | None]:
     """Recovers in place; gives the plan and the id to undo it by."""
-    with planning(root, **options) as parts:
-        change = plan_recovery(parts, mode=mode, keep_index=keep_index)
+    with planning(root, **options) as opened:
+        change = plan_recovery(opened, mode=mode, keep_index=keep_index)
         return change, change.apply()
 
 
 def truncate(root: Path, log_offset: int | None = None, **options: Any) -> tuple[Change, str | None]:
     """Cuts in place; gives the plan and the id to undo it by."""
-    with planning(root, **options) as parts:
-        change = plan_truncate(parts, log_offset)
+    with planning(root, **options) as opened:
+        change = plan_truncate(opened, log_offset)
         return change, change.apply()
 
 

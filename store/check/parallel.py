@@ -1,0 +1,34 @@
+"""Work on many files in a few threads, its results in the files' order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Each thread holds the columns of a stretch of log, some tens of megabytes.
+MOST_THREADS = 8
+
+
+def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+    """`work(item)` of every item, in the order of the items, whatever the number of threads (default: of processors).
+
+    An item is asked for when a thread is free for it, so whoever hands out the items can stop at any time.
+    """
+    threads = threads or min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) >= threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)

@@ -1,0 +1,1 @@
+"""Cleaning: the files that the broker's retention rules delete. As plans."""

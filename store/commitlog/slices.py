@@ -1,0 +1,174 @@
+"""Parts of segments: how the log is divided among tasks, and the walk of one part.
+
+A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
+at or behind the cut, the part behind it searches for that same record. Both find it alone, because a record says where
+it lies (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+
+        cut                   cut
+    |    :  |     |      |     :   |
+    part 0  ><-    part 1     ->   part 2 …
+
+A part is read through a window on its file: the whole rest of a local file, mapped; of a remote one as many bytes as
+WINDOW_BYTES, fetched again from the first record that did not fit.
+
+Behind damage the walk goes on at the next record that identifies itself (decision 6 of the architecture), and says
+how many bytes it passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from store.commitlog.scan import Blank, Damage, End, ScanRules, scan_segment
+from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.columns import COLUMN_NAMES, DamageReason
+from store.kernels import for_work
+from store.kernels.run import Run
+
+DEFAULT_PART_BYTES = 256 << 20
+WINDOW_BYTES = 64 << 20
+# More than the largest record a broker takes by default (4 MiB and 64 KiB).
+RECORD_MARGIN_BYTES = 8 << 20
+ZERO_CHUNK_BYTES = 4 << 20
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """The records of one segment that start in [start, stop), both positions in the file.
+
+    is_exact  the walk begins at `start` itself, whatever lies there, and not at the first record behind it
+    """
+
+    path: str
+    file_start: int
+    file_size: int
+    start: int
+    stop: int
+    is_exact: bool = False
+
+    @property
+    def log_start(self) -> int:
+        return self.file_start + self.start
+
+    @property
+    def log_stop(self) -> int:
+        return self.file_start + self.stop
+
+
+@dataclass(slots=True)
+class Window:
+    """Some bytes of a segment, as the scanner wants a segment (store.commitlog.scan.Segment)."""
+
+    path: Path
+    file_start: int
+    size: int
+    buffer: memoryview
+
+    @property
+    def readable_position(self) -> int:
+        return self.size
+
+
+def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
+    """The parts of these segments, in log order."""
+    return [
+        LogSlice(file.path, file.number, file.size, start, min(start + part_bytes, file.size))
+        for file in segments
+        for start in range(0, file.size, part_bytes)
+    ]
+
+
+def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
+    """As `cut`, with `count` parts per segment."""
+    return [part for file in segments for part in split([file], max(1, -(-file.size // count)))]
+
+
+def walk_slice(
+    files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True
+) -> Iterator[Run | Blank | End | Damage]:
+    """The runs of a part and what ended them; with `go_on` every damage is followed by what can be read behind it.
+
+    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
+    for log offsets.
+    """
+    position: int | None = part.start
+    if part.start and not part.is_exact:
+        position = _find_in_file(files, part, part.start)
+    while position is not None and position < part.stop:
+        last = None
+        for last in _walk_windows(files, part, position, rules):
+            yield last
+        if not isinstance(last, Damage) or not go_on:
+            return
+        position = _find_in_file(files, part, last.file_start + last.position - part.file_start + 1)
+
+
+def _walk_windows(
+    files: StoreReader, part: LogSlice, position: int, rules: ScanRules
+) -> Iterator[Run | Blank | End | Damage]:
+    """From a record's start to the part's stop or the first outcome, window by window."""
+    size = part.file_size if files.is_local else WINDOW_BYTES
+    while True:
+        window = _window(files, part, position, size)
+        is_last = window.file_start + window.size >= part.file_start + part.file_size
+        stop, moved = part.stop - position, position
+        for step in scan_segment(window, 0, rules=rules, capacity=BATCH_ROWS):
+            if isinstance(step, Run):
+                inside = int(np.searchsorted(step.columns.position, stop))
+                if inside:
+                    yield step.part(0, inside)
+                    moved = step.part(0, inside).end - part.file_start
+                if inside < step.count:
+                    return
+            elif is_last or not _may_be_cut(step):
+                if step.position < stop:
+                    yield step
+                return
+            else:
+                size, position = (size, moved) if moved > position else (size * 2, position)
+    # The loop above leaves through a return: a scan's last value is always an outcome.
+
+
+def _may_be_cut(step: Blank | End | Damage) -> bool:
+    """Could more bytes behind the window turn this outcome into a record?"""
+    return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
+
+
+def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Window:
+    data = memoryview(files.read(part.path, position, size))
+    return Window(Path(files.name_of(part.path)), part.file_start + position, len(data), data)
+
+
+def _find_in_file(files: StoreReader, part: LogSlice, position: int) -> int | None:
+    """The first record that starts at or behind `position` and before the part's stop; None when there is none."""
+    columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
+    while position < part.stop:
+        # A window beyond the stop, for the record that begins before it and ends behind it.
+        position = _behind_zeros(files, part, position)
+        size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
+        window = _window(files, part, position, size)
+        kernels = for_work(window.size)
+        found = kernels.find_record_start(kernels.view(window.buffer), 0, window.size, window.file_start, True, columns)
+        if found >= 0:
+            return position + int(found) if position + found < part.stop else None
+        if window.size < size or files.is_local:
+            return None  # the window held all that is left
+        position += size - RECORD_MARGIN_BYTES
+    return None
+
+
+def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
+    """`position`, or a later one before which only zeros lie: a preallocated file is mostly that."""
+    while position < part.stop:
+        piece = np.frombuffer(files.read(part.path, position, ZERO_CHUNK_BYTES), np.uint8)
+        whole = len(piece) // 8 * 8
+        if piece[:whole].view(np.uint64).any() or piece[whole:].any():
+            return position
+        # A size begins with zero bytes, so a record may begin just before the first byte that is none.
+        position += max(len(piece) - 8, 8)
+    return position

@@ -1,0 +1,85 @@
+"""ReadAdvice: what a long walk tells the kernel about the pages it needs next and no longer needs.
+
+    ... dropped ...|<- KEPT_BEHIND_BYTES ->| walk |<- READ_AHEAD_BYTES ->|
+
+Reading ahead lets the device work while records are verified. Dropping (only when asked for) keeps a walk over hundreds
+of segments from pushing out the pages that a live broker works with; the pages stay a while, for builders that lag
+behind the walk. Advice that the system does not take costs nothing but time.
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.disk.filesystem import Descriptor, Filesystem
+
+READ_AHEAD_BYTES = 64 * 1024 * 1024
+KEPT_BEHIND_BYTES = 256 * 1024 * 1024
+_STEP_BYTES = 16 * 1024 * 1024
+
+
+class ReadAdvice:
+    """The advice of one walk. `cold` drops what was walked over."""
+
+    def __init__(self, fs: Filesystem, *, cold: bool = False) -> None:
+        self._fs = fs
+        self._cold = cold
+        self._files: list[_WalkedFile] = []
+        """Those that have pages to be dropped, and the one that is walked now."""
+        self._ahead = 0
+
+    def moved_to(self, path: Path, view: memoryview, position: int) -> None:
+        """The walk has come to `position` of the file at `path`, which `view` maps whole."""
+        if not self._files or path != self._files[-1].path:
+            self._begin(path, view)
+        self._files[-1].position = position
+        ahead = position + READ_AHEAD_BYTES
+        if ahead - _STEP_BYTES > self._ahead:
+            start = max(self._ahead, position)
+            self._fs.will_need(self._files[-1].descriptor, start, ahead - start)
+            self._ahead = ahead
+        if self._cold:
+            self._drop(KEPT_BEHIND_BYTES, _STEP_BYTES)
+
+    def finish(self) -> None:
+        """Drops the rest as well; call it when nobody reads the walked records any more."""
+        if self._cold and self._files:
+            self._files[-1].position = len(self._files[-1].view)
+            self._drop(0, 0)
+
+    def _begin(self, path: Path, view: memoryview) -> None:
+        if self._files:
+            self._files[-1].position = len(self._files[-1].view)
+        self._files = [file for file in self._files if self._cold and file.dropped < file.position]
+        self._files.append(_WalkedFile(path, view, self._fs.open_read(path)))
+        self._ahead = 0
+
+    def _drop(self, kept: int, step: int) -> None:
+        """Drops what lies more than `kept` bytes behind the walk, also in the files before, `step` bytes at a time."""
+        for file in reversed(self._files):
+            end = file.position - kept
+            end -= end % mmap.PAGESIZE
+            if end - file.dropped > step or (end == file.position > file.dropped):
+                file.drop_to(end, self._fs)
+            kept = max(0, kept - file.position)
+
+
+@dataclass(slots=True)
+class _WalkedFile:
+    """A file of the walk: how far it was walked, and how far its pages were dropped."""
+
+    path: Path
+    view: memoryview
+    descriptor: Descriptor
+    position: int = 0
+    dropped: int = 0
+
+    def drop_to(self, end: int, fs: Filesystem) -> None:
+        mapping = self.view.obj
+        if isinstance(mapping, mmap.mmap):
+            # A page that some process maps is not dropped, so the map lets go of it first.
+            mapping.madvise(mmap.MADV_DONTNEED, self.dropped, end - self.dropped)
+        fs.dont_need(self.descriptor, self.dropped, end - self.dropped)
+        self.dropped = end

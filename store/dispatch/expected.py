@@ -1,0 +1,71 @@
+"""What the derived files should hold of a run of records: one queue unit each, and one index entry per key.
+
+The values are those that dispatch writes (CommitLog.checkMessageAndReturnSize, ConsumeQueue.putMessagePositionInfo,
+IndexService.buildIndex, 4.9.8): no unit for prepared and rolled-back transactions, no entry for rolled-back ones,
+the unique key's entry before those of KEYS.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store.consumequeue.numbering import QueueTable
+from store.formats.java import decode_utf8
+from store.index.keys import KeyHasher
+from store.kernels.run import Run
+
+Ints = npt.NDArray[np.int64]
+
+
+class Units(NamedTuple):
+    """Queue units in log order; `queue` numbers the pairs in `queues`."""
+
+    queues: list[tuple[str, int]]
+    queue: Ints
+    queue_offset: Ints
+    log_offset: Ints
+    size: Ints
+    tags_code: Ints
+
+
+class Entries(NamedTuple):
+    """Index entries in log order."""
+
+    key_hash: Ints
+    log_offset: Ints
+    store_timestamp_ms: Ints
+
+
+def log_offsets(run: Run) -> Ints:
+    """Where each record lies, whatever it says of itself."""
+    return run.columns.position + run.file_start
+
+
+def expected_units(run: Run, delay_levels_ms: tuple[int, ...]) -> Units:
+    """The units of a run's records."""
+    view, array = run.kernels.view(run.buffer), run.array
+    table = QueueTable()
+    slots = table.assign(run.kernels, view, array, run.count)
+    codes = np.empty(run.count, np.int64)
+    run.kernels.tags_codes(view, array, run.count, np.array(delay_levels_ms, np.int64), codes)
+    picked = np.flatnonzero(slots >= 0)
+    columns = run.columns
+    queues = [(decode_utf8(topic), queue_id) for topic, queue_id in table.queues]
+    return Units(
+        queues,
+        slots[picked],
+        columns.queue_offset[picked],
+        log_offsets(run)[picked],
+        columns.size[picked],
+        codes[picked],
+    )
+
+
+def expected_entries(run: Run) -> Entries:
+    """The index entries of a run's records."""
+    found = [keys.copy() for keys in KeyHasher().keys_of(run)]
+    hashes, records = (np.concatenate([np.empty(0, np.int64), *(keys[n] for keys in found)]) for n in (0, 1))
+    return Entries(hashes, log_offsets(run)[records], run.columns.store_timestamp_ms[records])

@@ -1,0 +1,104 @@
+"""OpenedStore: every file set of one store, opened in the order of the broker, before recovery.
+
+    commit log → consume queues → checkpoint → index
+
+With an `overlay` folder the store itself is opened read-only, and what is built or cut lands in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from store.commitlog.commit_log import CommitLog
+from store.commitlog.scan import ScanRules
+from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.disk.allocate import AllocateMappedFileService
+from store.disk.filesystem import Filesystem
+from store.disk.lock import AbortMarker
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.overlay import Overlay, OverlayFileQueue
+from store.disk.transient_pool import TransientStorePool
+from store.index.index_service import IndexService
+from store.layout import StoreLayout
+from store.opened.checkpoint import StoreCheckpoint
+
+
+@dataclass(slots=True)
+class OpenedStore:
+    """The opened opened. `compat` is the broker line whose rules apply."""
+
+    layout: StoreLayout
+    config: StoreConfig
+    fs: Filesystem
+    clock: Callable[[], int]
+    compat: str
+    log: CommitLog
+    queues: ConsumeQueueStore
+    index: IndexService
+    checkpoint: StoreCheckpoint
+    abort: AbortMarker
+    overlay: Overlay | None
+
+    def scan_rules(self, *, check_crc: bool) -> ScanRules:
+        """Rules of the broker line for the walk of the log."""
+        return ScanRules(check_crc=check_crc, accept_v2=not self.compat.startswith("4"))
+
+    def close(self) -> None:
+        """Drops maps and descriptors."""
+        self.log.segments.close()
+        self.queues.close()
+        self.index.close()
+
+
+def load_store(
+    layout: StoreLayout,
+    config: StoreConfig,
+    fs: Filesystem,
+    clock: Callable[[], int],
+    *,
+    compat: str,
+    writable: bool = False,
+    overlay: Overlay | None = None,
+    allocate: AllocateMappedFileService | None = None,
+    transient_pool: TransientStorePool | None = None,
+) -> OpenedStore:
+    """Opens and loads all opened; raises what would keep a broker from starting."""
+    size = config.mapped_file_size_commit_log
+    if overlay is not None:
+        files: MappedFileQueue = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog")
+    else:
+        files = MappedFileQueue(
+            layout.commitlog, size, fs, writable=writable, allocate=allocate, transient_pool=transient_pool
+        )
+    files.load(compat)
+    queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
+    queues.load(compat)
+    checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
+
+    def note_stored(store_timestamp_ms: int) -> None:
+        checkpoint.logics_ms = store_timestamp_ms
+
+    def note_full_index(end_timestamp_ms: int) -> None:
+        checkpoint.index_ms = end_timestamp_ms
+        if writable:
+            checkpoint.flush()
+
+    if writable:
+        queues.on_stored = note_stored
+    index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index)
+    index.load()
+    return OpenedStore(
+        layout=layout,
+        config=config,
+        fs=fs,
+        clock=clock,
+        compat=compat,
+        log=CommitLog(files, config, clock),
+        queues=queues,
+        index=index,
+        checkpoint=checkpoint,
+        abort=AbortMarker(layout.abort, fs),
+        overlay=overlay,
+    )

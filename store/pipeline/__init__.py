@@ -1,1 +1,0 @@
-"""The pipeline: the same walk on Spark. The only package that imports pyspark."""

@@ -1,0 +1,76 @@
+"""The grammar of RocketMQ's SQL92 filters, and what is said of a text that does not follow it.
+
+Source: SelectorParser.jj (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from store.errors import BadRequest
+from store.reading.filter.tree import Builder
+
+GRAMMAR = r"""
+    ?start: disjunction
+    ?disjunction: conjunction | disjunction "OR"i conjunction -> either
+    ?conjunction: equality | conjunction "AND"i equality -> both
+    ?equality: comparison
+        | equality "=" comparison              -> equal
+        | equality "<>" comparison             -> not_equal
+        | equality "IS"i "NULL"i               -> is_null
+        | equality "IS"i "NOT"i "NULL"i        -> is_not_null
+    ?comparison: unary
+        | comparison ">" unary                 -> greater
+        | comparison ">=" unary                -> greater_equal
+        | comparison "<" unary                 -> less
+        | comparison "<=" unary                -> less_equal
+        | comparison "BETWEEN"i unary "AND"i unary         -> between
+        | comparison "NOT"i "BETWEEN"i unary "AND"i unary  -> not_between
+        | comparison "IN"i "(" STRING ("," STRING)* ")"           -> is_in
+        | comparison "NOT"i "IN"i "(" STRING ("," STRING)* ")"    -> is_not_in
+        | comparison "CONTAINS"i STRING            -> contains
+        | comparison "NOT"i "CONTAINS"i STRING     -> not_contains
+        | comparison "STARTSWITH"i STRING          -> starts_with
+        | comparison "NOT"i "STARTSWITH"i STRING   -> not_starts_with
+        | comparison "ENDSWITH"i STRING            -> ends_with
+        | comparison "NOT"i "ENDSWITH"i STRING     -> not_ends_with
+    ?unary: "+" unary
+        | "-" unary                            -> negate
+        | "NOT"i unary                         -> negation
+        | primary
+    ?primary: STRING                           -> text
+        | DECIMAL                              -> whole
+        | FLOAT                                -> fraction
+        | "TRUE"i                              -> true
+        | "FALSE"i                             -> false
+        | "NULL"i                              -> null
+        | NAME                                 -> named
+        | "(" disjunction ")"
+    STRING: /'(''|[^'])*'/
+    FLOAT.2: /[0-9]+\.[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+/i
+    DECIMAL: /0|[1-9][0-9]*l?/i
+    NAME: /[a-z_$][a-z0-9_$]*/i
+    %ignore /[ \t\n\r\f]+/
+    %ignore /--[^\n\r]*/
+    %ignore /\/\*(.|\n)*?\*\//
+"""
+
+
+@functools.cache
+def parser() -> Any:
+    from lark import Lark, Transformer, v_args
+
+    rules = {name: rule for name, rule in vars(Builder).items() if not name.startswith("_")}
+    builder = v_args(inline=True)(type("Builder", (Transformer,), rules))
+    return Lark(GRAMMAR, parser="lalr", maybe_placeholders=False, transformer=builder())
+
+
+def syntax_error(text: str, error: Any) -> BadRequest:
+    token = getattr(error, "token", None)
+    if token is not None and token.type == "$END":
+        return BadRequest(f"SQL filter: {text!r} ends too early", hint="an operand or a closing parenthesis is missing")
+    position = error.pos_in_stream if error.pos_in_stream is not None else 0
+    found = str(token) if token is not None else text[position : position + 1]
+    hint = "strings stand in single quotes" if found in ('"', "'") else None
+    return BadRequest(f"SQL filter, column {position + 1}: unexpected {found!r} in {text!r}", hint=hint)

@@ -1,0 +1,1 @@
+"""Consume queues and index built from the log, into a staging folder."""

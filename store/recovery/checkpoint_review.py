@@ -1,0 +1,155 @@
+"""The checkpoint against the files: what it promises, what they reach, and a checkpoint that is safe.
+
+    said > reached   the checkpoint is ahead of the files: a recovery would trust what is not there
+    said = 0         never set: an abnormal recovery reads the whole log
+    else             the next abnormal recovery starts somewhat earlier than it would have to
+
+A safe checkpoint is found by walking the log with CRC from where an abnormal recovery would start now, to the first
+thing that is no record; what was walked is made durable before the page is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from store.change.change import Change
+from store.commitlog.commit_log import read_store_timestamp
+from store.commitlog.scan import scan_log
+from store.formats.checkpoint_page import CheckpointPage
+from store.kernels.run import Run
+from store.opened.opened_store import OpenedStore
+from store.recovery.recover import first_store_timestamp, starting_segment
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One field of the page: everything up to `said` is `promise`d. Epoch ms, or log offsets where `is_offset`."""
+
+    field: str
+    said: int
+    reached: int
+    promise: str
+    is_offset: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.said > self.reached:
+            return "ahead of the files"
+        if not self.said:
+            return "never set"
+        return "ok" if self.said == self.reached else "behind"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReview:
+    """The page, its promises, and where an abnormal recovery would start. `file_size` is None without a file."""
+
+    page: CheckpointPage
+    file_size: int | None
+    promises: list[Promise]
+    log_end: int
+    queue_end: int
+    trusted_time_ms: int
+    start_segment: int
+    start_reason: str
+
+    @property
+    def is_ahead(self) -> bool:
+        return any(promise.said > promise.reached for promise in self.promises)
+
+
+def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
+    """Compares the page with the newest segment, the queues' ends and the full index files. Nothing is written."""
+    start, reason = starting_segment(opened, abnormal=True)
+    log_end, log_ms = _walk(opened, _newest_written_segment(opened), False, progress)
+    queue_end, queue_ms = _queue_end(opened)
+    page = opened.checkpoint.page
+    promises = [
+        Promise("physic", page.physic_ms, log_ms, "log flushed"),
+        Promise("logics", page.logics_ms, queue_ms, "queues built"),
+        Promise("index", page.index_ms, _full_index_end_ms(opened), "index flushed"),
+    ]
+    if page.master_flushed_offset or page.confirm_log_offset:
+        flushed, confirm = page.master_flushed_offset, page.confirm_log_offset
+        promises += [
+            Promise("master_flushed", flushed, log_end, "master flushed", is_offset=True),
+            Promise("confirm", confirm, log_end, "last valid record", is_offset=True),
+        ]
+    return CheckpointReview(
+        page=page,
+        file_size=opened.checkpoint.file_size,
+        promises=promises,
+        log_end=log_end,
+        queue_end=queue_end,
+        trusted_time_ms=page.min_timestamp_ms,
+        start_segment=start,
+        start_reason=reason,
+    )
+
+
+def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
+    """A page that promises exactly what the files hold, after they are made durable. `parts` have an overlay."""
+    start, _ = starting_segment(opened, abnormal=True)
+    log_end, log_ms = _walk(opened, start, opened.config.check_crc_on_recover, progress)
+    _, queue_ms = _queue_end(opened)
+    before = opened.checkpoint.page
+    page = before._replace(
+        physic_ms=log_ms,
+        logics_ms=min(queue_ms, log_ms),
+        index_ms=min(_full_index_end_ms(opened), log_ms),
+        master_flushed_offset=min(before.master_flushed_offset, log_end),
+        confirm_log_offset=min(before.confirm_log_offset, log_end),
+    )
+    overlay = opened.overlay
+    assert overlay is not None, "a plan is made on parts with an overlay"
+    change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
+    change.facts = {
+        "log_end": log_end,
+        "physic_ms": page.physic_ms,
+        "logics_ms": page.logics_ms,
+        "index_ms": page.index_ms,
+    }
+    if page != before or opened.checkpoint.file_size is None:
+        change.publish_bytes(opened.layout.checkpoint, page.encode(), "promises what the files hold")
+        change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
+        change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
+    return change
+
+
+def _walk(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> tuple[int, int]:
+    """End of the last record from `start` on, and its store time."""
+    end, time_ms = start, 0
+    segments = opened.log.segments.files
+    total = segments[-1].file_start + segments[-1].size - start if segments else 0
+    for step in scan_log(segments, start, rules=opened.scan_rules(check_crc=check_crc)) if segments else ():
+        if isinstance(step, Run):
+            end, time_ms = step.end, int(step.columns.store_timestamp_ms[-1])
+        if progress is not None:
+            progress(end - start, total)
+    return end, time_ms
+
+
+def _newest_written_segment(opened: OpenedStore) -> int:
+    segments = opened.log.segments.files
+    written = (one for one in reversed(segments) if first_store_timestamp(one, opened.compat))
+    newest = next(written, segments[0] if segments else None)
+    return newest.file_start if newest is not None else 0
+
+
+def _queue_end(opened: OpenedStore) -> tuple[int, int]:
+    """How far the queues were built: log offset, and the store time of the record that ends there."""
+    end = opened.queues.recover()
+    newest = (-1, 0)
+    for queue in opened.queues:
+        unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
+        if unit is not None:
+            newest = max(newest, (unit.log_offset, unit.size))
+    record = opened.log.read(*newest) if newest[0] >= 0 else None
+    return max(end, 0), read_store_timestamp(record) if record is not None else 0
+
+
+def _full_index_end_ms(opened: OpenedStore) -> int:
+    return max((file.header.end_timestamp_ms for file in opened.index.files if file.is_full), default=0)

@@ -1,0 +1,83 @@
+"""Recovery of a store of which only the log is trusted, with queues and index built by somebody else: by Spark.
+
+    1. the checkpoint's times are forgotten, so the recovery is one from the first segment on
+    2. `rebuild` walks the whole log, fills the staging folder with queues and index, and says where the log ends
+    3. they are opened there in place of the store's own
+    4. this process walks from the last record that has a unit to the log's end: that gives the last store times and
+       what ended the log, and shows that both see the same log
+
+The result is, byte for byte, that of an abnormal recovery of the same store without consumequeue/ and index/ and with
+a checkpoint of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from store.commitlog.resync import count_lost
+from store.commitlog.scan import ScanRules
+from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.errors import StoreIOError
+from store.index.index_service import IndexService
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore
+from store.rebuild.scope import RebuildReport, RebuildScope
+from store.recovery.recover import RecoveryReport, end_log, follow
+
+Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
+"""Builds the scope's files under a folder; what is a record, and where the log ends, is said by the rules."""
+
+
+def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
+    """Steps 1 to 4 on parts with an overlay; their queues and index are the rebuilt ones afterwards."""
+    assert opened.overlay is not None
+    opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
+    scope = RebuildScope(index=opened.config.message_index_enable)
+    made = rebuild(opened.overlay.folder, _config_of_recovery(opened), scope, rules)
+    queue_end_before = opened.queues.recover()
+    _open_rebuilt(opened, opened.overlay.folder)
+    segments = opened.log.segments.files
+    start = segments[0].file_start if segments else 0
+    found = RecoveryReport("abnormal", start, "queues and index are built anew from the whole log")
+    follow(opened, found, _last_queued_record(opened, start), [opened.queues], rules)
+    if found.log_end != made.log_end:
+        raise StoreIOError(
+            f"the log ends at {made.log_end} for those who rebuilt it, and at {found.log_end} for this process",
+            file=opened.layout.commitlog,
+            hint="does a broker write to it, or is another folder mounted there on the executors?",
+        )
+    found.queue_end_before = queue_end_before
+    found.record_count, found.walked_bytes = made.record_count, made.log_end - start
+    if segments:
+        end_log(opened, found)
+        found.lost = count_lost(found.behind, found.log_end, opened.fs)
+    return found
+
+
+def _config_of_recovery(opened: OpenedStore) -> StoreConfig:
+    """4.9.8 recovers before it knows its delay levels; see ConsumeQueueStore.without_delay_levels."""
+    return replace(opened.config, message_delay_level="") if opened.compat.startswith("4") else opened.config
+
+
+def _open_rebuilt(opened: OpenedStore, folder: Path) -> None:
+    """Puts the rebuilt queues and index, read-only, in the place of the store's own."""
+    opened.queues.close()
+    opened.index.close()
+    layout = StoreLayout(folder)
+    opened.queues = ConsumeQueueStore(layout, opened.config, opened.fs, writable=False)
+    opened.queues.load(opened.compat)
+    opened.queues.recover()
+    opened.index = IndexService(layout, opened.config, opened.fs, writable=False, clock=opened.clock)
+    opened.index.load()
+    for full in opened.index.files[:-1]:
+        opened.checkpoint.index_ms = full.header.end_timestamp_ms
+
+
+def _last_queued_record(opened: OpenedStore, start: int) -> int:
+    """Log offset of the last record that has a unit; the log's `start` when none has one."""
+    units = (queue.unit(queue.max_offset - 1) for queue in opened.queues if queue.max_offset)
+    return max((unit.log_offset for unit in units if unit is not None), default=start)

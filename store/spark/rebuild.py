@@ -1,0 +1,83 @@
+"""rebuild on Spark: consume queues and index from the log, into a staging folder.
+
+    1. gather   every part of every segment is walked once: its units and keys go to a scratch file, and the driver is
+                told where they lie, which queue offsets they have and how the walk ended
+    2. plan     the driver knows the log's valid end, the files there will be, and who has the bytes of each
+    3. write    a task writes a file from its pieces, or several small files; the index files, which are large, first
+
+    part -> scratch file of the part: (queue | keys, log offset) -> plan -> one task reads the pieces of its file
+
+The pieces change hands through the staging folder, which must be the same path on every executor (local, or a shared
+mount) anyway, and not through Spark's shuffle: there every byte goes from Python through the JVM to disk and back.
+
+Whatever a task writes it makes anew, so a retried task writes the same bytes; nobody looks into the staging folder
+before the job is over.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from store.commitlog.scan import ScanRules
+from store.commitlog.slices import split, split_into
+from store.config import StoreConfig
+from store.disk.filesystem import os_errors
+from store.disk.store_reader import StoreReader
+from store.layout import StoreLayout
+from store.rebuild.scope import RebuildReport, RebuildScope
+from store.spark.pieces import VERIFYING, Gatherer
+from store.spark.rebuild_plan import plan_shares, plan_tasks, valid_parts
+from store.spark.session import Progress, errors_as_sentences, watched
+from store.spark.tasks import in_tasks
+from store.spark.writers import Share
+
+# A walk goes through so much in a third of a second; a task costs some 50 ms by itself.
+PART_BYTES = 512 << 20
+
+
+def rebuild_on_spark(
+    spark: Any,
+    address: str,
+    staging: Path,
+    config: StoreConfig,
+    scope: RebuildScope,
+    *,
+    now_ms: int,
+    rules: ScanRules = VERIFYING,
+    part_bytes: int = PART_BYTES,
+    parts_per_segment: int | None = None,
+    progress: Progress | None = None,
+) -> RebuildReport:
+    """Builds the scope's files under `staging`, laid out like a store; the store itself is only read.
+
+    The log ends at the first thing that is no record by the `rules`.
+    """
+    files = StoreReader(address)
+    files.check_is_store()
+    segments = files.segments()
+    parts = split_into(segments, parts_per_segment) if parts_per_segment else split(segments, part_bytes)
+    scratch = staging.absolute() / "pieces"
+    with os_errors(scratch, "create the folder"):
+        scratch.mkdir(parents=True, exist_ok=True)
+    with errors_as_sentences(), watched(spark, progress):
+        gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
+        live, log_end, why = valid_parts(list(in_tasks(spark, parts, gather)), gather)
+        file_count = _write_files(spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
+    with os_errors(scratch, "delete the folder"):
+        shutil.rmtree(scratch)
+    return RebuildReport(log_end, why, sum(part.record_count for part in live), file_count)
+
+
+def _write_files(spark: Any, shares: Sequence[Share]) -> int:
+    """Writes every file; gives their number."""
+    for folder in {share.path.parent for share in shares}:
+        with os_errors(folder, "create the folder"):
+            folder.mkdir(parents=True, exist_ok=True)
+    return sum(in_tasks(spark, list(plan_tasks(shares)), _write_shares))
+
+
+def _write_shares(shares: Sequence[Share]) -> int:
+    return sum(share.write() for share in shares)

@@ -1,0 +1,83 @@
+"""Request: what a reader of the data source was asked for, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from store.errors import BadRequest
+from store.spark.filters import Condition
+from store.tables.schema import TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a reader was asked for, as plain values."""
+
+    address: str
+    table: str
+    with_body: bool
+    check_crc: bool
+    part_bytes: int
+    parts_per_segment: int | None
+    conditions: tuple[Condition, ...]
+
+    @classmethod
+    def from_options(cls, options: Any) -> Request:
+        table = options.get("table", "messages")
+        if table not in TABLES:
+            raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
+        body = options.get("body", "binary")
+        if body not in ("binary", "none"):
+            raise BadRequest(f"body is binary or none, not {body!r}")
+        address = options.get("path")
+        if not address:
+            raise BadRequest("load() needs a store's folder or URI")
+        bounded = [name for name in ("from", "to") if options.get(name) is not None]
+        if bounded and table != "messages":
+            raise BadRequest(f"{' and '.join(bounded)} can be given for messages only, not for {table}")
+        limits = _limits(options.get("from"), ">=") + _limits(options.get("to"), "<")
+        return cls(
+            address=address,
+            table=table,
+            with_body=body == "binary",
+            check_crc=_yes_or_no(options, "checkCrc"),
+            part_bytes=_count(options, "partitionBytes") or 256 << 20,
+            parts_per_segment=_count(options, "partitions"),
+            conditions=limits,
+        )
+
+
+def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
+    """`from` or `to` as a condition; a time is told from a log offset by its form."""
+    if text is None:
+        return ()
+    if text.isdigit():
+        return (Condition("log_offset", sign, int(text)),)
+    if text.endswith("ms") and text[:-2].isdigit():
+        return (Condition("store_timestamp", sign, int(text[:-2]) * 1000),)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(
+            f"{text!r} is neither a log offset nor a time", hint="12345, 1700000000000ms or ISO 8601"
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
+
+
+def _yes_or_no(options: Any, name: str) -> bool:
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise BadRequest(f"{name} is true or false, not {text!r}")
+    return bool(text == "true")
+
+
+def _count(options: Any, name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdigit() or not int(text):
+        raise BadRequest(f"{name} must be a positive whole number, not {text!r}")
+    return int(text)

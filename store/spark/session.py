@@ -1,0 +1,362 @@
+"""Starting and talking to Spark: the session, its quiet log, its progress, and its failures as one sentence each.
+
+Steps of `open_session`:
+  1. look for what would fail late and badly: no Java, an old Java, a master nobody listens at
+  2. set what workers need: the running interpreter, this package on their path, the loopback address for local masters
+  3. start (Spark's log goes to a file unless verbose; its tail is quoted when the start fails)
+  4. register the data source `rocketmq`
+
+Tried with PySpark 4.3 and Java 17. The module names of pyspark appear only below this package.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import store.errors
+from store.errors import BadRequest, StoreError, StoreIOError
+
+OLDEST_JAVA = 17
+JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
+CONNECT_TIMEOUT_S = 5.0
+# One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
+LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+MISSING_HINT = "the Python of the executors needs numpy, numba, isal and pyarrow; PYSPARK_PYTHON there names another"
+# Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
+QUERY_AT_FAULT = ("0A", "21", "22", "42")
+DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
+
+Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
+
+
+def java_version() -> int | None:
+    """The major version of the Java that Spark would start, or None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return None
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found.group(1)) if found else None
+
+
+def check_java() -> None:
+    """BadRequest in one sentence when Spark cannot start here."""
+    version = java_version()
+    if version is None:
+        raise BadRequest("Spark needs Java, and none was found on PATH or in JAVA_HOME", hint=JAVA_HINT)
+    if version < OLDEST_JAVA:
+        raise BadRequest(f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT)
+
+
+def check_pyspark() -> None:
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise BadRequest("PySpark is not installed", hint="install it: pip install 'pyspark>=4.1'") from error
+
+
+@contextmanager
+def open_session(
+    master: str | None = None,
+    remote: str | None = None,
+    *,
+    verbose: bool = False,
+    settings: dict[str, str] | None = None,
+    on_start: Callable[[], None] = lambda: None,
+) -> Iterator[Any]:
+    """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*].
+
+    on_start  called when nothing is known that would keep it from starting
+    """
+    if master and remote:
+        raise BadRequest("--master and --remote contradict each other")
+    check_pyspark()
+    if not remote:
+        master = master or "local[*]"
+        check_java()
+    _check_address(master, remote)
+    on_start()
+    with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
+        warehouse = {"spark.sql.warehouse.dir": str(Path(scratch, "warehouse"))} if master else {}
+        spark = _start(master, remote, verbose, warehouse | (settings or {}))
+        try:
+            _ship_package(spark, master, Path(scratch))
+            from store.spark.data_source import RocketMQDataSource
+
+            spark.dataSource.register(RocketMQDataSource)
+            yield spark
+        finally:
+            with suppress(Exception), warnings.catch_warnings():
+                # After an interrupt the JVM may have gone before it is asked to.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                spark.stop()
+
+
+def start_session(master: str | None = None, remote: str | None = None, **options: Any) -> Any:
+    """As open_session, for notebooks: the session lasts until the process ends."""
+    lasting = ExitStack()
+    spark = lasting.enter_context(open_session(master, remote, **options))
+    atexit.register(lasting.close)
+    return spark
+
+
+def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
+    _set_environment(master)
+    with _interrupts_wait(), _quiet_stderr(verbose) as log:
+        try:
+            return _builder(master, remote, verbose, settings).getOrCreate()
+        except Exception as error:
+            raise BadRequest(f"Spark did not start: {_reason(error)}{_tail(log)}") from error
+
+
+def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
+    warnings.filterwarnings("ignore", message=".*pandas.*", category=FutureWarning)
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+
+    if not verbose:
+        # They print every failed query a second time, with the stack traces of both languages.
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        # And py4j every interrupt, by its own loggers and by the root's.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_not_of_py4j)
+    builder = SparkSession.builder.appName("rmqctl")
+    values = {"spark.sql.python.filterPushdown.enabled": "true", "spark.sql.session.timeZone": "UTC"}
+    if remote:
+        builder = builder.remote(remote)
+    else:
+        builder = builder.master(master or "local[*]")
+        values |= {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "WARN" if verbose else "OFF",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        }
+        if (master or "local").startswith("local"):
+            values |= LOCAL_JVM
+        if _is_on_this_machine(master or ""):
+            values |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+            values["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]
+    for name, value in (values | settings).items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+def _set_environment(master: str | None) -> None:
+    """What the workers inherit: without it executors start whatever python3 the PATH names."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    package_parent = str(Path(store.errors.__file__).parents[1])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if package_parent not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([package_parent, *filter(None, paths)])
+    if master and _is_on_this_machine(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _is_on_this_machine(master: str) -> bool:
+    return master.startswith("local") or "//127.0.0.1" in master or "//localhost" in master
+
+
+def _check_address(master: str | None, remote: str | None) -> None:
+    """A standalone client would try for a minute to reach a master that is not there."""
+    address = remote or master or ""
+    if remote and not remote.startswith("sc://"):
+        raise BadRequest(f"{remote!r} is no Spark Connect address", hint="one is sc://HOST:15002")
+    if master and not re.match(r"local(\[|$)|yarn$|(spark|k8s)://|local-cluster\[", master):
+        hint = "those are local[2], spark://HOST:7077, k8s://… and yarn"
+        hint = f"give it as --remote {master}" if master.startswith("sc://") else hint
+        raise BadRequest(f"{master!r} is no Spark master", hint=hint)
+    found = re.match(r"(spark|sc)://([^:/,;]+)(?::(\d+))?", address)
+    if not found:
+        return
+    scheme, host, port = found.groups()
+    try:
+        socket.create_connection((host, int(port or DEFAULT_PORTS[scheme])), CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise StoreIOError(f"no Spark answers at {address}: {error.strerror or error}") from error
+
+
+def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
+    """Executors on other machines get this package as a zip; those on this one have it on their path."""
+    if master and master.startswith("local"):
+        return
+    package = Path(store.errors.__file__).parent
+    archive = folder / "store.zip"
+    with zipfile.ZipFile(archive, "w") as target:
+        for path in sorted(package.rglob("*.py")):
+            target.write(path, Path(package.name, path.relative_to(package)))
+    if hasattr(spark, "addArtifact") and master is None:
+        spark.addArtifact(str(archive), pyfile=True)
+    else:
+        spark.sparkContext.addPyFile(str(archive))
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Keeps Ctrl-C and SIGTERM until the block is over: the JVM of a Spark that is half started would outlive us.
+
+    Afterwards they are handled as before. Spark takes Ctrl-C over, which would cut a change in two; it may keep it only
+    where nobody but the interpreter had it, as in a notebook.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: list[int] = []
+
+    def keep(number: int, frame: object) -> None:
+        kept.append(number)
+
+    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            is_sparks = signal.getsignal(number) is not keep and handler is signal.default_int_handler
+            if handler is not None and not is_sparks:
+                signal.signal(number, handler)
+    if kept:
+        signal.raise_signal(kept[0])
+
+
+@contextmanager
+def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
+    """Descriptor 2 points at a file while the JVM starts, so that the JVM keeps writing there; None when verbose."""
+    if verbose:
+        yield None
+        return
+    descriptor, name = tempfile.mkstemp(prefix="rmqctl-spark-", suffix=".log")
+    sys.stderr.flush()
+    saved = os.dup(2)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    try:
+        yield Path(name)
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        os.close(saved)
+        with suppress(OSError):
+            Path(name).unlink()
+
+
+def _tail(log: Path | None) -> str:
+    """The last thing that Spark wrote before it gave up, but for its greetings and warnings."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log else []
+    lines = [
+        line
+        for line in lines
+        if not line.startswith(("Setting ", "Using ", "WARNING: Using ", "To adjust ")) and " WARN " not in line
+    ]
+    return f" ({lines[-1][:200]})" if lines else ""
+
+
+# Failures.
+
+
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """What Spark raises, as the StoreError of the task that failed, or as one sentence."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
+            raise
+        if _is_of_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise _as_store_error(error) from error
+
+
+def _is_of_interrupt(error: BaseException | None) -> bool:
+    """Whether it came while an interrupt was handled: the JVM, which Ctrl-C reaches too, may answer no more."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _as_store_error(error: Exception) -> StoreError:
+    text = str(error)
+    raised = re.findall(r"^(?:.*?)store\.errors\.(\w+): (.*)$", text, re.MULTILINE)
+    if raised:
+        name, reason = raised[-1]
+        kind = getattr(store.errors, name, StoreError)
+        return StoreIOError(reason) if kind is StoreIOError else kind(reason)
+    is_of_python = "Traceback (most recent call last)" in text
+    if type(error).__name__ in ("ParseException", "AnalysisException") and not is_of_python:
+        return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
+    reason = _reason(error)
+    state = re.search(r"SQLSTATE: (\w\w)", reason)
+    if state and state.group(1) in QUERY_AT_FAULT:
+        return BadRequest(f"the query fails: {reason}")
+    hint = MISSING_HINT if reason.startswith("ModuleNotFoundError") else "run it with --verbose for Spark's own log"
+    return StoreIOError(f"the Spark job failed: {reason}", hint=hint)
+
+
+def _reason(error: Exception) -> str:
+    """What the innermost of the errors says that an error's text holds."""
+    raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", str(error), re.MULTILINE)
+    return raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].removesuffix(".")[:300] if lines else type(error).__name__
+
+
+# Progress.
+
+
+@contextmanager
+def watched(spark: Any, progress: Progress | None) -> Iterator[None]:
+    """Calls `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
+    context = getattr(spark, "_sc", None)
+    if progress is None or context is None:
+        yield
+        return
+    stop = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(context.statusTracker(), progress, stop), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def _watch(tracker: Any, progress: Progress, stop: threading.Event) -> None:
+    stages: dict[int, tuple[int, int]] = {}
+    while not stop.wait(0.25):
+        with suppress(Exception):
+            for stage_id in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage_id)
+                if info is not None:
+                    stages[stage_id] = (info.numCompletedTasks, info.numTasks)
+        if stages:
+            progress(sum(done for done, _ in stages.values()), sum(count for _, count in stages.values()))

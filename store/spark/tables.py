@@ -1,0 +1,199 @@
+"""The tables of the data source: how each is divided among tasks, and how a task reads its share.
+
+messages      a share is a LogSlice of a segment
+segments      a share is a segment
+consumequeue  a share is a queue
+index         a share is an index file
+anomalies     a share is whatever store.check divides its work into
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from store.commitlog.scan import Blank, Damage, ScanRules
+from store.commitlog.slices import BATCH_ROWS, LogSlice, split, split_into, walk_slice
+from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.derived import entries_of, is_pre_blank, slot_count_of, units_of
+from store.formats.index_page import HEADER_SIZE, decode_header
+from store.formats.queue_unit import UNIT_SIZE
+from store.kernels.run import Run
+from store.spark.anomalies import plan_anomalies, read_anomalies
+from store.spark.filters import Condition, bounds, rows_that_pass
+from store.spark.request import Request
+from store.tables.message_batch import TIMESTAMP, MessageRows, row_limits
+from store.tables.segment_times import segments_of_times
+
+BATCH_BYTES = 16 << 20
+
+
+def plan(files: StoreReader, request: Request, conditions: Sequence[Condition]) -> list[Any]:
+    """The shares of the requested table."""
+    return _PLANS[request.table](files, request, conditions)
+
+
+def read(
+    files: StoreReader, request: Request, conditions: Sequence[Condition], share: Any, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """A share's rows as Arrow batches of exactly this schema."""
+    return _READERS[request.table](files, request, conditions, share, schema)
+
+
+# messages
+
+
+def _plan_messages(files: StoreReader, request: Request, conditions: Sequence[Condition]) -> list[LogSlice]:
+    in_time = segments_of_times(files, files.segments(), *bounds(conditions, "store_timestamp"))
+    segments = _within_offsets(in_time, conditions)
+    if request.parts_per_segment:
+        parts = split_into(segments, request.parts_per_segment)
+    else:
+        parts = split(segments, request.part_bytes)
+    low, high = bounds(conditions, "log_offset")
+    # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
+    return [p for p in parts if (low is None or p.log_stop > low) and (high is None or p.log_start <= high)]
+
+
+def _within_offsets(segments: list[StoredFile], conditions: Sequence[Condition]) -> list[StoredFile]:
+    low, high = bounds(conditions, "log_offset")
+    return [
+        file
+        for file in segments
+        if (low is None or file.number + file.size > low) and (high is None or file.number <= high)
+    ]
+
+
+def _read_messages(
+    files: StoreReader, request: Request, conditions: Sequence[Condition], part: LogSlice, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    with_body = request.with_body and "body" in schema.names
+    for step in walk_slice(files, part, ScanRules(check_crc=request.check_crc)):
+        if not isinstance(step, Run):
+            continue
+        found = rows_that_pass(MessageRows(step.buffer, step.file_start, step.columns), conditions)
+        if not found.count:
+            continue
+        cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
+        for start, stop in itertools.pairwise(cuts):
+            yield found.slice(start, stop).batch(schema, with_body=with_body)
+
+
+# segments
+
+
+def _read_segment(
+    files: StoreReader, request: Request, _: Sequence[Condition], file: StoredFile, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    part = LogSlice(file.path, file.number, file.size, 0, file.size)
+    count, used, first, last = 0, 0, None, None
+    outcome, reason = "end", None
+    for step in walk_slice(files, part, ScanRules(check_crc=request.check_crc), go_on=False):
+        if isinstance(step, Run):
+            times = step.columns.store_timestamp_ms
+            count, used = count + step.count, step.end - file.number
+            first, last = int(times[0]) if first is None else first, int(times[-1])
+        elif isinstance(step, Damage):
+            outcome, reason = "damage", step.reason.describe()
+        else:
+            outcome = "blank" if isinstance(step, Blank) else "end"
+    row = {
+        "file": files.name_of(file.path),
+        "file_start": file.number,
+        "file_size": file.size,
+        "used_bytes": used,
+        "record_count": count,
+        "first_store_timestamp": None if first is None else first * 1000,
+        "last_store_timestamp": None if last is None else last * 1000,
+        "modified": file.mtime_ms * 1000,
+        "outcome": outcome,
+        "reason": reason,
+    }
+    yield pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names}], schema=schema)
+
+
+# consumequeue
+
+
+def _read_queue(
+    files: StoreReader, _: Request, __: Sequence[Condition], queue: tuple[str, int], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    topic, queue_id = queue
+    for file in files.queue_files(topic, queue_id):
+        units = units_of(files.read(file.path))
+        for start in range(0, len(units), BATCH_ROWS):
+            piece = units[start : start + BATCH_ROWS]
+            written = np.flatnonzero((piece["log_offset"] >= 0) & (piece["size"] > 0))
+            if not len(written):
+                continue
+            piece = piece[written]
+            yield _batch(
+                schema,
+                {
+                    "topic": pa.repeat(topic, len(piece)),
+                    "queue_id": pa.repeat(queue_id, len(piece)),
+                    "queue_offset": file.number // UNIT_SIZE + start + written,
+                    "log_offset": piece["log_offset"].astype(np.int64),
+                    "size": piece["size"].astype(np.int32),
+                    "tags_code": piece["tags_code"].astype(np.int64),
+                    "is_pre_blank": is_pre_blank(piece),
+                },
+            )
+
+
+# index
+
+
+def _read_index(
+    files: StoreReader, _: Request, __: Sequence[Condition], file: StoredFile, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    data = files.read(file.path)
+    if memoryview(data).nbytes < HEADER_SIZE:
+        return
+    header = decode_header(memoryview(data)[:HEADER_SIZE])
+    slots = slot_count_of(data, header)
+    if not slots:
+        return
+    entries = entries_of(data, slots, header.index_count)
+    for start in range(1, len(entries), BATCH_ROWS):
+        piece = entries[start : start + BATCH_ROWS]
+        times = (header.begin_timestamp_ms + piece["time_diff"].astype(np.int64) * 1000) * 1000
+        yield _batch(
+            schema,
+            {
+                "file": pa.repeat(files.name_of(file.path), len(piece)),
+                "entry_index": np.arange(start, start + len(piece), dtype=np.int32),
+                "key_hash": piece["key_hash"].astype(np.int32),
+                "log_offset": piece["log_offset"].astype(np.int64),
+                "store_timestamp": pa.array(times).cast(TIMESTAMP),
+                "previous_entry": piece["previous"].astype(np.int32),
+            },
+        )
+
+
+def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
+    def column(field: pa.Field) -> pa.Array:
+        made = columns[field.name]
+        return (made if isinstance(made, pa.Array) else pa.array(made)).cast(field.type)
+
+    return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
+
+
+_PLANS: dict[str, Callable[..., list[Any]]] = {
+    "messages": _plan_messages,
+    "segments": lambda files, *_: files.segments(),
+    "consumequeue": lambda files, *_: files.queues(),
+    "index": lambda files, *_: files.index_files(),
+    "anomalies": lambda files, *_: plan_anomalies(files),
+}
+_READERS: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
+    "messages": _read_messages,
+    "segments": _read_segment,
+    "consumequeue": _read_queue,
+    "index": _read_index,
+    "anomalies": lambda files, _, __, share, schema: read_anomalies(files, share, schema),
+}

@@ -1,0 +1,77 @@
+"""Which segments a filter on store times leaves out unread.
+
+Store times rise along the log, but for a clock that was set back and for damage, and only a walk shows all of them. So
+a segment is left out only when everything that can be had without a walk agrees, the first record's time of every
+segment of the store and the time of every file's last change:
+
+    all of them     the first times rise from segment to segment, none is later than its own file's last change, and
+                    only empty files at the log's end have none; otherwise every segment is read
+    too old         the next segment's first time and this file's last change lie before the wanted times: a copy that
+                    lost its files' times is read, not left out
+    too new         this first time lies behind the wanted times, and with it every later one
+
+"Before" and "behind" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. What stays
+unseen is a record in the middle of a segment whose time is further than that from both neighbours' first times: a clock
+that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such a record as
+time-backwards; limits on log_offset find it whatever its time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.message import (
+    BORN_HOST_AT,
+    BORN_HOST_IPV6,
+    MAGIC_AT,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    SYS_FLAG_AT,
+)
+
+# A daylight saving blunder is an hour; so much more is read at either end of the wanted times.
+BOUND_SLACK_US = 3600 * 1_000_000
+
+# A file's last change may be noted a little before its last record, and clocks are corrected by seconds.
+CLOCK_SLACK_US = 60 * 1_000_000
+
+
+def segments_of_times(
+    files: StoreReader, segments: Sequence[StoredFile], low: int | None, high: int | None
+) -> list[StoredFile]:
+    """The segments that may hold store times from `low` to `high` (µs, None: no limit); `segments` is the whole log."""
+    if low is None and high is None:
+        return list(segments)
+    firsts = [first_store_time_us(files, file) for file in segments]
+    filled = len(firsts) - len(list(itertools.takewhile(lambda first: first is None, reversed(firsts))))
+    times = [first for first in firsts[:filled] if first is not None]
+    if len(times) < filled or not _are_plausible(times, segments):
+        return list(segments)
+
+    def is_left_out(i: int, file: StoredFile) -> bool:
+        if low is not None and i + 1 < filled and max(times[i + 1], file.mtime_ms * 1000) + BOUND_SLACK_US < low:
+            return True
+        return high is not None and i < filled and min(times[i:]) - BOUND_SLACK_US > high
+
+    return [file for i, file in enumerate(segments) if not is_left_out(i, file)]
+
+
+def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool:
+    rises = all(before <= after + CLOCK_SLACK_US for before, after in itertools.pairwise(times))
+    return rises and all(
+        first <= file.mtime_ms * 1000 + CLOCK_SLACK_US for first, file in zip(times, segments, strict=False)
+    )
+
+
+def first_store_time_us(files: StoreReader, file: StoredFile) -> int | None:
+    """The store time of the record at the segment's start; None when none lies there."""
+    head = files.read(file.path, 0, BORN_HOST_AT + 28).to_pybytes()
+    if len(head) < BORN_HOST_AT + 28:
+        return None
+    if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
+        return None
+    sys_flag = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+    at = BORN_HOST_AT + (20 if sys_flag & BORN_HOST_IPV6 else 8)
+    return int.from_bytes(head[at : at + 8], "big", signed=True) * 1000
