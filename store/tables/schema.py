@@ -31,7 +31,7 @@ consumequeue: one row per written unit of a consume queue
     size                         the record's size as the unit has it, in bytes
     tags_code                    hash of the tags, the time in ms when a delayed message is due, or an address in the
                                  extension file (below -2^31)
-    is_pre_blank                    whether it only fills the file up to the queue's first message
+    is_pre_blank                 whether it only fills the file up to the queue's first message
 
 index: one row per entry of an index file
     file                         path in the store
