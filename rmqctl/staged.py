@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def planning(session: Session, consent: ChangeOptions, compat: str | None = None) -> Iterator[OpenedStore]:
     """The parts of --store, opened for a plan. `compat` None takes the line that wrote the store."""
+    from store.config import broker_line
     from store.disk.overlay import Overlay
-    from store.opened.detect import detect_compat, infer_config
+    from store.opened.detect import detect_line, infer_config
     from store.opened.opened_store import load_store
 
     with (
@@ -36,9 +37,9 @@ def planning(session: Session, consent: ChangeOptions, compat: str | None = None
         staging(layout, fs, "plan", dry_run=consent.dry_run) as folder,
     ):
         config = infer_config(layout, session.settings(), fs)
-        line = compat or detect_compat(layout, fs)
+        line = broker_line(compat) if compat is not None else detect_line(layout, fs)
         overlay = Overlay(folder, sparse=consent.dry_run)
-        opened = load_store(layout, config, fs, session.environment.clock_ms, compat=line, overlay=overlay)
+        opened = load_store(layout, config, fs, session.environment.clock_ms, line=line, overlay=overlay)
         try:
             yield opened
         finally:

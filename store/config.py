@@ -23,6 +23,57 @@ _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLine:
+    """One line of broker releases: each field is a rule in which the lines differ."""
+
+    name: str
+    accepts_v2: bool
+    """Records of version 2, whose topic has a 2-byte length, are records."""
+    skips_folders: bool
+    """A folder among segments, or a queue folder without a number for a name, is passed over, not refused."""
+    drops_empty_last_file: bool
+    """A last file of length zero is deleted at start, not refused."""
+    recovers_with_delay_levels: bool
+    """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
+    starts_at_queue_end: bool
+    """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
+    searches_lower_bound: bool
+    """A search by time gives the first message at or after the time, not the nearest in one file."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+LINE_4_9 = BrokerLine(
+    name="4.9",
+    accepts_v2=False,
+    skips_folders=False,
+    drops_empty_last_file=False,
+    recovers_with_delay_levels=False,
+    starts_at_queue_end=False,
+    searches_lower_bound=False,
+)
+LINE_5_3 = BrokerLine(
+    name="5.3",
+    accepts_v2=True,
+    skips_folders=True,
+    drops_empty_last_file=True,
+    recovers_with_delay_levels=True,
+    starts_at_queue_end=True,
+    searches_lower_bound=True,
+)
+BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}
+
+
+def broker_line(name: str) -> BrokerLine:
+    """Finds the line by its name; BadRequest for another name."""
+    line = BROKER_LINES.get(name)
+    if line is None:
+        raise BadRequest(f"the broker line is {' or '.join(BROKER_LINES)}, not {name}")
+    return line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
     """One store's settings. Immutable: `with_settings` gives a changed copy."""
 

@@ -218,7 +218,7 @@ class MessageStore:
             queue, log = opened.queues.find(topic, queue_id), opened.log
             if queue is None:
                 return 0
-            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, opened.compat)
+            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, opened.line)
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """Store time of a queue's first message, -1 without one."""

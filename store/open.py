@@ -24,7 +24,7 @@ from store.change.quarantine import interrupted_change
 from store.change.workspace import remove_tree, staging_folder
 from store.commitlog.resync import has_bytes_behind
 from store.commitlog.scan import Damage
-from store.config import StoreConfig
+from store.config import BrokerLine, StoreConfig, broker_line
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock, is_locked
@@ -35,11 +35,10 @@ from store.layout import StoreLayout
 from store.live.services import StoreServices
 from store.message_store import MessageStore
 from store.opened.detect import (
-    detect_compat,
+    detect_line,
     infer_config,
     is_absent_or_empty,
     make_layout,
-    require_compat,
     require_store,
 )
 from store.opened.opened_store import OpenedStore, load_store
@@ -75,10 +74,9 @@ def open_store(
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
-    if compat is not None:
-        require_compat(compat)
+    line = broker_line(compat) if compat is not None else None
     settings = settings or {}
-    opener = _Opener(make_layout(Path(root), settings), settings, fs or Filesystem(), clock, compat, progress)
+    opener = _Opener(make_layout(Path(root), settings), settings, fs or Filesystem(), clock, line, progress)
     return opener.for_reading(as_is) if read_only else opener.for_writing(recover)
 
 
@@ -90,7 +88,7 @@ class _Opener:
     settings: Mapping[str, Any]
     fs: Filesystem
     clock: Callable[[], int]
-    compat: str | None
+    line: BrokerLine | None
     progress: Progress | None
 
     def for_reading(self, as_is: bool) -> MessageStore:
@@ -167,8 +165,8 @@ class _Opener:
 
     def _load(self, config: StoreConfig | None = None, **options: Any) -> OpenedStore:
         config = config or infer_config(self.layout, self.settings, self.fs)
-        compat = self.compat or detect_compat(self.layout, self.fs)
-        return load_store(self.layout, config, self.fs, self.clock, compat=compat, **options)
+        line = self.line or detect_line(self.layout, self.fs)
+        return load_store(self.layout, config, self.fs, self.clock, line=line, **options)
 
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlog: Path) -> list[str]:

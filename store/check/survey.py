@@ -17,9 +17,10 @@ import numpy as np
 from store.check.chains import Chains
 from store.check.findings import INDEX_HEADER, QUEUE_GAP, WRONG_SIZE, Finding
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.derived import entries_of, is_pre_blank, slot_count_of, units_of
+from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
 from store.formats.queue_unit import UNIT_SIZE
+from store.index.geometry import geometry_to_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,11 @@ def survey_index(files: StoreReader, file: StoredFile) -> Iterator[IndexFile | F
         yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
         return
     header = decode_header(memoryview(data)[:HEADER_SIZE])
-    slots = slot_count_of(data, header)
-    if not slots:
+    geometry = geometry_to_read(memoryview(data))
+    if geometry is None:
         yield Finding(INDEX_HEADER, name, 0, detail="no number of slots and entries fits size and content")
         return
+    slots = geometry.slot_count
     entries = entries_of(data, slots, header.index_count)
     chains = Chains.of(data, slots, len(entries))
     yield from _header_findings(name, header, chains, entries)

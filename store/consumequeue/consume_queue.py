@@ -22,10 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.formats.columns import COLUMN_NAMES
+from store.formats.derived import units_of
 from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
@@ -36,9 +38,6 @@ from store.formats.queue_unit import (
 )
 from store.kernels import Kernels
 from store.kernels.run import Int64Array
-
-UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-assert UNIT_DTYPE.itemsize == UNIT_SIZE
 
 UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
@@ -219,16 +218,20 @@ class ConsumeQueue:
         return unit.log_offset + unit.size if unit is not None else -1
 
     def offset_by_time(
-        self, time_ms: int, store_time: Callable[[int, int], int], min_log_offset: int, compat: str = "4.9"
+        self,
+        time_ms: int,
+        store_time: Callable[[int, int], int],
+        min_log_offset: int,
+        line: BrokerLine = LINE_4_9,
     ) -> int:
         """Queue offset of the message stored at `time_ms`, or near it.
 
         store_time  store time of the record at (log offset, size), negative when it is gone
-        compat      4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
+        line        4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
         """
-        if compat.startswith("4"):
-            return self._nearest_by_time(time_ms, store_time, min_log_offset)
-        return self._lower_bound_by_time(time_ms, store_time)
+        if line.searches_lower_bound:
+            return self._lower_bound_by_time(time_ms, store_time)
+        return self._nearest_by_time(time_ms, store_time, min_log_offset)
 
     def _nearest_by_time(self, time_ms: int, store_time: Callable[[int, int], int], min_log_offset: int) -> int:
         file = self.files.find_by_time(time_ms)
@@ -303,8 +306,7 @@ class ConsumeQueue:
 
 def unit_array(file: MappedFile) -> UnitArray:
     """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy."""
-    whole = file.size - file.size % UNIT_SIZE
-    return np.frombuffer(file.buffer[:whole], UNIT_DTYPE)
+    return units_of(file.buffer)
 
 
 def _is_written(unit: np.void) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.config import StoreConfig
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
@@ -78,21 +78,21 @@ class ConsumeQueueStore:
         finally:
             self._delay_levels_ms = levels
 
-    def load(self, compat: str = "4.9") -> None:
+    def load(self, line: BrokerLine = LINE_4_9) -> None:
         """Opens every queue on disk; raises as a broker would refuse to start."""
         for topic in self._fs.list_folder(self._layout.consumequeue):
             for entry in self._fs.list_folder(topic.path) if topic.is_folder else ():
                 queue_id = parse_queue_id(entry.path.name)
                 if queue_id is None:
-                    if compat.startswith("4"):
+                    if not line.skips_folders:
                         raise ForeignFile("not a queue id", file=entry.path, hint="move it away")
                     continue
                 if not entry.is_folder:
                     raise ForeignFile("a file, where a queue's folder is expected", file=entry.path)
                 queue = self._new_queue(topic.path.name, queue_id)
-                queue.files.load(compat)
+                queue.files.load(line)
                 if queue.ext is not None:
-                    queue.ext.files.load(compat)
+                    queue.ext.files.load(line)
                 self._queues[queue.topic, queue_id] = queue
 
     # Looking.

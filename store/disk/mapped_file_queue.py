@@ -14,7 +14,7 @@ A file's name is its start; in a consume queue that is a byte address too (queue
 
 `files` is replaced, never changed, so that readers walk over it without a lock.
 
-Source: MappedFileQueue, 4.9.8; `compat` gives the rules of 5.3.3.
+Source: MappedFileQueue, 4.9.8; the broker line gives the rules of 5.3.3.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from store.config import LINE_4_9, BrokerLine
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.transient_pool import TransientStorePool
@@ -73,15 +74,15 @@ class MappedFileQueue:
 
     # Loading.
 
-    def load(self, compat: str = "4.9") -> None:
+    def load(self, line: BrokerLine = LINE_4_9) -> None:
         """Takes in the files that are there; every position is the file's end until recovery says better.
 
         WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
         length zero; a read-only queue only leaves that one out."""
-        lenient = not compat.startswith("4")
         entries = self._fs.list_folder(self.folder)
-        if lenient:
+        if line.skips_folders:
             entries = [entry for entry in entries if not entry.is_folder]
+        if line.drops_empty_last_file:
             entries = self._without_empty_last(entries)
         self.files = sorted((self._accept(entry) for entry in entries), key=lambda file: file.file_start)
         self.set_positions_full()

@@ -11,17 +11,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from store.config import StoreConfig
+from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.kinds import require_file, require_folder
-from store.errors import BadRequest, NotAStore, UnsupportedFormat
+from store.errors import NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
-COMPAT_LINES = ("4.9", "5.3")
 _DLEDGER_MAGICS = (1, 2, 3)
 
 
@@ -77,16 +76,16 @@ def _refuse_dledger(path: Path, fs: Filesystem) -> None:
         raise UnsupportedFormat("DLedger entries in the commit log", file=path, offset=0)
 
 
-def detect_compat(layout: StoreLayout, fs: Filesystem) -> str:
-    """The line that wrote the store: 5.3 where only a 5.x broker leaves such traces, else 4.9."""
+def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
+    """Finds the line that wrote the store: 5.3 where only a 5.x broker leaves such traces, else 4.9."""
     if fs.exists(layout.checkpoint):
         page = decode_checkpoint(fs.read_file(layout.checkpoint)[:4096])
         if page.master_flushed_offset or page.confirm_log_offset:
-            return "5.3"
+            return LINE_5_3
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
-        return "5.3"
+        return LINE_5_3
     traces = ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint")
-    return "5.3" if any(fs.exists(layout.root / name) for name in traces) else "4.9"
+    return LINE_5_3 if any(fs.exists(layout.root / name) for name in traces) else LINE_4_9
 
 
 def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
@@ -114,11 +113,6 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesyste
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)
     return StoreConfig().with_settings({**found, **settings})
-
-
-def require_compat(compat: str) -> None:
-    if compat not in COMPAT_LINES:
-        raise BadRequest(f"--compat takes {' or '.join(COMPAT_LINES)}, not {compat}")
 
 
 def _segments(folder: Path, fs: Filesystem) -> list[Entry]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import ScanRules
-from store.config import StoreConfig
+from store.config import BrokerLine, StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
@@ -27,13 +27,13 @@ from store.opened.checkpoint import StoreCheckpoint
 
 @dataclass(slots=True)
 class OpenedStore:
-    """The opened opened. `compat` is the broker line whose rules apply."""
+    """The file sets of one store; the rules of the broker line `line` apply."""
 
     layout: StoreLayout
     config: StoreConfig
     fs: Filesystem
     clock: Callable[[], int]
-    compat: str
+    line: BrokerLine
     log: CommitLog
     queues: ConsumeQueueStore
     index: IndexService
@@ -43,7 +43,7 @@ class OpenedStore:
 
     def scan_rules(self, *, check_crc: bool) -> ScanRules:
         """Rules of the broker line for the walk of the log."""
-        return ScanRules(check_crc=check_crc, accept_v2=not self.compat.startswith("4"))
+        return ScanRules(check_crc=check_crc, accept_v2=self.line.accepts_v2)
 
     def close(self) -> None:
         """Drops maps and descriptors."""
@@ -58,7 +58,7 @@ def load_store(
     fs: Filesystem,
     clock: Callable[[], int],
     *,
-    compat: str,
+    line: BrokerLine,
     writable: bool = False,
     overlay: Overlay | None = None,
     allocate: AllocateMappedFileService | None = None,
@@ -72,9 +72,9 @@ def load_store(
         files = MappedFileQueue(
             layout.commitlog, size, fs, writable=writable, allocate=allocate, transient_pool=transient_pool
         )
-    files.load(compat)
+    files.load(line)
     queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
-    queues.load(compat)
+    queues.load(line)
     checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
 
     def note_stored(store_timestamp_ms: int) -> None:
@@ -94,7 +94,7 @@ def load_store(
         config=config,
         fs=fs,
         clock=clock,
-        compat=compat,
+        line=line,
         log=CommitLog(files, config, clock),
         queues=queues,
         index=index,

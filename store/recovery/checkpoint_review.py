@@ -134,7 +134,7 @@ def _walk(opened: OpenedStore, start: int, check_crc: bool, progress: Progress |
 
 def _newest_written_segment(opened: OpenedStore) -> int:
     segments = opened.log.segments.files
-    written = (one for one in reversed(segments) if first_store_timestamp(one, opened.compat))
+    written = (one for one in reversed(segments) if first_store_timestamp(one, opened.line))
     newest = next(written, segments[0] if segments else None)
     return newest.file_start if newest is not None else 0
 

@@ -60,7 +60,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
 
 def _config_of_recovery(opened: OpenedStore) -> StoreConfig:
     """4.9.8 recovers before it knows its delay levels; see ConsumeQueueStore.without_delay_levels."""
-    return replace(opened.config, message_delay_level="") if opened.compat.startswith("4") else opened.config
+    return opened.config if opened.line.recovers_with_delay_levels else replace(opened.config, message_delay_level="")
 
 
 def _open_rebuilt(opened: OpenedStore, folder: Path) -> None:
@@ -69,7 +69,7 @@ def _open_rebuilt(opened: OpenedStore, folder: Path) -> None:
     opened.index.close()
     layout = StoreLayout(folder)
     opened.queues = ConsumeQueueStore(layout, opened.config, opened.fs, writable=False)
-    opened.queues.load(opened.compat)
+    opened.queues.load(opened.line)
     opened.queues.recover()
     opened.index = IndexService(layout, opened.config, opened.fs, writable=False, clock=opened.clock)
     opened.index.load()

@@ -56,7 +56,7 @@ def plan_recovery(
     change = _new_change(opened, "recover")
     change.facts = {
         "mode": found.mode,
-        "compat": opened.compat,
+        "compat": opened.line.name,
         "start_segment": found.start_offset,
         "start_reason": found.start_reason,
         "records": found.record_count,

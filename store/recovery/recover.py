@@ -19,7 +19,7 @@ next put), damage in a size is damage and no memory allocation, and `keep_index`
 throws away after a crash.
 
 Source: CommitLog.recoverNormally, recoverAbnormally, isMappedFileMatchedRecover, DefaultMessageStore.recover, start
-(4.9.8); `compat` 5.3 follows 5.3.3 where it differs.
+(4.9.8); the line 5.3 follows 5.3.3 where it differs.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.resync import count_lost
 from store.commitlog.scan import Outcome, ScanRules, scan_log
+from store.config import BrokerLine
 from store.disk.mapped_file import MappedFile
 from store.disk.read_advice import ReadAdvice
 from store.dispatch.dispatcher import Dispatcher, Handler
@@ -93,7 +94,7 @@ def recover_store(
     if rebuild_from is not None and rebuild_from < start:
         dispatch_stretch(opened, rebuild_from, start, [opened.index])
     with contextlib.ExitStack() as during:
-        if opened.compat.startswith("4"):
+        if not opened.line.recovers_with_delay_levels:
             during.enter_context(opened.queues.without_delay_levels())
         with FanOut(handlers if abnormal else []) as builders:
             walk(opened, found, [builders], progress, pages)
@@ -115,13 +116,13 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> tuple[int, str]:
     if not segments:
         return 0, "the commit log is empty"
     if not abnormal:
-        if not opened.compat.startswith("4"):
+        if opened.line.starts_at_queue_end:
             return _newest_queued_segment(opened)
         first = max(0, len(segments) - NORMAL_SEGMENTS)
         return segments[first].file_start, "a normal recovery reads the last three segments"
     limit_ms = trusted_time_ms(opened)
     for segment in reversed(segments):
-        time_ms = first_store_timestamp(segment, opened.compat)
+        time_ms = first_store_timestamp(segment, opened.line)
         if time_ms and time_ms <= limit_ms:
             return segment.file_start, f"the newest whose first message ({time_ms}) the checkpoint covers ({limit_ms})"
     return segments[0].file_start, f"no segment begins before the checkpoint's trusted time ({limit_ms})"
@@ -151,9 +152,9 @@ def trusted_time_ms(opened: OpenedStore) -> int:
     return opened.checkpoint.min_timestamp_ms
 
 
-def first_store_timestamp(segment: MappedFile, compat: str) -> int:
+def first_store_timestamp(segment: MappedFile, line: BrokerLine) -> int:
     """Store time of a segment's first message, 0 when it does not begin with one."""
-    magics = (MESSAGE_MAGIC_V1,) if compat.startswith("4") else (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+    magics = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) if line.accepts_v2 else (MESSAGE_MAGIC_V1,)
     head = segment.buffer[: RECORD_MIN_SIZE + 24]
     if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
         return 0

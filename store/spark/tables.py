@@ -19,9 +19,10 @@ import pyarrow as pa
 from store.commitlog.scan import Blank, Damage, ScanRules
 from store.commitlog.slices import BATCH_ROWS, LogSlice, split, split_into, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.derived import entries_of, is_pre_blank, slot_count_of, units_of
+from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
+from store.index.geometry import geometry_to_read
 from store.kernels.run import Run
 from store.spark.anomalies import plan_anomalies, read_anomalies
 from store.spark.filters import Condition, bounds, rows_that_pass
@@ -155,10 +156,10 @@ def _read_index(
     if memoryview(data).nbytes < HEADER_SIZE:
         return
     header = decode_header(memoryview(data)[:HEADER_SIZE])
-    slots = slot_count_of(data, header)
-    if not slots:
+    geometry = geometry_to_read(memoryview(data))
+    if geometry is None:
         return
-    entries = entries_of(data, slots, header.index_count)
+    entries = entries_of(data, geometry.slot_count, header.index_count)
     for start in range(1, len(entries), BATCH_ROWS):
         piece = entries[start : start + BATCH_ROWS]
         times = (header.begin_timestamp_ms + piece["time_diff"].astype(np.int64) * 1000) * 1000

@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store.consumequeue.consume_queue import UNIT_DTYPE, ConsumeQueue
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.formats.columns import COLUMN_NAMES
+from store.formats.derived import units_of
 from store.formats.index_page import IndexHeader, index_file_size
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from store.index.index_file import IndexFile
@@ -178,7 +179,7 @@ def _units_of(piece: UnitPiece) -> Iterator[tuple[int, int, int, int]]:
     fs, offsets_at = Filesystem(), piece.unit_count * UNIT_SIZE
     for start in range(0, piece.unit_count, _CHUNK_UNITS):
         count = min(_CHUNK_UNITS, piece.unit_count - start)
-        units = np.frombuffer(_read(fs, piece, start * UNIT_SIZE, count * UNIT_SIZE), UNIT_DTYPE)
+        units = units_of(_read(fs, piece, start * UNIT_SIZE, count * UNIT_SIZE))
         if piece.is_dense:
             offsets = np.arange(piece.first + start, piece.first + start + count)
         else:

@@ -13,6 +13,7 @@ from pathlib import Path
 from store import open_store
 from store.change.workspace import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
+from store.config import LINE_4_9
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.kernels import compiled
@@ -114,7 +115,7 @@ def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float
     fs, layout = Filesystem(), make_layout(root, {})
     began, cpu_began = time.perf_counter(), time.process_time()
     overlay = Overlay(staging_folder(root, "bench"), sparse=True)
-    parts = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, compat="4.9", overlay=overlay)
+    parts = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, line=LINE_4_9, overlay=overlay)
     change = plan_recovery(parts, mode="abnormal")
     planned, cpu = time.perf_counter() - began, time.process_time() - cpu_began
     if apply:

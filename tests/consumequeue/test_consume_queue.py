@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import StoreConfig
+from store.config import LINE_5_3, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from tests.support.small_log import (
@@ -212,7 +212,7 @@ def test_4_9_looks_only_into_the_first_file_that_was_modified_late_enough(tmp_pa
 @pytest.mark.parametrize(("seconds", "offset"), [(-5, 0), (3, 3), (3.2, 4), (24, 24), (24.5, 25), (99, 25)])
 def test_5_3_finds_the_first_message_at_or_after_a_time(tmp_path: Path, seconds: float, offset: int) -> None:
     log, queue = filled(tmp_path, 25)
-    assert queue.offset_by_time(START_MS + int(seconds * 1000), log.store_time, 0, "5.3") == offset
+    assert queue.offset_by_time(START_MS + int(seconds * 1000), log.store_time, 0, LINE_5_3) == offset
 
 
 def test_an_empty_queue_answers_every_question(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.transient_pool import TransientStorePool
@@ -27,7 +28,7 @@ def new_queue(folder: Path, size: int = 0, fs: Filesystem | None = None) -> Mapp
 
 def loaded(folder: Path, compat: str = "4.9", *, writable: bool = True) -> MappedFileQueue:
     queue = MappedFileQueue(folder, SIZE, Filesystem(), writable=writable)
-    queue.load(compat)
+    queue.load(broker_line(compat))
     return queue
 
 

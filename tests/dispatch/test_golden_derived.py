@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.commitlog.scan import ScanRules, scan_log
+from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay
@@ -26,9 +27,9 @@ def build(
     """Queues and index of a golden store's whole log, in `root` or in the overlay."""
     config = source.config
     log = MappedFileQueue(source.store / "commitlog", config.mapped_file_size_commit_log, Filesystem(), writable=False)
-    log.load(source.compat)
+    log.load(broker_line(source.compat))
     queues, index = open_queues(root, config, overlay=overlay), open_index(root, config, overlay=overlay)
-    rules = ScanRules(check_crc=True, accept_v2=not source.compat.startswith("4"))
+    rules = ScanRules(check_crc=True, accept_v2=broker_line(source.compat).accepts_v2)
     with queues.without_delay_levels() if recovering else nullcontext():
         for step in scan_log(log.files, rules=rules, kernels=kernels):
             if isinstance(step, Run):

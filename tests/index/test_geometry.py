@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
-from store.index.geometry import Geometry, geometry_of, infer_geometry
+from store.formats.index_page import entry_position, index_file_size
+from store.index.geometry import Geometry, geometry_of, geometry_to_read, infer_geometry
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, open_index
 
@@ -66,3 +67,29 @@ def test_an_empty_file_tells_nothing(tmp_path: Path) -> None:
     assert infer_geometry(path, fs) is None
     path.write_bytes(b"")
     assert infer_geometry(path, fs) is None
+
+
+@given(slots=st.integers(1, 700), entries=st.integers(40, 400), damaged=st.integers(0, 39))
+def test_one_damaged_entry_does_not_hide_the_geometry(
+    tmp_path_factory: pytest.TempPathFactory, slots: int, entries: int, damaged: int
+) -> None:
+    root = tmp_path_factory.mktemp("geometry")
+    index = open_index(root, StoreConfig(max_hash_slot_num=slots, max_index_num=entries))
+    log = SmallLog()
+    for number in range(39):
+        log.put(keys=f"key{number}")
+    log.dispatch_to(index)
+    index.close()
+    data = bytearray(min((root / "index").iterdir()).read_bytes())
+    at = entry_position(slots, damaged)
+    data[at : at + 20] = b"\xff" * 20
+    found = geometry_to_read(memoryview(data))
+    assert found is not None
+    assert found.slot_count == slots or damaged == 0
+    shutil.rmtree(root)
+
+
+def test_a_file_without_entries_is_read_by_a_geometry_of_its_size() -> None:
+    found = geometry_to_read(memoryview(bytes(22040)))
+    assert found is not None
+    assert index_file_size(*found) == 22040

@@ -10,11 +10,12 @@ from typing import Any
 from store import Message, MessageStore, open_store
 from store.change.change import Change
 from store.change.workspace import staging_folder
+from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.layout import StoreLayout
 from store.open import system_clock_ms
-from store.opened.detect import detect_compat, infer_config
+from store.opened.detect import detect_line, infer_config
 from store.opened.opened_store import OpenedStore, load_store
 from store.recovery.plan import plan_recovery, plan_truncate
 
@@ -67,7 +68,8 @@ def planning(
     layout = StoreLayout(root)
     config = infer_config(layout, settings or {}, fs)
     overlay = Overlay(staging_folder(root, "test"), sparse=False)
-    opened = load_store(layout, config, fs, clock, compat=compat or detect_compat(layout, fs), overlay=overlay)
+    line = broker_line(compat) if compat else detect_line(layout, fs)
+    opened = load_store(layout, config, fs, clock, line=line, overlay=overlay)
     try:
         yield opened
     finally:
