@@ -68,7 +68,7 @@ def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) ->
     """
     from store.change.workspace import staging_folder
     from store.open import require_no_interrupted_change
-    from store.rebuild.scope import drop_leftovers
+    from store.rebuild.publish import drop_leftovers
 
     if dry_run:
         with tempfile.TemporaryDirectory(prefix=f"rmqctl-{name}-", ignore_cleanup_errors=True) as scratch:

@@ -110,8 +110,8 @@ class _Opener:
                     f"queues and index are {found.dispatched_count} messages behind the log; "
                     "what they lack was built in a scratch folder"
                 )
-        if isinstance(found.outcome, Damage) and not is_live:
-            store.notes.append(f"the log ends at {found.log_end} because of {found.outcome}")
+        if isinstance(found.end.outcome, Damage) and not is_live:
+            store.notes.append(f"the log ends at {found.log_end} because of {found.end.describe()}")
         return store
 
     def for_writing(self, recover: bool) -> MessageStore:

@@ -50,7 +50,8 @@ def run(
     from store.disk.store_reader import StoreReader
     from store.opened.detect import infer_config
     from store.rebuild.local import rebuild_locally
-    from store.rebuild.scope import RebuildScope, plan_publish, staged_files
+    from store.rebuild.publish import plan_publish, staged_files
+    from store.rebuild.scope import RebuildScope
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
@@ -78,6 +79,5 @@ def run(
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         if scope.is_narrow and not staged_files(folder):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
-        why = "the end of what was written" if made.stopped_by == "end" else made.stopped_by
-        facts = {"log_end": made.log_end, "stopped_by": why, "messages": made.record_count}
+        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
         return run_change(session, "rebuild", change, consent, facts)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from store.commitlog.scan import ScanRules
     from store.config import StoreConfig
     from store.opened.opened_store import OpenedStore
-    from store.rebuild.scope import RebuildReport, RebuildScope
-    from store.recovery.from_rebuild import Rebuild
+    from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
@@ -114,7 +113,7 @@ def _choose(
 ) -> Choice:
     """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
     from rmqctl.backend import Choice, choose
-    from store.recovery.recover import reads_whole_log
+    from store.recovery.start import reads_whole_log
 
     log_size = sum(segment.size for segment in opened.log.segments.files)
     choice = choose(engine.value, log_size, master=master, remote=remote, spark_above=spark_above)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -76,7 +76,8 @@ class _SegmentCheck:
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
-        for step in _walk(self.files, self.segment):
+        whole = LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, self.segment.size)
+        for step in walk_slice(self.files, whole, ScanRules(check_crc=True), with_bad_bodies=True):
             if isinstance(step, Run):
                 self._check_run(step)
             elif isinstance(step, Damage):
@@ -158,23 +159,3 @@ class _SegmentCheck:
         first, first_place, last = self.seam.queues.get(units.queue, unknown)
         self.findings += continuity_findings(self.name, units.queue, last, offsets, places)
         self.seam.queues[units.queue] = (first, first_place, int(offsets[-1]))
-
-
-def _walk(files: StoreReader, segment: StoredFile) -> Iterator[Run | Blank | End | Damage]:
-    """A segment's runs and outcomes. A record whose body alone is bad is both: first Damage, then a Run of it."""
-    position = 0
-    while position < segment.size:
-        part = LogSlice(segment.path, segment.number, segment.size, position, segment.size)
-        last: Run | Blank | End | Damage | None = None
-        for last in walk_slice(files, part, ScanRules(check_crc=True), go_on=False):
-            yield last
-        if not isinstance(last, Damage):
-            return
-        position = last.file_start + last.position - segment.number
-        if last.reason == DamageReason.BAD_CRC:
-            one = replace(part, start=position, stop=position + 1)
-            for step in walk_slice(files, one, ScanRules(check_crc=False), go_on=False):
-                if isinstance(step, Run):
-                    position = step.end - segment.number - 1
-                    yield step
-        position += 1

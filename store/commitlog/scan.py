@@ -24,6 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
+from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
 from store.kernels import Kernels, for_work
 from store.kernels.run import Int64Array, Run
@@ -39,7 +40,9 @@ class Segment(Protocol):
     path: Path
     file_start: int
     size: int
-    buffer: memoryview
+
+    @property
+    def buffer(self) -> memoryview: ...
 
     @property
     def readable_position(self) -> int: ...
@@ -47,17 +50,29 @@ class Segment(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Blank:
+    """The unused rest of a segment; the log goes on in the next one."""
+
     file_start: int
     path: Path
     position: int
     declared_size: int
 
+    def describe(self) -> str:
+        """Why the log ends here, as a clause for people."""
+        return f"the end of the last segment ({self.path.name}, offset {self.position})"
+
 
 @dataclass(frozen=True, slots=True)
 class End:
+    """Zeros, the readable end, or too few bytes for another record."""
+
     file_start: int
     path: Path
     position: int
+
+    def describe(self) -> str:
+        """Why the log ends here, as a clause for people."""
+        return f"the end of what was written ({self.path.name}, offset {self.position})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +85,9 @@ class Damage:
     reason: DamageReason
     size: int
 
-    def __str__(self) -> str:
-        return f"{self.path}, offset {self.position}: {self.reason.describe()}"
+    def describe(self) -> str:
+        """Why the log ends here, as a clause for people."""
+        return str(DamagedRecord(self.reason.describe(), file=self.path.name, offset=self.position))
 
 
 Outcome = Blank | End | Damage
@@ -131,8 +147,11 @@ def scan_log(
     *,
     rules: ScanRules = DEFAULT_RULES,
     kernels: Kernels | None = None,
+    stop: int | None = None,
 ) -> Iterator[Step]:
     """Walks on from `log_offset` (default: the first byte) over the segments, into the next one at every Blank.
+
+    stop  a log offset: bytes at or behind it count as not there
 
     As a broker does, it does not ask whether the next segment starts where this one ends: a missing segment in the
     middle is passed over. The last value is the Outcome at which the walk stopped.
@@ -144,7 +163,8 @@ def scan_log(
         if segment.file_start + segment.size <= start:
             continue
         position = max(0, start - segment.file_start)
-        for step in scan_segment(segment, position, rules=rules, kernels=kernels):
+        limit = None if stop is None else min(max(0, stop - segment.file_start), segment.readable_position)
+        for step in scan_segment(segment, position, limit, rules=rules, kernels=kernels):
             yield step
         if not isinstance(step, Blank):
             return

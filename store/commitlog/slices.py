@@ -11,22 +11,21 @@ it lies (magic at 4, its own log offset at 28): nothing has to be read to plan t
 A part is read through a window on its file: the whole rest of a local file, mapped; of a remote one as many bytes as
 WINDOW_BYTES, fetched again from the first record that did not fit.
 
-Behind damage the walk goes on at the next record that identifies itself (decision 6 of the architecture), and says
-how many bytes it passed over.
+Behind damage the walk goes on by the rule of store.commitlog.resync.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from store.commitlog.scan import Blank, Damage, End, ScanRules, scan_segment
+from store.commitlog.resync import find_record, read_on
+from store.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.columns import COLUMN_NAMES, DamageReason
-from store.kernels import for_work
+from store.formats.columns import DamageReason
 from store.kernels.run import Run
 
 DEFAULT_PART_BYTES = 256 << 20
@@ -84,33 +83,40 @@ def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) 
 
 
 def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
-    """As `cut`, with `count` parts per segment."""
+    """As `split`, with `count` parts per segment."""
     return [part for file in segments for part in split([file], max(1, -(-file.size // count)))]
 
 
 def walk_slice(
-    files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True
-) -> Iterator[Run | Blank | End | Damage]:
+    files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
+) -> Iterator[Step]:
     """The runs of a part and what ended them; with `go_on` every damage is followed by what can be read behind it.
 
+    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
     for log offsets.
     """
-    position: int | None = part.start
-    if part.start and not part.is_exact:
-        position = _find_in_file(files, part, part.start)
-    while position is not None and position < part.stop:
-        last = None
-        for last in _walk_windows(files, part, position, rules):
-            yield last
-        if not isinstance(last, Damage) or not go_on:
-            return
-        position = _find_in_file(files, part, last.file_start + last.position - part.file_start + 1)
+
+    def scan(log_offset: int) -> Iterator[Step]:
+        if log_offset >= part.log_stop:
+            return iter(())
+        return _walk_windows(files, part, log_offset - part.file_start, rules)
+
+    def scan_bad_body(log_offset: int) -> Iterator[Step]:
+        start = log_offset - part.file_start
+        one = replace(part, start=start, stop=start + 1)
+        return _walk_windows(files, one, start, replace(rules, check_crc=False))
+
+    def find(log_offset: int) -> int | None:
+        return _find_in_file(files, part, log_offset - part.file_start, rules)
+
+    first = part.log_start if part.is_exact or not part.start else find(part.log_start)
+    if go_on:
+        return read_on(scan, find, first, scan_bad_body=scan_bad_body if with_bad_bodies else None)
+    return iter(()) if first is None else scan(first)
 
 
-def _walk_windows(
-    files: StoreReader, part: LogSlice, position: int, rules: ScanRules
-) -> Iterator[Run | Blank | End | Damage]:
+def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> Iterator[Step]:
     """From a record's start to the part's stop or the first outcome, window by window."""
     size = part.file_size if files.is_local else WINDOW_BYTES
     while True:
@@ -144,18 +150,16 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
     return Window(Path(files.name_of(part.path)), part.file_start + position, len(data), data)
 
 
-def _find_in_file(files: StoreReader, part: LogSlice, position: int) -> int | None:
-    """The first record that starts at or behind `position` and before the part's stop; None when there is none."""
-    columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
+def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
+    """Log offset of the first record at or behind `position` and before the part's stop; None without one."""
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
         position = _behind_zeros(files, part, position)
         size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
         window = _window(files, part, position, size)
-        kernels = for_work(window.size)
-        found = kernels.find_record_start(kernels.view(window.buffer), 0, window.size, window.file_start, True, columns)
+        found = find_record(window, 0, accept_v2=rules.accept_v2)
         if found >= 0:
-            return position + int(found) if position + found < part.stop else None
+            return window.file_start + found if position + found < part.stop else None
         if window.size < size or files.is_local:
             return None  # the window held all that is left
         position += size - RECORD_MARGIN_BYTES

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from store.commitlog.scan import DEFAULT_RULES, ScanRules, scan_segment
+from store.commitlog.end import find_end
+from store.commitlog.scan import DEFAULT_RULES, ScanRules
 from store.consumequeue.consume_queue import unit_array
 from store.disk.mapped_file import MappedFile
 from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels.run import Int64Array, Run
+from store.kernels.run import Int64Array
 from store.opened.opened_store import OpenedStore
 
 NORMAL_SEGMENTS = 3
@@ -91,6 +92,5 @@ def _agreeing_count(segment: MappedFile, offsets: Int64Array, sizes: Int64Array)
 
 def _walk_to(segment: MappedFile, position: int, target: int, rules: ScanRules = DEFAULT_RULES) -> int:
     """Where a walk from `position` is when it can't go on towards `target`."""
-    for step in scan_segment(segment, position, target, rules=rules):
-        position = step.end - step.file_start if isinstance(step, Run) else step.position
-    return position
+    start = segment.file_start
+    return find_end([segment], start + position, rules, stop=start + target).log_end - start

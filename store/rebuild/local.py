@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from store.commitlog.scan import Blank, Damage, ScanRules
-from store.commitlog.slices import LogSlice, walk_slice
+from store.commitlog.end import find_end
+from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
-from store.disk.store_reader import StoreReader
+from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.java import decode_utf8
 from store.index.index_service import IndexService
 from store.kernels.run import Run
 from store.layout import StoreLayout
-from store.rebuild.scope import RebuildReport, RebuildScope, staged_files
+from store.rebuild.publish import staged_files
+from store.rebuild.scope import RebuildReport, RebuildScope
 
 VERIFYING = ScanRules(check_crc=True)
 
@@ -44,39 +46,36 @@ def rebuild_locally(
     queues = ConsumeQueueStore(layout, config, fs, writable=True)
     index = IndexService(layout, config, fs, writable=True, clock=clock)
     handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues else []
+    segments = [_StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
-        log_end, why, records = _walk(files, rules, builders, on_progress)
+
+        def on_run(run: Run) -> None:
+            builders.dispatch(run)
+            on_progress(run.end - start)
+
+        end = find_end(segments, start, rules, on_run)
     for queue in queues:
         queue.flush(0)
     index.flush()
     queues.close()
     index.close()
-    return RebuildReport(log_end, why, records, len(staged_files(staging)))
+    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging)))
 
 
-def _walk(
-    files: StoreReader, rules: ScanRules, builders: Handler, on_progress: Callable[[int], None]
-) -> tuple[int, str, int]:
-    """Hands every record up to the log's valid end to the builders; that end, why it is there, and their number."""
-    log_end, records, done = 0, 0, 0
-    for segment in files.segments():
-        last = None
-        part = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        for last in walk_slice(files, part, rules, go_on=False):
-            if isinstance(last, Run):
-                builders.dispatch(last)
-                records += last.count
-                on_progress(done + last.end - segment.number)
-        done += segment.size
-        if last is None:
-            continue
-        if isinstance(last, Run):
-            # A broker always leaves room for a blank, and does not read on where there is none.
-            return last.end, "the segment ends without a blank", records
-        log_end = last.file_start + last.position
-        if not isinstance(last, Blank):
-            return log_end, last.reason.describe() if isinstance(last, Damage) else "end", records
-    return log_end, "the log ends", records
+class _StoredSegment:
+    """A segment as the walk wants it, mapped when the walk comes to it."""
+
+    def __init__(self, files: StoreReader, file: StoredFile) -> None:
+        self.path = Path(files.name_of(file.path))
+        self.file_start = file.number
+        self.size = self.readable_position = file.size
+        self._files = files
+        self._name = file.path
+
+    @cached_property
+    def buffer(self) -> memoryview:
+        return memoryview(self._files.read(self._name))
 
 
 class _ChosenQueues:

@@ -3,7 +3,7 @@
     1. build    either engine fills the staging folder, laid out like a store's root
                 local: store.rebuild.local
                 Spark: store.spark.rebuild
-    2. publish  a Change: every staged file takes its place by rename, the old files go to quarantine
+    2. publish  a Change: every staged file takes its place by rename      (store.rebuild.publish)
 
 Nothing of the store is touched before step 2, which is the same for both engines. The log counts up to its valid end:
 the first bytes that are no record, CRCs included, as in a recovery.
@@ -11,14 +11,12 @@ the first bytes that are no record, CRCs included, as in a recovery.
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.change.actions import Action, Publish, Remove
-from store.change.change import Change
-from store.disk.filesystem import Filesystem
-from store.layout import StoreLayout
+from store.commitlog.scan import ScanRules
+from store.config import StoreConfig
 
 Queue = tuple[str, int]
 
@@ -50,37 +48,5 @@ class RebuildReport:
     file_count: int
 
 
-def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change:
-    """The Change that puts the staged files in place of the scope's old ones."""
-    return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), staging=staging)
-
-
-def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
-    """The actions of that change: old files that nothing stands for any more go, staged ones take their places."""
-    staged = {root / path.relative_to(staging): path for path in staged_files(staging)}
-    old = [path for path in _old_files(StoreLayout(root), scope) if path not in staged]
-    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old]
-    return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
-
-
-def drop_leftovers(folder: Path) -> None:
-    """Removes what killed commands have staged. Whoever calls this holds the store's lock, so none is running."""
-    for path in (*folder.glob("rebuild-*"), *folder.glob("plan-*")):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def staged_files(staging: Path) -> list[Path]:
-    return sorted(path for path in staging.rglob("*") if path.is_file())
-
-
-def _old_files(layout: StoreLayout, scope: RebuildScope) -> list[Path]:
-    """The files in the store that the rebuilt ones stand for."""
-    found: list[Path] = []
-    if scope.queues:
-        for path in sorted(layout.consumequeue.glob("*/*/*")):
-            topic, queue_id = path.parts[-3], path.parts[-2]
-            if queue_id.isdigit() and path.is_file() and scope.wants((topic, int(queue_id))):
-                found.append(path)
-    if scope.index:
-        found += sorted(path for path in layout.index.glob("*") if path.is_file())
-    return found
+Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
+"""Step 1, by either engine: builds the scope's files under a folder. The rules say what is a record."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
-from store.commitlog.scan import scan_log
+from store.commitlog.end import LogEnd, find_end
 from store.formats.checkpoint_page import CheckpointPage
 from store.kernels.run import Run
 from store.opened.opened_store import OpenedStore
-from store.recovery.recover import first_store_timestamp, starting_segment
+from store.recovery.start import first_store_timestamp, starting_segment
 
 Progress = Callable[[int, int], None]
 
@@ -64,7 +64,8 @@ class CheckpointReview:
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
     """Compares the page with the newest segment, the queues' ends and the full index files. Nothing is written."""
     start, reason = starting_segment(opened, abnormal=True)
-    log_end, log_ms = _walk(opened, _newest_written_segment(opened), False, progress)
+    end = _walk(opened, _newest_written_segment(opened), False, progress)
+    log_end, log_ms = end.log_end, end.last_store_timestamp_ms
     queue_end, queue_ms = _queue_end(opened)
     page = opened.checkpoint.page
     promises = [
@@ -91,9 +92,10 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
 
 
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
-    """A page that promises exactly what the files hold, after they are made durable. `parts` have an overlay."""
+    """A page that promises exactly what the files hold, after they are made durable. The store has an overlay."""
     start, _ = starting_segment(opened, abnormal=True)
-    log_end, log_ms = _walk(opened, start, opened.config.check_crc_on_recover, progress)
+    end = _walk(opened, start, opened.config.check_crc_on_recover, progress)
+    log_end, log_ms = end.log_end, end.last_store_timestamp_ms
     _, queue_ms = _queue_end(opened)
     before = opened.checkpoint.page
     page = before._replace(
@@ -104,7 +106,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         confirm_log_offset=min(before.confirm_log_offset, log_end),
     )
     overlay = opened.overlay
-    assert overlay is not None, "a plan is made on parts with an overlay"
+    assert overlay is not None, "a plan is made on a store with an overlay"
     change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
     change.facts = {
         "log_end": log_end,
@@ -119,17 +121,16 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     return change
 
 
-def _walk(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> tuple[int, int]:
-    """End of the last record from `start` on, and its store time."""
-    end, time_ms = start, 0
+def _walk(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> LogEnd:
+    """The end of the log, walked from `start` on."""
     segments = opened.log.segments.files
     total = segments[-1].file_start + segments[-1].size - start if segments else 0
-    for step in scan_log(segments, start, rules=opened.scan_rules(check_crc=check_crc)) if segments else ():
-        if isinstance(step, Run):
-            end, time_ms = step.end, int(step.columns.store_timestamp_ms[-1])
+
+    def on_run(run: Run) -> None:
         if progress is not None:
-            progress(end - start, total)
-    return end, time_ms
+            progress(run.end - start, total)
+
+    return find_end(segments, start, opened.scan_rules(check_crc=check_crc), on_run)
 
 
 def _newest_written_segment(opened: OpenedStore) -> int:

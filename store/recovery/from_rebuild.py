@@ -1,4 +1,4 @@
-"""Recovery of a store of which only the log is trusted, with queues and index built by somebody else: by Spark.
+"""Recovery of a store of which only the log is trusted, with queues and index built anew by either engine.
 
     1. the checkpoint's times are forgotten, so the recovery is one from the first segment on
     2. `rebuild` walks the whole log, fills the staging folder with queues and index, and says where the log ends
@@ -12,27 +12,22 @@ a checkpoint of zeros.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from store.commitlog.resync import count_lost
-from store.commitlog.scan import ScanRules
+from store.commitlog.end import find_end
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.errors import StoreIOError
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
-from store.rebuild.scope import RebuildReport, RebuildScope
-from store.recovery.recover import RecoveryReport, end_log, follow
-
-Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
-"""Builds the scope's files under a folder; what is a record, and where the log ends, is said by the rules."""
+from store.rebuild.scope import Rebuild, RebuildScope
+from store.recovery.recover import RecoveryReport, cut_log
 
 
 def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
-    """Steps 1 to 4 on parts with an overlay; their queues and index are the rebuilt ones afterwards."""
+    """Steps 1 to 4 on a store with an overlay; its queues and index are the rebuilt ones afterwards."""
     assert opened.overlay is not None
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
@@ -42,19 +37,17 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     _open_rebuilt(opened, opened.overlay.folder)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
-    found = RecoveryReport("abnormal", start, "queues and index are built anew from the whole log")
-    follow(opened, found, _last_queued_record(opened, start), [opened.queues], rules)
-    if found.log_end != made.log_end:
+    end = find_end(segments, _last_queued_record(opened, start), rules, opened.queues.dispatch)
+    if end.log_end != made.log_end:
         raise StoreIOError(
-            f"the log ends at {made.log_end} for those who rebuilt it, and at {found.log_end} for this process",
+            f"the log ends at {made.log_end} for those who rebuilt it, and at {end.log_end} for this process",
             file=opened.layout.commitlog,
             hint="does a broker write to it, or is another folder mounted there on the executors?",
         )
-    found.queue_end_before = queue_end_before
-    found.record_count, found.walked_bytes = made.record_count, made.log_end - start
+    end.start, end.record_count = start, made.record_count
+    found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
     if segments:
-        end_log(opened, found)
-        found.lost = count_lost(found.behind, found.log_end, opened.fs)
+        cut_log(opened, found)
     return found
 
 

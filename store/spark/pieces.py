@@ -17,13 +17,13 @@ scratch file has a name of its own, so that a task that is tried twice leaves tw
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from store.commitlog.scan import Blank, Damage, End, ScanRules
+from store.commitlog.scan import Outcome, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
@@ -91,7 +91,7 @@ class PartPieces:
     part: LogSlice
     first: int | None = None
     end: int = 0
-    outcome: str | None = None
+    outcome: Outcome | None = None
     record_count: int = 0
     is_true_to_place: bool = True
     ends_with_keys: bool = False
@@ -137,13 +137,11 @@ def _note_run(found: PartPieces, run: Run) -> None:
     found.is_true_to_place = found.is_true_to_place and np.array_equal(columns.log_offset, places)
 
 
-def _note_outcome(found: PartPieces, step: Blank | End | Damage) -> None:
+def _note_outcome(found: PartPieces, step: Outcome) -> None:
     found.end = step.file_start + step.position
     found.first = found.end if found.first is None else found.first
-    if isinstance(step, Damage):
-        found.outcome = step.reason.describe()
-    else:
-        found.outcome = "end" if isinstance(step, End) else "blank"
+    start = found.part.file_start
+    found.outcome = replace(step, file_start=start, position=found.end - start)
 
 
 class _Scratch:

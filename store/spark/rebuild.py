@@ -64,11 +64,11 @@ def rebuild_on_spark(
         scratch.mkdir(parents=True, exist_ok=True)
     with errors_as_sentences(), watched(spark, progress):
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
-        live, log_end, why = valid_parts(list(in_tasks(spark, parts, gather)), gather)
+        live, end = valid_parts(list(in_tasks(spark, parts, gather)), gather)
         file_count = _write_files(spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     with os_errors(scratch, "delete the folder"):
         shutil.rmtree(scratch)
-    return RebuildReport(log_end, why, sum(part.record_count for part in live), file_count)
+    return RebuildReport(end.log_end, end.describe(), end.record_count, file_count)
 
 
 def _write_files(spark: Any, shares: Sequence[Share]) -> int:

@@ -15,6 +15,8 @@ from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
+from store.commitlog.end import LogEnd
+from store.commitlog.scan import Blank, End
 from store.commitlog.slices import LogSlice
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import LAST_ADDRESS
@@ -30,14 +32,15 @@ TASK_BYTES = 64 << 20
 
 def valid_parts(
     parts: Sequence[PartPieces], walk_again: Callable[[LogSlice], PartPieces]
-) -> tuple[list[PartPieces], int, str]:
-    """The parts up to the log's valid end, that end, and why it is there: the walk of one machine, put together.
+) -> tuple[list[PartPieces], LogEnd]:
+    """The parts up to the log's valid end, and that end: the walk of one machine, put together.
 
     A part looks for its first record by what records say of themselves. Where the one before it ended at something
     else, such as a blank or a record that is wrong about its own place, the part is walked again from there.
     """
     live: list[PartPieces] = []
-    log_end, why = (parts[0].part.file_start if parts else 0), "the log ends"
+    log_end = parts[0].part.file_start if parts else 0
+    end = LogEnd(log_end, log_end)
     for _, group in groupby(parts, key=lambda found: found.part.file_start):
         in_segment = list(group)
         log_end = in_segment[0].part.file_start
@@ -49,13 +52,17 @@ def valid_parts(
                 found = walk_again(replace(found.part, start=start, is_exact=True))
             live.append(found)
             log_end = found.end
-            if found.outcome == "blank":
+            end.log_end, end.outcome = log_end, found.outcome
+            end.record_count += found.record_count
+            if isinstance(found.outcome, Blank):
                 break
             if found.outcome is not None:
-                return live, log_end, found.outcome
+                return live, end
         else:
-            return live, log_end, "the segment ends without a blank"
-    return live, log_end, why
+            part = in_segment[-1].part
+            end.outcome = End(part.file_start, Path(part.path), log_end - part.file_start)
+            return live, end
+    return live, end
 
 
 def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:

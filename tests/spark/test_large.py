@@ -51,8 +51,9 @@ def gathered(root: Path, parts: int) -> tuple[int, int, str]:
     nothing = RebuildScope(queues=False, index=False)
     gather = Gatherer(str(root), Path("/nowhere"), nothing, StoreConfig().delay_levels_ms)
     found = [gather(part) for part in split_into(StoreReader(str(root)).segments(), parts)]
-    live, log_end, why = valid_parts(found, gather)
-    return sum(part.record_count for part in live), log_end, why
+    live, end = valid_parts(found, gather)
+    assert sum(part.record_count for part in live) == end.record_count
+    return end.record_count, end.log_end, end.describe()
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5, 7, 40])

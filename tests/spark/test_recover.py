@@ -17,8 +17,7 @@ from store.disk.filesystem import Filesystem
 from store.formats.message import TRANSACTION_PREPARED
 from store.opened.detect import infer_config, make_layout
 from store.rebuild.local import rebuild_locally
-from store.rebuild.scope import RebuildReport, RebuildScope
-from store.recovery.from_rebuild import Rebuild
+from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 from store.recovery.plan import plan_recovery
 from store.spark.rebuild import rebuild_on_spark
 from tests.spark.test_check import overwrite, segment

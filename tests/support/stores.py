@@ -17,7 +17,8 @@ from store.layout import StoreLayout
 from store.open import system_clock_ms
 from store.opened.detect import detect_line, infer_config
 from store.opened.opened_store import OpenedStore, load_store
-from store.recovery.plan import plan_recovery, plan_truncate
+from store.recovery.plan import plan_recovery
+from store.recovery.truncate import plan_truncate
 
 SMALL = {
     "mappedFileSizeCommitLog": 16384,

@@ -1,0 +1,74 @@
+"""truncate-dirty as a plan: log, queues and index cut back to one log offset.
+
+1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
+2. the log is cut there; queues lose the units behind it
+3. index files that reach behind it are rebuilt from the beginning of the first of them
+"""
+
+from __future__ import annotations
+
+from store.change.change import Change
+from store.commitlog.end import LogEnd, find_end
+from store.errors import BadRequest
+from store.opened.opened_store import OpenedStore
+from store.recovery.plan import add_checkpoint, add_cut, add_derived, new_change
+from store.recovery.recover import Progress, RecoveryReport, cut_log, dispatch_stretch, walk
+
+
+def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
+    """Cuts commit log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+
+    BadRequest when no record begins or ends at `log_offset`.
+    """
+    segments = opened.log.segments.files
+    if not segments:
+        raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
+    opened.queues.recover()
+    start = segments[0].file_start
+    if log_offset is None:
+        end = walk(opened, start, [], progress)
+    else:
+        _require_boundary(opened, log_offset)
+        end = LogEnd(start, log_offset)
+    found = RecoveryReport("truncate", "the whole log is read", end)
+    cut_log(opened, found)
+    change = new_change(opened, "truncate-dirty")
+    change.facts = {
+        "log_end": found.log_end,
+        "stopped_by": end.describe() if log_offset is None else "--offset",
+    }
+    add_cut(change, found)
+    opened.queues.truncate_dirty(found.log_end)
+    opened.queues.correct_min_offsets(opened.log.min_offset)
+    _cut_index(opened, found.log_end)
+    add_derived(opened, change)
+    if not change.is_empty:
+        add_checkpoint(opened, change)
+    return change
+
+
+def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
+    """BadRequest unless a record begins or ends at `log_offset`."""
+    segment = opened.log.segments.find_by_offset(log_offset)
+    files = opened.log.segments.files
+    if log_offset == files[-1].file_start + files[-1].size or log_offset == files[0].file_start:
+        return
+    if segment is None:
+        raise BadRequest(f"log offset {log_offset} is in no segment", file=opened.layout.commitlog)
+    end = find_end([segment], segment.file_start, opened.scan_rules(check_crc=False), stop=log_offset)
+    if end.log_end != log_offset:
+        raise BadRequest(
+            f"no record begins at log offset {log_offset}",
+            file=segment.path,
+            offset=log_offset - segment.file_start,
+            hint=f"the record before begins at {end.log_end}",
+        )
+
+
+def _cut_index(opened: OpenedStore, log_end: int) -> None:
+    """Step 3."""
+    beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
+    begins = [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
+    opened.index.remove(beyond)
+    if begins and min(begins) < log_end:
+        dispatch_stretch(opened, min(begins), log_end, [opened.index])
