@@ -20,7 +20,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
 from store.formats.queue_unit import UNIT_SIZE
-from store.index.geometry import geometry_to_read
+from store.index.geometry import geometry_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,11 @@ def survey_index(files: StoreReader, file: StoredFile) -> Iterator[IndexFile | F
         yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
         return
     header = decode_header(memoryview(data)[:HEADER_SIZE])
-    geometry = geometry_to_read(memoryview(data))
+    geometry = geometry_of(data)
     if geometry is None:
-        yield Finding(INDEX_HEADER, name, 0, detail="no number of slots and entries fits size and content")
+        if header.index_count > 1:
+            detail = "neither size nor contents tell the number of slots; give --set maxHashSlotNum=N"
+            yield Finding(INDEX_HEADER, name, 0, detail=detail)
         return
     slots = geometry.slot_count
     entries = entries_of(data, slots, header.index_count)

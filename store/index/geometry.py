@@ -1,53 +1,58 @@
-"""Finds how many slots and entries an index file has, from its contents.
+"""The number of hash slots and entries of an index file: from settings, or from the file's contents.
 
-The size alone does not tell (4 x slots + 20 x entries = size - 40), but the contents do: the newest entry's number
-stands in the slot that its hash falls into, and so does every entry's that nothing was chained in front of.
+The size allows many pairs (size = 40 + 4 x slots + 20 x entries). Two neighbouring pairs differ by 5 slots, the bytes
+of one entry, so under a wrong pair every entry has another number. The contents decide:
 
-    geometry_of       of a sound file: header, entries and chains agree
-    geometry_to_read  of any file: where nothing agrees fully, what nine of ten sampled entries agree with
+    1. newest   the newest entry's number is in the slot of its hash, and its log offset is the header's last
+    2. first    entry 1 has the header's first log offset
+    3. sample   of up to 64 entries at least nine in ten are reachable: slot >= number > previous
+    4. rest     the header's count of used slots; zeros behind the newest entry, and as entry 0, which is never used
+
+Steps 1 and 2 look at all pairs at once, steps 3 and 4 at the best of them. A damaged entry or header field costs points
+but does not hide the right pair. Where no pair is better than all others, the file does not tell.
+
+Source: IndexFile.putKey (4.9.8).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
-from store.formats.derived import entries_of
-from store.formats.index_page import (
-    ENTRY_SIZE,
-    HEADER_SIZE,
-    SLOT_SIZE,
-    IndexHeader,
-    decode_entry,
-    decode_header,
-    decode_slot,
-    entry_position,
-    index_file_size,
-)
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
 
-_ENTRIES_TO_CHECK = 64
-_BYTES_TO_CHECK = 1 << 20
-_MAX_CANDIDATES = 2_000_000
-_AGREEING_SHARE = 0.9
-"""A few damaged entries must not make the whole file unreadable."""
+WORDS_PER_ENTRY = ENTRY_SIZE // SLOT_SIZE
+SMALLEST_SIZE = index_file_size(1, 2)
+FULL_SCORE = 5
+_SAMPLED_ENTRIES = 64
+_BEST_PAIRS = 64
+_PAIRS_AT_ONCE = 1 << 20
+_WORDS_BEHIND = 1 << 18
 
 
 class Geometry(NamedTuple):
+    """Hash slots and entries of one index file."""
+
     slot_count: int
     entry_count: int
+
+    @property
+    def file_size(self) -> int:
+        return index_file_size(*self)
 
 
 DEFAULT_GEOMETRY = Geometry(5_000_000, 20_000_000)
 
 
 def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
-    """Finds the geometry of the file at `path`, None where its contents do not tell (it is empty, or no index)."""
+    """The geometry that the file at `path` tells; None for an empty file or one that is no index."""
     size = fs.stat(path).st_size
-    if size < index_file_size(1, 2):
+    if size < SMALLEST_SIZE:
         return None
     try:
         buffer = memoryview(fs.map(fs.open_read(path), size, writable=False))
@@ -56,123 +61,130 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
     return geometry_of(buffer)
 
 
+def geometry_of(buffer: Any, known: Geometry | None = None) -> Geometry | None:
+    """The geometry of a file's bytes; None where they do not tell.
+
+    known  a likely geometry, of settings or of another file. A file of its size without a better one has it.
+    """
+    contents = _Contents(memoryview(buffer))
+    known = known if known is not None and known.file_size == contents.size else None
+    if contents.newest < 1 or contents.size < SMALLEST_SIZE:
+        return known
+    for likely in (known, DEFAULT_GEOMETRY):
+        if likely is not None and likely.file_size == contents.size and contents.agrees_with(likely):
+            return likely
+    return contents.best() or known
+
+
+def given_geometry(settings: Mapping[str, Any], size: int) -> Geometry | None:
+    """The geometry of a file of `size` bytes by maxHashSlotNum and maxIndexNum; None where they do not make that size.
+
+    One of the two is enough, as the size tells the other.
+    """
+    slots, entries = settings.get("maxHashSlotNum"), settings.get("maxIndexNum")
+    if slots is None and entries is None:
+        return None
+    if slots is None:
+        slots = (size - HEADER_SIZE - ENTRY_SIZE * int(str(entries))) // SLOT_SIZE
+    if entries is None:
+        entries = (size - HEADER_SIZE - SLOT_SIZE * int(slots)) // ENTRY_SIZE
+    geometry = Geometry(int(slots), int(str(entries)))
+    return geometry if min(geometry) > 0 and geometry.file_size == size else None
+
+
 def geometry_of_size(size: int) -> Geometry:
     """A geometry that makes a file of this size, with about four entries a slot as the broker's defaults have it.
 
     For files that do not tell theirs: new ones will at least be as large as the old.
     """
     words = (size - HEADER_SIZE) // SLOT_SIZE
-    per_entry = ENTRY_SIZE // SLOT_SIZE
-    slot_count = max(1, words // (1 + 4 * per_entry))
-    slot_count += (words - slot_count) % per_entry
-    return Geometry(slot_count, (words - slot_count) // per_entry)
+    slot_count = max(1, words // (1 + 4 * WORDS_PER_ENTRY))
+    slot_count += (words - slot_count) % WORDS_PER_ENTRY
+    return Geometry(slot_count, (words - slot_count) // WORDS_PER_ENTRY)
 
 
-def geometry_of(buffer: memoryview) -> Geometry | None:
-    """Finds the geometry of a file's bytes, None where they do not tell. The broker's defaults are tried first."""
-    size = len(buffer)
-    if size == index_file_size(*DEFAULT_GEOMETRY):
-        return DEFAULT_GEOMETRY
-    if size < index_file_size(1, 2):
-        return None
-    header = decode_header(buffer)
-    newest = header.index_count - 1
-    if newest < 1:
-        return None
-    for slot_count in _slot_counts_by_newest(buffer, newest):
-        found = _with_slots(size, slot_count)
-        if newest < found.entry_count and _agrees(buffer, slot_count, header):
-            return found
-    return None
+class _Contents:
+    """A file's bytes as big-endian words behind the header: slots, then entries of five words."""
 
+    def __init__(self, buffer: memoryview) -> None:
+        self.size = len(buffer)
+        self.header = decode_header(buffer) if self.size >= HEADER_SIZE else IndexHeader()
+        self.newest = self.header.index_count - 1
+        count = max(0, self.size - HEADER_SIZE) // SLOT_SIZE
+        self.words = np.frombuffer(buffer, ">i4", count, HEADER_SIZE if count else 0)
 
-def geometry_to_read(buffer: memoryview) -> Geometry | None:
-    """Finds the geometry by which a possibly damaged file is read, None where no geometry fits its content."""
-    found = geometry_of(buffer)
-    if found is not None or len(buffer) < index_file_size(1, 2):
-        return found
-    count = decode_header(buffer).index_count
-    if count <= 1:
-        # Without entries every geometry of that size reads alike.
-        return geometry_of_size(len(buffer))
-    return _by_votes(buffer, count)
-
-
-def _with_slots(size: int, slot_count: int) -> Geometry:
-    return Geometry(slot_count, (size - HEADER_SIZE - SLOT_SIZE * slot_count) // ENTRY_SIZE)
-
-
-def _by_votes(buffer: memoryview, count: int) -> Geometry | None:
-    """The first slot count that most of a few entries vote for, and that nine of ten sampled entries agree with."""
-    newest = count - 1
-    candidates = _candidates(len(buffer), newest)
-    votes = np.zeros(len(candidates), np.int8)
-    voters = sorted({newest, max(1, newest - 1), max(1, newest - 2), max(1, newest // 2), 1})
-    for number in voters:
-        votes += _is_on_chain(buffer, candidates, number, newest)
-    enough = candidates[votes >= max(1, len(voters) - 2)]
-    sample = np.unique(np.linspace(1, newest, _ENTRIES_TO_CHECK).astype(np.int64))
-    for slot_count in map(int, enough):
-        entries = entries_of(buffer, slot_count, count)
-        if len(entries) == count and _agreeing_share(buffer, slot_count, entries, sample) >= _AGREEING_SHARE:
-            return _with_slots(len(buffer), slot_count)
-    return None
-
-
-def _agreeing_share(buffer: memoryview, slot_count: int, entries: np.ndarray, sample: np.ndarray) -> float:
-    hashes = entries["key_hash"][sample].astype(np.int64)
-    heads = np.frombuffer(buffer, ">i4", slot_count, HEADER_SIZE)[np.maximum(hashes, 0) % slot_count]
-    good = (hashes >= 0) & (heads >= sample) & (entries["previous"][sample] < sample)
-    return float(np.count_nonzero(good)) / len(sample)
-
-
-def _candidates(size: int, newest: int) -> np.ndarray:
-    """Slot counts for which the sizes add up and the newest entry is in the file."""
-    rest = (size - HEADER_SIZE) // SLOT_SIZE
-    per_entry = ENTRY_SIZE // SLOT_SIZE
-    last = rest - per_entry * (newest + 1)
-    return np.arange(rest % per_entry or per_entry, last + 1, per_entry, dtype=np.int64)[:_MAX_CANDIDATES]
-
-
-def _is_on_chain(buffer: memoryview, candidates: np.ndarray, number: int, newest: int) -> np.ndarray:
-    """For each slot count: whether the slot of entry `number` holds that entry or a newer one."""
-    words = np.frombuffer(buffer, ">i4", (len(buffer) - HEADER_SIZE) // SLOT_SIZE, HEADER_SIZE)
-    hashes = words[candidates + ENTRY_SIZE // SLOT_SIZE * number].astype(np.int64)
-    heads = words[np.maximum(hashes, 0) % candidates]
-    return np.asarray((hashes >= 0) & (heads >= number) & (heads <= newest))
-
-
-def _slot_counts_by_newest(buffer: memoryview, newest: int) -> list[int]:
-    """Slot counts for which the sizes add up and the newest entry's number is in the slot of its hash."""
-    candidates = _candidates(len(buffer), newest)
-    return [int(count) for count in candidates[_is_on_chain(buffer, candidates, newest, newest)]]
-
-
-def _agrees(buffer: memoryview, slot_count: int, header: IndexHeader) -> bool:
-    """Whether the entries are the header's, nothing stands behind them, and the newest ones hang in their chains."""
-    newest = header.index_count - 1
-    if decode_entry(buffer, slot_count, newest).log_offset != header.end_log_offset:
-        return False
-    if decode_entry(buffer, slot_count, 1).log_offset != header.begin_log_offset:
-        return False
-    behind = entry_position(slot_count, newest + 1)
-    if np.frombuffer(buffer[behind : behind + _BYTES_TO_CHECK], np.uint8).any():
-        return False
-    for number in range(newest, max(0, newest - _ENTRIES_TO_CHECK), -1):
-        entry = decode_entry(buffer, slot_count, number)
-        if entry.key_hash < 0 or not 0 <= entry.previous < number:
+    def agrees_with(self, geometry: Geometry) -> bool:
+        """Whether steps 1 and 2 fully agree, or step 3 does."""
+        if self.newest >= geometry.entry_count:
             return False
-        if not _hangs_in_chain(buffer, slot_count, entry.key_hash % slot_count, number):
-            return False
-    return True
+        slots = np.array([geometry.slot_count])
+        return int(self._points(slots)[0]) == FULL_SCORE or self._share_reachable(geometry.slot_count) >= 0.9
 
+    def best(self) -> Geometry | None:
+        """The pair with the most points; None for a tie, or where too few entries are reachable."""
+        scores: dict[int, tuple[float, ...]] = {}
+        for slots in self._likely():
+            share = self._share_reachable(slots)
+            if share >= 0.9:
+                points = int(self._points(np.array([slots]))[0]) + self._points_of_rest(slots)
+                scores[slots] = (points, share)
+        if not scores:
+            return None
+        best = max(scores.values())
+        winners = [slots for slots, score in scores.items() if score == best]
+        return self._with_entries(winners[0]) if len(winners) == 1 else None
 
-def _hangs_in_chain(buffer: memoryview, slot_count: int, slot: int, number: int) -> bool:
-    at = decode_slot(buffer, slot)
-    for _ in range(_ENTRIES_TO_CHECK):
-        if at == number:
-            return True
-        if not number < at < (len(buffer) - HEADER_SIZE) // ENTRY_SIZE:
-            return False
-        at = decode_entry(buffer, slot_count, at).previous
-    return True
+    def _likely(self) -> list[int]:
+        """The slot counts with the most points of steps 1 and 2, and of step 3 for a few entries."""
+        found: list[tuple[int, int]] = []
+        probes = sorted({1, self.newest // 3, self.newest * 2 // 3, self.newest - 1} - {0})
+        for slots in self._candidates():
+            points = self._points(slots) + sum(self._reachable(slots, number).astype(int) for number in probes)
+            top = np.argsort(-points, kind="stable")[:_BEST_PAIRS]
+            found += [(-int(points[i]), int(slots[i])) for i in top if points[i]]
+        return [slots for _, slots in sorted(found)[:_BEST_PAIRS]]
+
+    def _candidates(self) -> Iterator[np.ndarray]:
+        """All slot counts that the size allows, for files with room for the newest entry."""
+        first = len(self.words) % WORDS_PER_ENTRY or WORDS_PER_ENTRY
+        last = len(self.words) - WORDS_PER_ENTRY * (self.newest + 1)
+        step = _PAIRS_AT_ONCE * WORDS_PER_ENTRY
+        for start in range(first, last + 1, step):
+            yield np.arange(start, min(start + step, last + 1), WORDS_PER_ENTRY, dtype=np.int64)
+
+    def _points(self, slots: np.ndarray) -> np.ndarray:
+        """Points of steps 1 and 2 for each slot count: 2 for the newest entry's slot, 1 each for its hash
+        (zeros are rarely an entry) and the log offsets."""
+        newest, first = slots + WORDS_PER_ENTRY * self.newest, slots + WORDS_PER_ENTRY
+        hashes = self.words[newest].astype(np.int64)
+        in_slot = (hashes >= 0) & (self.words[np.maximum(hashes, 0) % slots] == self.newest)
+        ends = self._log_offsets(newest) == self.header.end_log_offset
+        begins = self._log_offsets(first) == self.header.begin_log_offset
+        return np.asarray(2 * in_slot + 1 * (hashes > 0) + 1 * ends + 1 * begins)
+
+    def _reachable(self, slots: np.ndarray | int, number: np.ndarray | int) -> np.ndarray:
+        """Whether step 3 holds for an entry under each slot count, or for entries under one."""
+        at = slots + WORDS_PER_ENTRY * number
+        hashes, previous = self.words[at].astype(np.int64), self.words[at + 4]
+        heads = self.words[np.maximum(hashes, 0) % slots]
+        return np.asarray((hashes >= 0) & (heads >= number) & (previous < number))
+
+    def _log_offsets(self, entries: np.ndarray) -> np.ndarray:
+        high, low = self.words[entries + 1].astype(np.int64), self.words[entries + 2].astype(np.int64)
+        return np.asarray(high << 32 | (low & 0xFFFFFFFF))
+
+    def _share_reachable(self, slots: int) -> float:
+        """The share of sampled entries that satisfy step 3."""
+        sample = np.unique(np.linspace(1, self.newest, _SAMPLED_ENTRIES).astype(np.int64))
+        return float(np.mean(self._reachable(slots, sample)))
+
+    def _points_of_rest(self, slots: int) -> int:
+        """Points of step 4."""
+        behind = slots + WORDS_PER_ENTRY * (self.newest + 1)
+        is_used = np.count_nonzero(self.words[:slots]) == self.header.hash_slot_count
+        is_empty_behind = not self.words[behind : behind + _WORDS_BEHIND].any()
+        is_empty_at_0 = not self.words[slots : slots + WORDS_PER_ENTRY].any()
+        return int(is_used) + int(is_empty_behind) + int(is_empty_at_0)
+
+    def _with_entries(self, slots: int) -> Geometry:
+        return Geometry(slots, (len(self.words) - slots) // WORDS_PER_ENTRY)

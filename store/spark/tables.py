@@ -22,7 +22,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
-from store.index.geometry import geometry_to_read
+from store.index.geometry import geometry_of
 from store.kernels.run import Run
 from store.spark.anomalies import plan_anomalies, read_anomalies
 from store.spark.filters import Condition, bounds, rows_that_pass
@@ -156,7 +156,7 @@ def _read_index(
     if memoryview(data).nbytes < HEADER_SIZE:
         return
     header = decode_header(memoryview(data)[:HEADER_SIZE])
-    geometry = geometry_to_read(memoryview(data))
+    geometry = geometry_of(data)
     if geometry is None:
         return
     entries = entries_of(data, geometry.slot_count, header.index_count)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
-from store.formats.index_page import entry_position, index_file_size
-from store.index.geometry import Geometry, geometry_of, geometry_to_read, infer_geometry
+from store.formats.index_page import entry_position
+from store.index.geometry import Geometry, geometry_of, given_geometry, infer_geometry
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, open_index
 
@@ -83,13 +83,30 @@ def test_one_damaged_entry_does_not_hide_the_geometry(
     data = bytearray(min((root / "index").iterdir()).read_bytes())
     at = entry_position(slots, damaged)
     data[at : at + 20] = b"\xff" * 20
-    found = geometry_to_read(memoryview(data))
+    found = geometry_of(memoryview(data))
     assert found is not None
     assert found.slot_count == slots or damaged == 0
     shutil.rmtree(root)
 
 
-def test_a_file_without_entries_is_read_by_a_geometry_of_its_size() -> None:
-    found = geometry_to_read(memoryview(bytes(22040)))
-    assert found is not None
-    assert index_file_size(*found) == 22040
+@pytest.mark.parametrize("known", [None, Geometry(500, 1000), Geometry(5, 1099)])
+def test_a_file_without_entries_has_the_geometry_that_is_known_for_its_size(known: Geometry | None) -> None:
+    assert geometry_of(memoryview(bytes(22040)), known) == known
+    assert geometry_of(memoryview(bytes(22044)), known) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"maxHashSlotNum": "500", "maxIndexNum": "1000"}, Geometry(500, 1000)),
+        ({"maxHashSlotNum": "500"}, Geometry(500, 1000)),
+        ({"maxIndexNum": 1000}, Geometry(500, 1000)),
+        ({"maxHashSlotNum": 501}, None),
+        ({"maxHashSlotNum": 500, "maxIndexNum": 999}, None),
+        ({}, None),
+    ],
+)
+def test_settings_name_the_geometry_of_files_of_their_size(
+    settings: dict[str, object], expected: Geometry | None
+) -> None:
+    assert given_geometry(settings, 22040) == expected
