@@ -28,7 +28,8 @@ def run_show(ctx: typer.Context) -> Result:
     """Show what the checkpoint promises and what is there.
 
     For each of its times: what it promises, and what the files on disk reach. Also the segment from which an
-    abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the files.
+    abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the
+    files, missing, short or negative.
     """
     from store.recovery.checkpoint_review import review_checkpoint
 
@@ -38,6 +39,7 @@ def run_show(ctx: typer.Context) -> Result:
         review = review_checkpoint(opened, progress=bar.update)
     facts = {
         "file_bytes": review.file_size,
+        "faults": review.faults,
         "log_end": review.log_end,
         "queue_end": review.queue_end,
         "trusted_time_ms": review.trusted_time_ms,
@@ -50,7 +52,7 @@ def run_show(ctx: typer.Context) -> Result:
     tables = [Table("times", times, [name.format("_ms") for name in shown])] + (
         [Table("offsets", offsets, [name.format("_offset") for name in shown])] if offsets else []
     )
-    return Result("checkpoint show", facts, tables, FINDINGS if review.is_ahead else OK)
+    return Result("checkpoint show", facts, tables, FINDINGS if review.is_ahead or review.faults else OK)
 
 
 def _row(promise: Any, unit: str) -> dict[str, Any]:

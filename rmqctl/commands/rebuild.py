@@ -9,7 +9,7 @@ import typer
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
-from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
+from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.staged import locked, staging
 
 EXAMPLES = (
@@ -46,10 +46,11 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from rmqctl.backend import choose_engine, require_own_commitlog
+    from rmqctl.backend import choose_engine
+    from rmqctl.rebuilding import make_rebuild
+    from store.commitlog.scan import VERIFYING
     from store.disk.store_reader import StoreReader
     from store.opened.detect import infer_config
-    from store.rebuild.local import rebuild_locally
     from store.rebuild.publish import plan_publish, staged_files
     from store.rebuild.scope import RebuildScope
 
@@ -58,24 +59,12 @@ def run(
         locked(session, take=not dry_run) as (layout, fs),
         staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
     ):
-        require_own_commitlog(layout)
-        address, clock = str(layout.root.absolute()), session.environment.clock_ms
-        choice = choose_engine(
-            engine.value, [StoreReader(address)], master=master, remote=remote, spark_above=spark_above << 30
-        )
+        stores = [StoreReader(str(layout.root.absolute()))]
+        choice = choose_engine(engine.value, stores, master=master, remote=remote, spark_above=spark_above << 30)
         session.note(f"engine: {'spark' if choice.is_spark else 'local'} ({choice.why})")
         config = infer_config(layout, session.settings(), fs)
-        if choice.is_spark:
-            from store.spark.rebuild import rebuild_on_spark
-
-            with (
-                spark_session(session, master, remote) as spark,
-                session.progress("rebuilding", unit="tasks") as bar,
-            ):
-                made = rebuild_on_spark(spark, address, folder, config, scope, now_ms=clock(), progress=bar.update)
-        else:
-            with session.progress("rebuilding") as bar:
-                made = rebuild_locally(address, folder, config, scope, clock=clock, on_progress=bar.update)
+        rebuild = make_rebuild(session, layout, on_spark=choice.is_spark, master=master, remote=remote)
+        made = rebuild(folder, config, scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         if scope.is_narrow and not staged_files(folder):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,15 +10,12 @@ import typer
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
-from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove, spark_session
+from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from rmqctl.backend import Choice
-    from store.commitlog.scan import ScanRules
-    from store.config import StoreConfig
     from store.opened.opened_store import OpenedStore
-    from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
@@ -78,6 +74,7 @@ def run(
         _refuse_on_spark(normal=normal, cold=cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
+    from rmqctl.rebuilding import make_rebuild
     from store.recovery.plan import plan_recovery
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
@@ -86,7 +83,7 @@ def run(
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
-            rebuild = _rebuild_on_spark(session, opened, master, remote)
+            rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
             change = plan_recovery(opened, rebuild=rebuild)
         else:
             with session.progress("reading the log") as bar:
@@ -121,25 +118,3 @@ def _choose(
     if by_size and (cold or not reads_whole_log(opened, mode)):
         return Choice(False, "the recovery does not read the whole log")
     return choice
-
-
-def _rebuild_on_spark(session: Session, opened: OpenedStore, master: str | None, remote: str | None) -> Rebuild:
-    """What plan_recovery calls to have the log walked and queues and index built."""
-    from rmqctl.backend import require_own_commitlog
-
-    require_own_commitlog(opened.layout)
-    address, now_ms = str(opened.layout.root.absolute()), session.environment.clock_ms()
-
-    def rebuild(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.spark.rebuild import rebuild_on_spark
-
-        with (
-            spark_session(session, master, remote) as spark,
-            session.progress("rebuilding", unit="tasks") as bar,
-        ):
-            return rebuild_on_spark(
-                spark, address, staging.absolute(), config, scope,
-                now_ms=now_ms, rules=rules, progress=bar.update,
-            )  # fmt: skip
-
-    return rebuild

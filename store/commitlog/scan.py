@@ -107,6 +107,7 @@ class ScanRules:
 
 
 DEFAULT_RULES = ScanRules()
+VERIFYING = ScanRules(check_crc=True)
 
 
 def scan_segment(

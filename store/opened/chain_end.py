@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from store.commitlog.end import find_end
-from store.commitlog.scan import DEFAULT_RULES, ScanRules
+from store.commitlog.scan import DEFAULT_RULES, VERIFYING, ScanRules
 from store.consumequeue.consume_queue import unit_array
 from store.disk.mapped_file import MappedFile
 from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
@@ -25,7 +25,6 @@ from store.opened.opened_store import OpenedStore
 
 NORMAL_SEGMENTS = 3
 """How many of the newest segments a normal recovery reads."""
-VERIFYING = ScanRules(check_crc=True)
 _HEAD = np.dtype([("size", ">i4"), ("magic", ">u4")])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from store.commitlog.end import find_end
-from store.commitlog.scan import ScanRules
+from store.commitlog.scan import VERIFYING, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
@@ -22,8 +22,6 @@ from store.kernels.run import Run
 from store.layout import StoreLayout
 from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
-
-VERIFYING = ScanRules(check_crc=True)
 
 
 def rebuild_locally(

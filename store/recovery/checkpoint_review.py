@@ -12,16 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.end import LogEnd, find_end
-from store.formats.checkpoint_page import CheckpointPage
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.kernels.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.start import first_store_timestamp, starting_segment
 
 Progress = Callable[[int, int], None]
+_NUMBERS = CheckpointPage._fields[:5]
+
+
+class Reached(NamedTuple):
+    """What the files hold: the log's end, and the store times that log, queues and full index files reach."""
+
+    log_end: int
+    log_ms: int
+    queue_ms: int
+    index_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +47,49 @@ class Promise:
 
     @property
     def verdict(self) -> str:
-        if self.said > self.reached:
+        if self.is_ahead:
             return "ahead of the files"
         if not self.said:
             return "never set"
         return "ok" if self.said == self.reached else "behind"
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a recovery would trust what is not there."""
+        return self.said > self.reached
+
+    @property
+    def excess(self) -> int:
+        """How far the promise goes beyond the files, in ms or bytes."""
+        return max(0, self.said - self.reached)
+
+
+def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
+    """Every promise of the page against what the files hold: the one verdict of `check` and `checkpoint show`."""
+    promises = [
+        Promise("physic", page.physic_ms, reached.log_ms, "log flushed"),
+        Promise("logics", page.logics_ms, reached.queue_ms, "queues built"),
+        Promise("index", page.index_ms, reached.index_ms, "index flushed"),
+    ]
+    if page.master_flushed_offset or page.confirm_log_offset:
+        end = reached.log_end
+        promises += [
+            Promise("master_flushed", page.master_flushed_offset, end, "master flushed", is_offset=True),
+            Promise("confirm", page.confirm_log_offset, end, "last valid record", is_offset=True),
+        ]
+    return promises
+
+
+def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
+    """What is wrong with the file itself, as clauses for people; empty for a sound one."""
+    if file_size is None:
+        return ["there is no checkpoint: an abnormal recovery reads the whole log"]
+    faults = []
+    if file_size < CHECKPOINT_SIZE:
+        faults.append(f"{file_size} bytes, expected {CHECKPOINT_SIZE}")
+    fields = page._asdict()
+    faults += [f"{name} is negative ({fields[name]})" for name in _NUMBERS if fields[name] < 0]
+    return faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +98,7 @@ class CheckpointReview:
 
     page: CheckpointPage
     file_size: int | None
+    faults: list[str]
     promises: list[Promise]
     log_end: int
     queue_end: int
@@ -58,32 +108,23 @@ class CheckpointReview:
 
     @property
     def is_ahead(self) -> bool:
-        return any(promise.said > promise.reached for promise in self.promises)
+        """Whether any promise goes beyond the files."""
+        return any(promise.is_ahead for promise in self.promises)
 
 
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
     """Compares the page with the newest segment, the queues' ends and the full index files. Nothing is written."""
     start, reason = starting_segment(opened, abnormal=True)
     end = _walk(opened, _newest_written_segment(opened), False, progress)
-    log_end, log_ms = end.log_end, end.last_store_timestamp_ms
     queue_end, queue_ms = _queue_end(opened)
-    page = opened.checkpoint.page
-    promises = [
-        Promise("physic", page.physic_ms, log_ms, "log flushed"),
-        Promise("logics", page.logics_ms, queue_ms, "queues built"),
-        Promise("index", page.index_ms, _full_index_end_ms(opened), "index flushed"),
-    ]
-    if page.master_flushed_offset or page.confirm_log_offset:
-        flushed, confirm = page.master_flushed_offset, page.confirm_log_offset
-        promises += [
-            Promise("master_flushed", flushed, log_end, "master flushed", is_offset=True),
-            Promise("confirm", confirm, log_end, "last valid record", is_offset=True),
-        ]
+    page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
+    reached = Reached(end.log_end, end.last_store_timestamp_ms, queue_ms, _full_index_end_ms(opened))
     return CheckpointReview(
         page=page,
-        file_size=opened.checkpoint.file_size,
-        promises=promises,
-        log_end=log_end,
+        file_size=file_size,
+        faults=page_faults(page, file_size),
+        promises=promises_of(page, reached),
+        log_end=end.log_end,
         queue_end=queue_end,
         trusted_time_ms=page.min_timestamp_ms,
         start_segment=start,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from store.commitlog.scan import Outcome, ScanRules
+from store.commitlog.scan import VERIFYING, Outcome, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
@@ -37,7 +37,6 @@ from store.kernels.run import Int64Array, Run
 from store.layout import is_topic_folder_name
 from store.rebuild.scope import Queue, RebuildScope
 
-VERIFYING = ScanRules(check_crc=True)
 SPILL_BYTES = 32 << 20
 # Room for the keys of a run of records with three each, and for those of any record.
 KEY_CAPACITY = 16 * MAX_KEYS_OF_RECORD

@@ -21,14 +21,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from store.commitlog.scan import ScanRules
+from store.commitlog.scan import VERIFYING, ScanRules
 from store.commitlog.slices import split, split_into
 from store.config import StoreConfig
 from store.disk.filesystem import os_errors
 from store.disk.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.rebuild.scope import RebuildReport, RebuildScope
-from store.spark.pieces import VERIFYING, Gatherer
+from store.spark.pieces import Gatherer
 from store.spark.rebuild_plan import plan_shares, plan_tasks, valid_parts
 from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import in_tasks

@@ -1,0 +1,43 @@
+"""The walk that builds queues and index for `rebuild` and `recover`: in this process, or mapped over Spark's tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmqctl.backend import require_own_commitlog
+from rmqctl.context import Session
+from rmqctl.spark import spark_session
+
+if TYPE_CHECKING:
+    from store.commitlog.scan import ScanRules
+    from store.config import StoreConfig
+    from store.layout import StoreLayout
+    from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope
+
+
+def make_rebuild(
+    session: Session, layout: StoreLayout, *, on_spark: bool, master: str | None = None, remote: str | None = None
+) -> Rebuild:
+    """The builder of the chosen engine, with its progress shown."""
+    require_own_commitlog(layout)
+    address, clock = str(layout.root.absolute()), session.environment.clock_ms
+
+    def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        from store.rebuild.local import rebuild_locally
+
+        with session.progress("rebuilding") as bar:
+            return rebuild_locally(address, staging, config, scope, clock=clock, rules=rules, on_progress=bar.update)
+
+    def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        from store.spark.rebuild import rebuild_on_spark
+
+        with (
+            spark_session(session, master, remote) as spark,
+            session.progress("rebuilding", unit="tasks") as bar,
+        ):
+            return rebuild_on_spark(
+                spark, address, staging.absolute(), config, scope, now_ms=clock(), rules=rules, progress=bar.update
+            )
+
+    return by_tasks if on_spark else locally
