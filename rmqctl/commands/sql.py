@@ -35,7 +35,7 @@ def run(
 
     from store.disk.store_reader import StoreReader
     from store.spark.query import query
-    from store.spark.query_text import check_is_query
+    from store.tables.query_text import check_is_query
 
     check_is_query(text)
     for address in addresses(session, stores):

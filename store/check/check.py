@@ -7,26 +7,37 @@
     3. seams     what only shows between segments: times, queue offsets, records behind the log's end; the checkpoint
                  (seams.py)
 
-Every step is a function of its inputs that gives back values, so that `audit` runs the same ones as Spark tasks and
-finds the same. Nothing grows with the log but the numbers of step 1: a few per file.
+Every step is a function of its inputs that gives back values. `check` is handed the way to map such a function over
+files: threads of this process, or Spark tasks. Nothing grows with the log but the numbers of step 1: a few per file.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
 
-from store.check.coverage import check_derived, derived_files, segment_list_findings
+from store.check.coverage import DerivedFile, check_derived, derived_files, segment_list_findings
 from store.check.findings import Finding, group_findings
 from store.check.parallel import ordered_map
 from store.check.seams import SegmentSummary, closing_findings
-from store.check.segment import check_segment, derived_of
+from store.check.segment import Derived, check_segment, derived_of
 from store.check.survey import IndexFile, QueueFile
 from store.config import StoreConfig
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class MapTasks(Protocol):
+    """Maps a picklable function over items; gives its answers in the items' order."""
+
+    def __call__(self, work: Callable[[Item], Answer], items: Iterable[Item], /) -> Iterator[Answer]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,45 +70,60 @@ def check(
     options: CheckOptions = CheckOptions(),
     progress: Progress | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    map_tasks: MapTasks | None = None,
 ) -> Iterator[Finding]:
-    """Findings as they are found: first of the files, then segment by segment, then of what lies between."""
+    """Findings as they are found: first of the files, then segment by segment, then of what lies between.
+
+    map_tasks  how the work on the files is done; by default in threads of this process
+    """
     progress = progress or Progress()
-    deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
+    map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
     segments = files.segments()
     require_within(files, segments, options.from_offset)
     yield from group_findings(segment_list_findings(files, segments))
     surveys: list[QueueFile | IndexFile] = []
-    for found in _surveyed(files, segments, options.threads):
-        if isinstance(found, Finding):
-            yield found
-        else:
-            surveys.append(found)
-    chosen = [s for s in segments if is_chosen(s, options)]
+    for found in map_tasks(partial(_survey, files, segments), derived_files(files)):
+        yield from (one for one in found if isinstance(one, Finding))
+        surveys += (one for one in found if not isinstance(one, Finding))
+    chosen = [segment for segment in segments if is_chosen(segment, options)]
     progress.bytes_in_all = sum(segment.size for segment in chosen)
     seams: list[SegmentSummary] = []
-
-    def in_time() -> Iterator[StoredFile]:
-        for segment in chosen:
-            if deadline is not None and time.monotonic() >= deadline:
-                progress.stopped_at = segment.number
-                return
-            yield segment
-
-    def walked(segment: StoredFile) -> tuple[StoredFile, list[Finding], SegmentSummary]:
-        found = check_segment(files, segment, derived_of(segment, surveys), options.delay_levels_ms)
-        if options.cold:
-            files.forget(segment.path)
-        return segment, *found
-
-    for segment, findings, seam in ordered_map(walked, in_time(), options.threads):
+    shares = ((segment, derived_of(segment, surveys)) for segment in _in_time(chosen, options, progress))
+    for size, findings, seam in map_tasks(partial(_check_segment, files, options), shares):
         yield from findings
         seams.append(seam)
-        progress.bytes_done += segment.size
+        progress.bytes_done += size
         if on_progress is not None:
             on_progress(progress)
     if seams:
         seams = [*seams_before(files, segments, options), *seams]
     yield from closing_findings(files, segments, seams, [s for s in surveys if isinstance(s, IndexFile)])
+
+
+def _survey(
+    files: StoreReader, segments: Sequence[StoredFile], file: DerivedFile
+) -> list[QueueFile | IndexFile | Finding]:
+    return check_derived(files, file, segments)
+
+
+def _check_segment(
+    files: StoreReader, options: CheckOptions, share: tuple[StoredFile, Derived]
+) -> tuple[int, list[Finding], SegmentSummary]:
+    segment, derived = share
+    findings, seam = check_segment(files, segment, derived, options.delay_levels_ms)
+    if options.cold:
+        files.forget(segment.path)
+    return segment.size, findings, seam
+
+
+def _in_time(segments: Sequence[StoredFile], options: CheckOptions, progress: Progress) -> Iterator[StoredFile]:
+    """The segments, until the time is up; notes in `progress` where to go on."""
+    deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
+    for segment in segments:
+        if deadline is not None and time.monotonic() >= deadline:
+            progress.stopped_at = segment.number
+            return
+        yield segment
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
@@ -130,10 +156,3 @@ def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: Ch
         if seam.record_count:
             break
     return seams
-
-
-def _surveyed(
-    files: StoreReader, segments: Sequence[StoredFile], threads: int | None
-) -> Iterator[QueueFile | IndexFile | Finding]:
-    for found in ordered_map(lambda file: check_derived(files, file, segments), derived_files(files), threads):
-        yield from found

@@ -25,8 +25,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from store.disk.store_reader import StoreReader
 from store.spark.filters import understand
-from store.spark.request import Request
 from store.spark.tasks import spare_modules
+from store.tables.request import Request
+from store.tables.row_filter import Conditions
 from store.tables.schema import TABLES, ddl
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TablePartition(InputPartition):
 
 
 class TableReader(DataSourceReader):
-    """Plans the partitions of a table and reads them; the work is in store.spark.tables."""
+    """Plans the partitions of a table and reads them; the work is in store.tables.shares."""
 
     def __init__(self, request: Request, schema: StructType) -> None:
         self.request = request
@@ -68,19 +69,21 @@ class TableReader(DataSourceReader):
                 self.conditions.append(condition)
 
     def partitions(self) -> list[InputPartition]:
-        from store.spark.tables import plan
+        from store.tables.shares import plan
 
         files = StoreReader(self.request.address)
         files.check_is_store()
-        return [TablePartition(share) for share in plan(files, self.request, self.conditions)]
+        return [TablePartition(share) for share in plan(files, self.request, Conditions(self.conditions))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # Spark asks for one partition where none was planned
             return iter(())
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from store.spark.tables import read
+        from store.tables.shares import read
 
         spare_modules()
         wanted = to_arrow_schema(self.schema, timezone="UTC")
-        return read(StoreReader(self.request.address), self.request, self.conditions, partition.value, wanted)
+        return read(
+            StoreReader(self.request.address), self.request, Conditions(self.conditions), partition.value, wanted
+        )

@@ -1,7 +1,7 @@
 """sql and export: the tables of one store or of a fleet as Spark views, and a query's answer as rows or files.
 
 Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
-A view holds the columns that the query's text may mean: see store.spark.query_text.
+A view holds the columns that the query's text may mean: see store.tables.query_text.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from store.disk.filesystem import os_errors
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.spark.described import to_json_row, unique_names
-from store.spark.query_text import check_is_query, columns_named, tables_named
 from store.spark.session import Progress, errors_as_sentences, watched
+from store.tables.query_text import check_is_query, columns_named, tables_named
 from store.tables.schema import TABLES, ddl
 
 FORMATS = ("parquet", "jsonl", "csv")

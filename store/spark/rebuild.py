@@ -31,7 +31,7 @@ from store.rebuild.scope import RebuildReport, RebuildScope
 from store.spark.pieces import Gatherer
 from store.spark.rebuild_plan import plan_shares, plan_tasks, valid_parts
 from store.spark.session import Progress, errors_as_sentences, watched
-from store.spark.tasks import in_tasks
+from store.spark.tasks import map_tasks
 from store.spark.writers import Share
 
 # A walk goes through so much in a third of a second; a task costs some 50 ms by itself.
@@ -64,7 +64,7 @@ def rebuild_on_spark(
         scratch.mkdir(parents=True, exist_ok=True)
     with errors_as_sentences(), watched(spark, progress):
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
-        live, end = valid_parts(list(in_tasks(spark, parts, gather)), gather)
+        live, end = valid_parts(list(map_tasks(spark, gather, parts)), gather)
         file_count = _write_files(spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     with os_errors(scratch, "delete the folder"):
         shutil.rmtree(scratch)
@@ -76,7 +76,7 @@ def _write_files(spark: Any, shares: Sequence[Share]) -> int:
     for folder in {share.path.parent for share in shares}:
         with os_errors(folder, "create the folder"):
             folder.mkdir(parents=True, exist_ok=True)
-    return sum(in_tasks(spark, list(plan_tasks(shares)), _write_shares))
+    return sum(map_tasks(spark, _write_shares, plan_tasks(shares)))
 
 
 def _write_shares(shares: Sequence[Share]) -> int:

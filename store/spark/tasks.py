@@ -9,7 +9,7 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -18,8 +18,13 @@ SHARE_ARROW = pa.schema([("number", pa.int64()), ("share", pa.binary())])
 MOST_TASKS = 100_000
 
 
-def in_tasks(spark: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
-    """`work(share)` of every share, in the order of the shares."""
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def map_tasks(spark: Any, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+    """`work(item)` of every item, in the order of the items."""
+    shares = list(items)
     if shares:
         rows = _share_frame(spark, shares).mapInArrow(partial(_run, work), SHARE_SCHEMA).collect()
         for row in sorted(rows, key=lambda row: row.number):

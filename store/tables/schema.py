@@ -1,4 +1,4 @@
-"""The columns of every table that the pipeline shows, as Spark DDL, and what they mean.
+"""The columns of every table of a store, and what they mean.
 
 messages: one row per record of the commit log, in log order inside a partition
     topic                        as stored; a delayed message's is SCHEDULE_TOPIC_XXXX until it is due
@@ -69,6 +69,8 @@ Python source nothing of the columns a query needs.)
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 MESSAGES = {
     "topic": "string",
@@ -143,6 +145,24 @@ TABLES = {
     "segments": SEGMENTS,
     "anomalies": ANOMALIES,
 }
+
+
+def arrow_schema(columns: dict[str, str]) -> Any:
+    """The columns as an Arrow schema."""
+    import pyarrow as pa
+
+    text = pa.string()
+    types = {
+        "string": text,
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "array<string>": pa.list_(text),
+        "map<string,string>": pa.map_(text, text),
+    }
+    return pa.schema([(name, types[kind]) for name, kind in columns.items()])
 
 
 def ddl(columns: dict[str, str]) -> str:

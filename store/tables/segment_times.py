@@ -38,24 +38,20 @@ BOUND_SLACK_US = 3600 * 1_000_000
 CLOCK_SLACK_US = 60 * 1_000_000
 
 
-def segments_of_times(
-    files: StoreReader, segments: Sequence[StoredFile], low: int | None, high: int | None
-) -> list[StoredFile]:
-    """The segments that may hold store times from `low` to `high` (µs, None: no limit); `segments` is the whole log."""
-    if low is None and high is None:
-        return list(segments)
+def segment_times(files: StoreReader, segments: Sequence[StoredFile]) -> list[tuple[int | None, int | None]]:
+    """The smallest and largest store time that each segment may hold (µs, None: no limit); `segments` is the log."""
     firsts = [first_store_time_us(files, file) for file in segments]
     filled = len(firsts) - len(list(itertools.takewhile(lambda first: first is None, reversed(firsts))))
     times = [first for first in firsts[:filled] if first is not None]
     if len(times) < filled or not _are_plausible(times, segments):
-        return list(segments)
+        return [(None, None)] * len(segments)
 
-    def is_left_out(i: int, file: StoredFile) -> bool:
-        if low is not None and i + 1 < filled and max(times[i + 1], file.mtime_ms * 1000) + BOUND_SLACK_US < low:
-            return True
-        return high is not None and i < filled and min(times[i:]) - BOUND_SLACK_US > high
+    def times_of(i: int, file: StoredFile) -> tuple[int | None, int | None]:
+        smallest = min(times[i:]) - BOUND_SLACK_US if i < filled else None
+        largest = max(times[i + 1], file.mtime_ms * 1000) + BOUND_SLACK_US if i + 1 < filled else None
+        return smallest, largest
 
-    return [file for i, file in enumerate(segments) if not is_left_out(i, file)]
+    return [times_of(i, file) for i, file in enumerate(segments)]
 
 
 def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool:

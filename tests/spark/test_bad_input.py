@@ -129,13 +129,13 @@ def test_a_segment_that_vanishes_while_a_query_runs_is_named(spark: Any, store: 
 def test_a_segment_that_vanishes_while_a_rebuild_runs_is_named(
     spark: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_tasks = rebuild_module.in_tasks
+    map_tasks = rebuild_module.map_tasks
 
-    def in_tasks_later(*arguments: Any) -> Any:
+    def map_tasks_later(*arguments: Any) -> Any:
         segment(store, 1).unlink(missing_ok=True)
-        return in_tasks(*arguments)
+        return map_tasks(*arguments)
 
-    monkeypatch.setattr(rebuild_module, "in_tasks", in_tasks_later)
+    monkeypatch.setattr(rebuild_module, "map_tasks", map_tasks_later)
     with pytest.raises(StoreIOError) as caught:
         by_spark(spark, store, tmp_path / "staging", 1)
     assert_one_sentence(caught.value, IO_ERROR, "commitlog", "o such file")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -233,8 +233,8 @@ def damage_several(root: Path, seed: int) -> Path:
     return root
 
 
-def in_this_process(_: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
-    """store.spark.tasks.in_tasks without Spark."""
+def in_this_process(_: Any, work: Callable[[Any], Any], shares: Iterable[Any]) -> Iterator[Any]:
+    """store.spark.tasks.map_tasks without Spark."""
     for share in shares:
         yield pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(share)))))
 
@@ -247,7 +247,7 @@ def audited(root: Path) -> list[Finding]:
 def test_damage_at_any_place_is_found_under_its_name_by_check_and_audit_alike(
     damage: Callable[[Victim], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "in_tasks", in_this_process)
+    monkeypatch.setattr(audit_module, "map_tasks", in_this_process)
     missed = []
     for seed in range(VARIATIONS):
         root = tmp_path / str(seed)
@@ -270,7 +270,7 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
 def test_several_damages_at_once_are_found_by_check_and_audit_alike(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_module, "in_tasks", in_this_process)
+    monkeypatch.setattr(audit_module, "map_tasks", in_this_process)
     root = damage_several(tmp_path / "store", seed)
     assert audited(root) == findings(root) != []
 
@@ -299,6 +299,6 @@ def test_audit_on_spark_finds_what_check_finds_of_several_damages(spark: Any, tm
 
 
 def test_a_healthy_store_is_audited_without_findings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_module, "in_tasks", in_this_process)
+    monkeypatch.setattr(audit_module, "map_tasks", in_this_process)
     for name in ("normal", "many", "batch", "ipv6", "normal5"):
         assert audited(golden(name).store) == list(check(StoreReader(str(golden(name).store)))) == []

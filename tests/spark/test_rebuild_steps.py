@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,14 @@ QUEUE_OFFSET_AT, LOG_OFFSET_AT = 20, 28
 BLANK_MAGIC_BYTES = b"\xcb\xd4\x31\x94"
 
 
-def in_this_process(_: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
+def in_this_process(_: Any, work: Callable[[Any], Any], shares: Iterable[Any]) -> Iterator[Any]:
     for share in shares:
         yield pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(pickle.loads(pickle.dumps(share)))))
 
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebuild, "in_tasks", in_this_process)
+    monkeypatch.setattr(rebuild, "map_tasks", in_this_process)
 
 
 def assert_same_as_local(store: Path, tmp_path: Path, parts: int, scope: RebuildScope | None = None) -> None:
@@ -158,11 +158,12 @@ def test_a_topic_that_no_folder_can_have_gets_no_queue(tmp_path: Path) -> None:
 
 
 def test_tasks_that_are_tried_twice_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def twice(spark: Any, shares: Sequence[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
-        list(in_this_process(spark, shares, work))
-        yield from in_this_process(spark, shares, work)
+    def twice(spark: Any, work: Callable[[Any], Any], shares: Iterable[Any]) -> Iterator[Any]:
+        shares = list(shares)
+        list(in_this_process(spark, work, shares))
+        yield from in_this_process(spark, work, shares)
 
-    monkeypatch.setattr(rebuild, "in_tasks", twice)
+    monkeypatch.setattr(rebuild, "map_tasks", twice)
     assert_same_as_local(make_store(tmp_path / "store", 150), tmp_path, 2)
 
 

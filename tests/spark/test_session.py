@@ -8,8 +8,8 @@ import pytest
 
 from rmqctl.backend import choose_engine
 from store.errors import BadRequest, StoreIOError
-from store.spark.query_text import columns_named
 from store.spark.session import _tail, check_java, errors_as_sentences, open_session
+from store.tables.query_text import columns_named
 
 
 def test_an_unreachable_master_is_one_sentence() -> None:

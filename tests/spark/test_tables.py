@@ -14,7 +14,7 @@ from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.formats.message import StoredMessage, decode_record
 from store.kernels.run import Run
-from store.spark.request import Request
+from store.tables.request import Request
 from tests.support.golden import golden
 
 

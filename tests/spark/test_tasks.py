@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.spark.tasks import in_tasks
+from store.spark.tasks import map_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -20,8 +20,8 @@ def number_and_task(number: int) -> tuple[int, int]:
 
 
 def test_every_share_is_a_task_and_they_start_in_their_order(spark: Any) -> None:
-    assert list(in_tasks(spark, list(range(13)), number_and_task)) == [(n, n) for n in range(13)]
+    assert list(map_tasks(spark, number_and_task, range(13))) == [(n, n) for n in range(13)]
 
 
 def test_no_shares_are_no_tasks() -> None:
-    assert list(in_tasks(None, [], number_and_task)) == []
+    assert list(map_tasks(None, number_and_task, [])) == []

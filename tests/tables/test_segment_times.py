@@ -14,10 +14,10 @@ from store.commitlog.slices import split, split_into, walk_slice
 from store.disk.store_reader import StoreReader
 from store.formats.message import BORN_HOST_AT
 from store.kernels.run import Run
-from store.spark.filters import Condition
-from store.spark.request import Request
-from store.spark.tables import plan, read
 from store.tables.message_batch import TIMESTAMP
+from store.tables.request import Request
+from store.tables.row_filter import Condition, Conditions
+from store.tables.shares import plan, read
 from tests.support.golden import copy_store, golden
 
 HOUR_MS = 3_600_000
@@ -53,7 +53,7 @@ def runs(files: StoreReader, part: object) -> list[Run]:
 
 def rows_of(files: StoreReader, conditions: list[Condition], parts: list[object]) -> list[tuple[int, int]]:
     request = Request.from_options({"path": files.address})
-    batches = (batch for part in parts for batch in read(files, request, conditions, part, SCHEMA))
+    batches = (batch for part in parts for batch in read(files, request, Conditions(conditions), part, SCHEMA))
     return [
         (offset, time.value)
         for batch in batches
@@ -66,7 +66,7 @@ def hour(sign: str, number: float) -> list[Condition]:
 
 
 def planned(files: StoreReader, conditions: list[Condition]) -> list[object]:
-    return plan(files, Request.from_options({"path": files.address}), conditions)
+    return list(plan(files, Request.from_options({"path": files.address}), Conditions(conditions)))
 
 
 def is_complete(files: StoreReader) -> bool:

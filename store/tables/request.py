@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from store.errors import BadRequest
-from store.spark.filters import Condition
+from store.tables.row_filter import Condition
 from store.tables.schema import TABLES
 
 

@@ -1,4 +1,4 @@
-"""The tables of the data source: how each is divided among tasks, and how a task reads its share.
+"""The rows of the tables: how each table is divided into shares, and how a share is read.
 
 messages      a share is a LogSlice of a segment
 segments      a share is a segment
@@ -24,59 +24,61 @@ from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 from store.index.geometry import geometry_of
 from store.kernels.run import Run
-from store.spark.anomalies import plan_anomalies, read_anomalies
-from store.spark.filters import Condition, bounds, rows_that_pass
-from store.spark.request import Request
+from store.tables.anomalies import plan_anomalies, read_anomalies
 from store.tables.message_batch import TIMESTAMP, MessageRows, row_limits
-from store.tables.segment_times import segments_of_times
+from store.tables.request import Request
+from store.tables.row_filter import RowFilter
+from store.tables.schema import TABLES, arrow_schema
+from store.tables.segment_times import segment_times
 
 BATCH_BYTES = 16 << 20
 
 
-def plan(files: StoreReader, request: Request, conditions: Sequence[Condition]) -> list[Any]:
-    """The shares of the requested table."""
-    return _PLANS[request.table](files, request, conditions)
+def plan(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[Any]:
+    """The shares of the requested table that may hold a row that is wanted."""
+    return _PLANS[request.table](files, request, wanted)
 
 
 def read(
-    files: StoreReader, request: Request, conditions: Sequence[Condition], share: Any, schema: pa.Schema
+    files: StoreReader, request: Request, wanted: RowFilter, share: Any, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """A share's rows as Arrow batches of exactly this schema."""
-    return _READERS[request.table](files, request, conditions, share, schema)
+    """A share's wanted rows as Arrow batches of exactly this schema."""
+    if request.table == "messages":
+        yield from _read_messages(files, request, wanted, share, schema)
+        return
+    built = wanted.columns_for(schema, arrow_schema(TABLES[request.table]))
+    for batch in _READERS[request.table](files, request, share, built):
+        yield wanted.select(batch, schema)
 
 
 # messages
 
 
-def _plan_messages(files: StoreReader, request: Request, conditions: Sequence[Condition]) -> list[LogSlice]:
-    in_time = segments_of_times(files, files.segments(), *bounds(conditions, "store_timestamp"))
-    segments = _within_offsets(in_time, conditions)
-    if request.parts_per_segment:
-        parts = split_into(segments, request.parts_per_segment)
-    else:
-        parts = split(segments, request.part_bytes)
-    low, high = bounds(conditions, "log_offset")
-    # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
-    return [p for p in parts if (low is None or p.log_stop > low) and (high is None or p.log_start <= high)]
-
-
-def _within_offsets(segments: list[StoredFile], conditions: Sequence[Condition]) -> list[StoredFile]:
-    low, high = bounds(conditions, "log_offset")
-    return [
+def _plan_messages(files: StoreReader, request: Request, wanted: RowFilter) -> list[LogSlice]:
+    segments = files.segments()
+    has_times = wanted.mentions("store_timestamp")
+    times = segment_times(files, segments) if has_times else [(None, None)] * len(segments)
+    chosen = [
         file
-        for file in segments
-        if (low is None or file.number + file.size > low) and (high is None or file.number <= high)
+        for file, of_file in zip(segments, times, strict=True)
+        if wanted.may_hold({"log_offset": (file.number, file.number + file.size - 1), "store_timestamp": of_file})
     ]
+    if request.parts_per_segment:
+        parts = split_into(chosen, request.parts_per_segment)
+    else:
+        parts = split(chosen, request.part_bytes)
+    # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
+    return [part for part in parts if wanted.may_hold({"log_offset": (part.log_start, part.log_stop - 1)})]
 
 
 def _read_messages(
-    files: StoreReader, request: Request, conditions: Sequence[Condition], part: LogSlice, schema: pa.Schema
+    files: StoreReader, request: Request, wanted: RowFilter, part: LogSlice, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     with_body = request.with_body and "body" in schema.names
     for step in walk_slice(files, part, ScanRules(check_crc=request.check_crc)):
         if not isinstance(step, Run):
             continue
-        found = rows_that_pass(MessageRows(step.buffer, step.file_start, step.columns), conditions)
+        found = wanted.select_messages(MessageRows(step.buffer, step.file_start, step.columns))
         if not found.count:
             continue
         cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
@@ -88,7 +90,7 @@ def _read_messages(
 
 
 def _read_segment(
-    files: StoreReader, request: Request, _: Sequence[Condition], file: StoredFile, schema: pa.Schema
+    files: StoreReader, request: Request, file: StoredFile, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     part = LogSlice(file.path, file.number, file.size, 0, file.size)
     count, used, first, last = 0, 0, None, None
@@ -120,9 +122,7 @@ def _read_segment(
 # consumequeue
 
 
-def _read_queue(
-    files: StoreReader, _: Request, __: Sequence[Condition], queue: tuple[str, int], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _read_queue(files: StoreReader, _: Request, queue: tuple[str, int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     topic, queue_id = queue
     for file in files.queue_files(topic, queue_id):
         units = units_of(files.read(file.path))
@@ -149,9 +149,7 @@ def _read_queue(
 # index
 
 
-def _read_index(
-    files: StoreReader, _: Request, __: Sequence[Condition], file: StoredFile, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _read_index(files: StoreReader, _: Request, file: StoredFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     data = files.read(file.path)
     if memoryview(data).nbytes < HEADER_SIZE:
         return
@@ -184,17 +182,28 @@ def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
 
 
-_PLANS: dict[str, Callable[..., list[Any]]] = {
+def _plan_segments(files: StoreReader, _: Request, wanted: RowFilter) -> list[StoredFile]:
+    return [file for file in files.segments() if wanted.may_hold({"file_start": (file.number, file.number)})]
+
+
+def _plan_queues(files: StoreReader, _: Request, wanted: RowFilter) -> list[tuple[str, int]]:
+    return [
+        (topic, queue_id)
+        for topic, queue_id in files.queues()
+        if wanted.may_hold({"topic": (topic, topic), "queue_id": (queue_id, queue_id)})
+    ]
+
+
+_PLANS: dict[str, Callable[[StoreReader, Request, RowFilter], Sequence[Any]]] = {
     "messages": _plan_messages,
-    "segments": lambda files, *_: files.segments(),
-    "consumequeue": lambda files, *_: files.queues(),
+    "segments": _plan_segments,
+    "consumequeue": _plan_queues,
     "index": lambda files, *_: files.index_files(),
     "anomalies": lambda files, *_: plan_anomalies(files),
 }
-_READERS: dict[str, Callable[..., Iterator[pa.RecordBatch]]] = {
-    "messages": _read_messages,
+_READERS: dict[str, Callable[[StoreReader, Request, Any, pa.Schema], Iterator[pa.RecordBatch]]] = {
     "segments": _read_segment,
     "consumequeue": _read_queue,
     "index": _read_index,
-    "anomalies": lambda files, _, __, share, schema: read_anomalies(files, share, schema),
+    "anomalies": lambda files, _, share, schema: read_anomalies(files, share, schema),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.errors import BadRequest
-from store.spark.query_text import check_is_query, columns_named, tables_named
+from store.tables.query_text import check_is_query, columns_named, tables_named
 from store.tables.schema import CONSUMEQUEUE, MESSAGES
 
 

@@ -1,0 +1,135 @@
+"""What is wanted of a table's rows, as its readers see it: a filter rules out whole files, and picks rows of a run.
+
+RowFilter     the interface: the reader of a table is handed one
+Conditions    comparisons of columns with constants, all of which must hold; without any, every row is wanted
+ranges        what is known of a share of a table before it is read: {column: (smallest, largest)}
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from store.tables.message_batch import MessageRows
+
+NUMBERS = ("queue_id", "queue_offset", "log_offset", "size")
+TIME = "store_timestamp"
+
+Ranges = Mapping[str, tuple[Any, Any]]
+"""Smallest and largest value of a column, None where there is no limit; times in µs since the epoch."""
+
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+class RowFilter(Protocol):
+    """Decides which rows of a table are wanted."""
+
+    def mentions(self, column: str) -> bool:
+        """Whether a range of this column may rule something out."""
+
+    def may_hold(self, ranges: Ranges) -> bool:
+        """Whether a row may be wanted whose columns lie in these ranges."""
+
+    def select_messages(self, found: MessageRows) -> MessageRows:
+        """The messages that are wanted."""
+
+    def columns_for(self, schema: pa.Schema, whole: pa.Schema) -> pa.Schema:
+        """The columns that other tables must build, so that `select` can narrow them to `schema`."""
+
+    def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        """The rows of another table's batch that are wanted, with the columns of `schema`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`column sign value`; the value is in the column's own unit (times in µs), a tuple for `in`."""
+
+    column: str
+    sign: str
+    value: Any
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions on messages, all of which must hold. Other tables are not narrowed."""
+
+    conditions: Sequence[Condition] = ()
+
+    def mentions(self, column: str) -> bool:
+        return any(condition.column == column for condition in self.conditions)
+
+    def may_hold(self, ranges: Ranges) -> bool:
+        for column, (smallest, largest) in ranges.items():
+            low, high = bounds(self.conditions, column)
+            if low is not None and largest is not None and largest < low:
+                return False
+            if high is not None and smallest is not None and smallest > high:
+                return False
+        return True
+
+    def select_messages(self, found: MessageRows) -> MessageRows:
+        for condition in self.conditions:
+            if condition.sign == "exists" or not found.count:
+                continue
+            mask = _topic_mask(found, condition) if condition.column == "topic" else _number_mask(found, condition)
+            mask = ~mask if condition.negated else mask
+            if not mask.all():
+                found = found.select(mask)
+        return found
+
+    def columns_for(self, schema: pa.Schema, whole: pa.Schema) -> pa.Schema:
+        return schema
+
+    def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        return batch
+
+
+def _number_mask(found: MessageRows, condition: Condition) -> np.ndarray:
+    if condition.column == TIME:
+        values = found.columns.store_timestamp_ms * 1000
+    elif condition.column == "log_offset":
+        values = found.log_offset
+    else:
+        values = getattr(found.columns, condition.column)
+    if condition.sign == "in":
+        return np.isin(values, condition.value)
+    return np.asarray(COMPARE[condition.sign](values, condition.value))
+
+
+def _topic_mask(found: MessageRows, condition: Condition) -> np.ndarray:
+    words = found.topics.dictionary
+    if condition.sign == "starts":
+        good = pc.starts_with(words, condition.value)
+    else:
+        wanted = condition.value if condition.sign == "in" else [condition.value]
+        good = pc.is_in(words, value_set=pa.array([w for w in wanted if w is not None], pa.string()))
+    return np.asarray(np.asarray(good)[found.topics.indices.to_numpy()])
+
+
+def bounds(conditions: Iterable[Condition], column: str) -> tuple[Any, Any]:
+    """The smallest and the largest value of `column` that can pass, None where there is no limit."""
+    low: Any = None
+    high: Any = None
+    for condition in conditions:
+        if condition.column != column or condition.negated or condition.sign in ("exists", "starts"):
+            continue
+        values = condition.value if condition.sign == "in" else (condition.value,)
+        values = [value for value in values if value is not None]
+        if condition.sign in ("==", ">", ">=", "in") and values:
+            low = max(min(values), low) if low is not None else min(values)
+        if condition.sign in ("==", "<", "<=", "in") and values:
+            high = min(max(values), high) if high is not None else max(values)
+    return low, high
