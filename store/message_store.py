@@ -26,9 +26,8 @@ from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import Message, StoredMessage
-from store.formats.properties import WAIT, decode_properties
+from store.formats.properties import says_no_wait
 from store.layout import StoreLayout
-from store.live.group_commit import FlushStatus, GroupCommitService
 from store.live.services import StoreServices
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
@@ -36,7 +35,6 @@ from store.reading.get import GetResult, MessageFilter, get_message
 
 QUERY_ROUNDS = 3
 END_OF_TIME_MS = (1 << 63) - 1
-_WAIT_MARK = WAIT.encode()
 
 
 @dataclass(slots=True)
@@ -100,33 +98,22 @@ class MessageStore:
             refusal = self._refusal()
             if refusal is not None:
                 return refusal
-        result = self._log.put(message)
-        if self._group_commit is not None:
-            return self._wait_for_flush(self._group_commit, message, result)
-        return result
+        return self._after_put(self._log.put(message))
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue together: all of them, or none."""
         refusal = self._refusal()
         if refusal is not None:
             return refusal
-        result = self._log.put_batch(messages)
-        if self._group_commit is not None and result.is_ok:
-            return self._wait_for_flush(self._group_commit, messages[0], result)
-        return result
+        return self._after_put(self._log.put_batch(messages))
 
     def put_many(self, messages: MessageColumns) -> PutManyResult:
         """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
         refusal = self._refusal()
         if refusal is not None:
-            result = PutManyResult.empty(len(messages))
-            result.status, result.refused = refusal.status.value, dict.fromkeys(range(len(messages)), refusal.reason)
-            return result
+            return PutManyResult.all_refused(len(messages), refusal)
         result = put_many(self._log, messages)
-        if self._group_commit is not None and result.end >= 0:
-            status = self._group_commit.flush_to(result.end, self._sync_timeout_ms)
-            if status is not FlushStatus.PUT_OK:
-                result.status = PutStatus.FLUSH_DISK_TIMEOUT.value
+        self._flush_many(messages, result)
         return result
 
     def _refusal(self) -> PutResult | None:
@@ -144,13 +131,29 @@ class MessageStore:
             return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
         return None
 
-    def _wait_for_flush(self, group_commit: GroupCommitService, message: Message, result: PutResult) -> PutResult:
-        if not result.is_ok or _does_not_wait(message):
+    def _after_put(self, result: PutResult) -> PutResult:
+        """Wait for the flush or wake it, as flushDiskType and the message say (CommitLog.submitFlushRequest)."""
+        if not result.is_ok or self._services is None:
             return result
-        status = group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms)
-        if status is FlushStatus.PUT_OK:
+        if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
+            self._services.woken_by_puts.wakeup()
+            return result
+        if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
             return result
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+
+    def _flush_many(self, messages: MessageColumns, result: PutManyResult) -> None:
+        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
+        assert self._services is not None
+        waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
+        if self._group_commit is None or not waiting.any():
+            self._services.woken_by_puts.wakeup()
+            return
+        first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
+        segment_size = self.config.mapped_file_size_commit_log
+        segment_count = (end - 1) // segment_size - first // segment_size + 1
+        if not self._group_commit.flush_to(end, self._sync_timeout_ms * segment_count):
+            result.status = PutStatus.FLUSH_DISK_TIMEOUT
 
     def catch_up(self) -> None:
         """Returns when everything put so far is in queues and index."""
@@ -312,11 +315,6 @@ def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
 
 def _state(queue: ConsumeQueue) -> QueueState:
     return QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
-
-
-def _does_not_wait(message: Message) -> bool:
-    """A producer may say WAIT=false: do not wait for the disk."""
-    return _WAIT_MARK in message.properties and decode_properties(message.properties).get(WAIT) == "false"
 
 
 def _has_key(message: StoredMessage, topic: str, key: str) -> bool:

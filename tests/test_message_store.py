@@ -12,7 +12,7 @@ import pytest
 
 from store import Message, MessageStore, open_store
 from store.commitlog.put_result import PutStatus
-from store.errors import StoreError, StoreIOError
+from store.errors import StoreError
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -42,8 +42,9 @@ def test_puts_go_on_after_a_segment_could_not_be_created(tmp_path: Path) -> None
     fs = FaultyFilesystem(when=no_space, errno_code=errno.ENOSPC)
     with open_store(tmp_path / "store", settings=SMALL, read_only=False, clock=clock, fs=fs) as store:
         full[0] = True
-        with pytest.raises(StoreIOError):
-            store.put(text_message(0))
+        refused = store.put(text_message(0))
+        assert refused.status is PutStatus.CREATE_MAPEDFILE_FAILED
+        assert "no space" in refused.reason
         full[0] = False
         clock.now_ms += 60_000
         assert store.put(text_message(0)).is_ok

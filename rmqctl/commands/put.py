@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.messages import build_message, parse_message
 from rmqctl.result import Result, Table
 
@@ -25,6 +25,7 @@ EXAMPLES = (
     "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
 )
 BULK_SIZE = 2000
+NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
 SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
 
 
@@ -145,7 +146,8 @@ def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
 
 def _put_one(session: Session, opened: MessageStore, message: Message) -> Result:
     row = _put_row(session, opened, message)
-    return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code(row["status"] != "PUT_OK"))
+    _say_no_segment(session, row)
+    return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]))
 
 
 def _open(session: Session, name: str) -> IO[bytes]:
@@ -169,12 +171,20 @@ def _put_row(session: Session, opened: MessageStore, message: Message) -> dict[s
     }
 
 
+def _say_no_segment(session: Session, row: dict[str, Any]) -> None:
+    if row["status"] == NO_SEGMENT:
+        session.fail(row["reason"])
+
+
 def _shown(row: dict[str, Any]) -> tuple[str, ...]:
     return (*SHOWN, "reason") if "reason" in row else SHOWN
 
 
-def _exit_code(refused: bool) -> int:
-    return FINDINGS if refused else OK
+def _exit_code(statuses: Collection[str]) -> int:
+    """A segment that could not be created is the disk's fault, everything else that was refused a finding."""
+    if NO_SEGMENT in statuses:
+        return IO_ERROR
+    return FINDINGS if set(statuses) - {"PUT_OK"} else OK
 
 
 def _put_many(session: Session, opened: MessageStore, name: str, topic: str | None) -> Result:
@@ -186,11 +196,11 @@ def _put_many(session: Session, opened: MessageStore, name: str, topic: str | No
             "put",
             lambda: {"counts": dict(counts)},
             [Table("results", rows)],
-            lambda: _exit_code(counts.total() > counts["PUT_OK"]),
+            lambda: _exit_code(counts),
         )
     refused = [row for row in rows if row["status"] != "PUT_OK"]
     tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
-    return Result("put", {"messages": counts.total(), **counts}, tables, _exit_code(bool(refused)))
+    return Result("put", {"messages": counts.total(), **counts}, tables, _exit_code(counts))
 
 
 def _rows(
@@ -231,6 +241,8 @@ def _put_waiting(
     else:
         rows = [_put_row(session, opened, message) for message in messages]
     for row in rows:
+        if NO_SEGMENT not in counts:
+            _say_no_segment(session, row)
         counts[row["status"]] += 1
         yield row
 
@@ -245,7 +257,7 @@ def _put_columns(session: Session, opened: MessageStore, messages: list[Message]
     for place, message in enumerate(messages):
         log_offset = int(answer.log_offsets[place])
         row = {
-            "status": answer.status if log_offset >= 0 or answer.status != "PUT_OK" else "MESSAGE_ILLEGAL",
+            "status": answer.status_of(place).value,
             "topic": message.topic,
             "queue_id": message.queue_id,
             "queue_offset": int(answer.queue_offsets[place]),
@@ -255,6 +267,6 @@ def _put_columns(session: Session, opened: MessageStore, messages: list[Message]
             "store_timestamp_ms": int(answer.store_timestamps_ms[place]),
         }
         if place in answer.refused:
-            row["reason"] = answer.refused[place]
+            row["reason"] = answer.refused[place].reason
         rows.append(row)
     return rows

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from store.commitlog.arrow_columns import bytes_of, numbers_of, topics_of
+from store.commitlog.put_result import PutResult, PutStatus
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
+from store.formats.properties import WAIT_MARK, says_no_wait
 from store.kernels.run import Int64Array
 
 NUMBER_COLUMNS = (
@@ -62,6 +65,14 @@ class MessageColumns:
             text in bytes(self.properties[at : min(at + _PIECE_SIZE + len(text) - 1, stop)])
             for at in range(start, stop, _PIECE_SIZE)
         )
+
+    def waits_for_flush(self) -> npt.NDArray[np.bool_]:
+        """Which messages wait for the disk: those whose producer did not say WAIT=false."""
+        waits = np.ones(len(self), np.bool_)
+        if self.find_in_properties(WAIT_MARK):
+            for row in range(len(self)):
+                waits[row] = not says_no_wait(self._properties_of(row))
+        return waits
 
     def number_queues(self) -> tuple[Int64Array, Int64Array]:
         """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue among them."""
@@ -131,34 +142,47 @@ class MessageColumns:
         return Message(
             self.topics[int(self.topic_of[row])],
             bytes(self.bodies[int(self.body_ends[row]) : int(self.body_ends[row + 1])]),
-            properties=bytes(self.properties[int(self.property_ends[row]) : int(self.property_ends[row + 1])]),
+            properties=self._properties_of(row),
             born_host=self.born_host,
             store_host=self.store_host,
             **numbers,
         )
 
+    def _properties_of(self, row: int) -> bytes:
+        return bytes(self.properties[int(self.property_ends[row]) : int(self.property_ends[row + 1])])
+
 
 @dataclass(slots=True)
 class PutManyResult:
-    """Places of n messages in their order; -1 for one that was refused, whose reason is in `refused`."""
+    """Places of n messages in their order; -1 for one that was refused.
+
+    refused   by row: what `put` answers to that message
+    status    of all others: PUT_OK or FLUSH_DISK_TIMEOUT
+    """
 
     log_offsets: Int64Array
     queue_offsets: Int64Array
     sizes: Int64Array
     store_timestamps_ms: Int64Array
-    refused: dict[int, str]
-    status: str = "PUT_OK"
-    """PutStatus of all that were not refused one by one: PUT_OK, FLUSH_DISK_TIMEOUT, or why nothing was stored."""
+    refused: dict[int, PutResult]
+    status: PutStatus = PutStatus.PUT_OK
 
     @classmethod
     def empty(cls, count: int) -> PutManyResult:
+        """The answer before anything was stored."""
         nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
         return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
 
-    @property
-    def end(self) -> int:
-        """Log offset behind the last message, -1 when none was stored."""
-        return int((self.log_offsets + self.sizes).max()) if len(self.sizes) else -1
+    @classmethod
+    def all_refused(cls, count: int, refusal: PutResult) -> PutManyResult:
+        """The same answer for every message."""
+        result = cls.empty(count)
+        result.refused = dict.fromkeys(range(count), refusal)
+        return result
+
+    def status_of(self, row: int) -> PutStatus:
+        """Status of one message."""
+        return self.refused[row].status if row in self.refused else self.status
 
 
 def _joined(parts: list[bytes]) -> tuple[memoryview, Int64Array]:

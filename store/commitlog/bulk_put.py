@@ -15,8 +15,9 @@ import numpy as np
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.column_check import check_columns
 from store.commitlog.commit_log import CommitLog
+from store.commitlog.put_result import no_segment
 from store.commitlog.scan import RUN_CAPACITY
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
 from store.formats.message import BORN_HOST_IPV6, RECORD_MIN_SIZE, STORE_HOST_IPV6, host_flags
 from store.formats.properties import DELAY_MARK
@@ -41,7 +42,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
         return _put_one_by_one(log, messages, result)
     refused = log.rules.refuse_rows(messages)
     for row in np.flatnonzero(refused):
-        result.refused[int(row)] = log.put(messages.message(int(row))).reason or "refused"
+        result.refused[int(row)] = log.put(messages.message(int(row)))
     _BulkPut(log, messages, np.flatnonzero(~refused), result).run()
     return result
 
@@ -52,7 +53,7 @@ def _put_one_by_one(log: CommitLog, messages: MessageColumns, result: PutManyRes
         result.log_offsets[row], result.queue_offsets[row] = one.log_offset, one.queue_offset
         result.sizes[row], result.store_timestamps_ms[row] = one.size, one.store_timestamp_ms
         if not one.is_ok:
-            result.refused[row] = one.reason
+            result.refused[row] = one
     return result
 
 
@@ -74,6 +75,7 @@ class _BulkPut:
         self.kernels = for_work(int(messages.body_ends[-1]) if len(messages) else 0)
         self.columns = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64)
         self.state = np.zeros(8, np.int64)
+        self.next_size = RECORD_MIN_SIZE
 
     def run(self) -> None:
         """Chunk by chunk, each under the put lock for its own time only."""
@@ -83,8 +85,12 @@ class _BulkPut:
         start = 0
         while start < len(self.rows):
             stop = min(start + RUN_CAPACITY, len(self.rows))
-            with self.log.put_lock:
-                start += self._chunk(numbers[:, :stop], body_ends, property_ends, start)
+            try:
+                with self.log.locked() as now_ms:
+                    start += self._chunk(numbers[:, :stop], body_ends, property_ends, start, now_ms)
+            except StoreIOError as error:
+                self.result.refused |= dict.fromkeys(self.rows[start:].tolist(), no_segment(error))
+                return
 
     def _numbers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
         """The rows that are stored, as the kernel wants them; without refused rows nothing is copied but numbers."""
@@ -104,11 +110,12 @@ class _BulkPut:
         self.bodies, self.properties = kept.bodies, kept.properties
         return np.ascontiguousarray(numbers[:, self.rows]), kept.body_ends, kept.property_ends
 
-    def _chunk(self, numbers: Int64Array, body_ends: Int64Array, property_ends: Int64Array, start: int) -> int:
+    def _chunk(
+        self, numbers: Int64Array, body_ends: Int64Array, property_ends: Int64Array, start: int, now_ms: int
+    ) -> int:
         log = self.log
-        now_ms = log.clock()
         numbers[NUMBER_NAMES.index("store_timestamp_ms"), start:] = now_ms
-        file = log.file_for(RECORD_MIN_SIZE)
+        file = log.file_for(self.next_size)
         cells = [log.queue_end(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
         next_offsets = np.array([cell.queue_offset for cell in cells], np.int64)
         view = self.kernels.view
@@ -134,6 +141,6 @@ class _BulkPut:
         self.result.sizes[rows] = self.columns[1, :count]
         self.result.queue_offsets[rows] = self.columns[9, :count]
         self.result.store_timestamps_ms[rows] = now_ms
-        if self.state[1] == ScanOutcome.BLANK:
-            log.file_for(int(self.state[3]))
+        # The record that did not fit asks for its segment in the next chunk, which may fail without this one.
+        self.next_size = int(self.state[3]) if self.state[1] == ScanOutcome.BLANK else RECORD_MIN_SIZE
         return count

@@ -20,15 +20,17 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 
-from store.commitlog.put_result import PutResult, PutStatus, illegal
+from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.commitlog.put_rules import PutRules, refuse_topic
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
 from store.config import StoreConfig
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.errors import DamagedRecord
+from store.errors import DamagedRecord, StoreIOError
 from store.formats import properties as props
 from store.formats.columns import DamageReason
 from store.formats.java import crc32
@@ -64,11 +66,11 @@ class QueueEnd:
 class CommitLog:
     """The log of one store. `segments` is its MappedFileQueue; `clock` gives milliseconds."""
 
-    def __init__(self, files: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
-        self.segments = files
+    def __init__(self, segments: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
+        self.segments = segments
         self.clock = clock
-        self._segment_size = files.file_size
-        self.rules = PutRules(config, files.file_size)
+        self._segment_size = segments.file_size
+        self.rules = PutRules(config, segments.file_size)
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.Lock()
         self.locked_since_ms = 0
@@ -122,12 +124,20 @@ class CommitLog:
         try:
             return self._append(message, topic)
         except struct.error as error:
-            self.locked_since_ms = 0
             return illegal(f"a number does not fit its field: {error}")
-        except BaseException:
-            # Else the lock would look held for ever, and every later put be answered OS_PAGECACHE_BUSY.
-            self.locked_since_ms = 0
-            raise
+        except StoreIOError as error:
+            return no_segment(error)
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Hold the put lock; gives the store time of what is put inside the block."""
+        with self.put_lock:
+            self.locked_since_ms = now_ms = self.clock()
+            try:
+                yield now_ms
+            finally:
+                # Else every later put would be answered OS_PAGECACHE_BUSY.
+                self.locked_since_ms = 0
 
     def _append(self, message: Message, topic: bytes) -> PutResult:
         body, properties = message.body, message.properties
@@ -144,37 +154,40 @@ class CommitLog:
         queued = is_queued(sys_flag)
         with self.put_lock:
             now_ms = self.locked_since_ms = self.clock()
-            key = (message.topic, message.queue_id)
-            end = self._queue_ends.get(key)
-            if end is None:
-                end = self._queue_ends[key] = QueueEnd()
-            queue_offset = end.queue_offset if queued else 0
-            file = self.file_for(size)
-            position = file.wrote
-            log_offset = file.file_start + position
-            if is_v4:
-                # The common record in one expression; encode_record gives the same bytes for any other.
-                head = HEADER_V4.pack(
-                    size, MESSAGE_MAGIC_V1, crc, message.queue_id, message.flag, queue_offset, log_offset, sys_flag,
-                    message.born_timestamp_ms, born.encode(), now_ms, stored.encode(),
-                    message.reconsume_times, message.prepared_transaction_offset, len(body),
-                )  # fmt: skip
-                tail = (_BYTE[len(topic)], topic, PROPERTIES_SIZE.pack(len(properties)), properties)
-                record = b"".join((head, body, *tail))
-            else:
-                record = encode_record(
-                    message,
-                    topic=topic,
-                    sys_flag=sys_flag,
-                    queue_offset=queue_offset,
-                    log_offset=log_offset,
-                    store_timestamp_ms=now_ms,
-                )
-            self._write(file, position, record)
-            file.store_timestamp_ms = now_ms
-            if queued:
-                end.queue_offset = queue_offset + 1
-            self.locked_since_ms = 0
+            try:
+                key = (message.topic, message.queue_id)
+                end = self._queue_ends.get(key)
+                if end is None:
+                    end = self._queue_ends[key] = QueueEnd()
+                queue_offset = end.queue_offset if queued else 0
+                file = self.file_for(size)
+                position = file.wrote
+                log_offset = file.file_start + position
+                if is_v4:
+                    # The common record in one expression; encode_record gives the same bytes for any other.
+                    head = HEADER_V4.pack(
+                        size, MESSAGE_MAGIC_V1, crc, message.queue_id, message.flag, queue_offset, log_offset, sys_flag,
+                        message.born_timestamp_ms, born.encode(), now_ms, stored.encode(),
+                        message.reconsume_times, message.prepared_transaction_offset, len(body),
+                    )  # fmt: skip
+                    tail = (_BYTE[len(topic)], topic, PROPERTIES_SIZE.pack(len(properties)), properties)
+                    record = b"".join((head, body, *tail))
+                else:
+                    record = encode_record(
+                        message,
+                        topic=topic,
+                        sys_flag=sys_flag,
+                        queue_offset=queue_offset,
+                        log_offset=log_offset,
+                        store_timestamp_ms=now_ms,
+                    )
+                self._write(file, position, record)
+                file.store_timestamp_ms = now_ms
+                if queued:
+                    end.queue_offset = queue_offset + 1
+            finally:
+                # Else every later put would be answered OS_PAGECACHE_BUSY.
+                self.locked_since_ms = 0
         # What PutResult(...) does, in a third of its time.
         return _new(PutResult, (PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
 
@@ -192,34 +205,39 @@ class CommitLog:
         sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
         if sum(sizes) + BLANK_SIZE > self._segment_size:
             return illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
-        with self.put_lock:
-            now_ms = self.clock()
-            end = self._queue_ends.setdefault((first.topic, first.queue_id), QueueEnd())
-            file = self.file_for(sum(sizes))
-            position = file.wrote
-            log_offset = file.file_start + position
-            offsets = tuple(log_offset + sum(sizes[:number]) for number in range(len(sizes)))
-            try:
-                records = [
-                    encode_record(
-                        message,
-                        topic=topic,
-                        sys_flag=sys_flag,
-                        queue_offset=end.queue_offset + number,
-                        log_offset=offset,
-                        store_timestamp_ms=now_ms,
-                    )
-                    for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
-                ]
-            except struct.error as error:
-                return illegal(f"a number does not fit its field: {error}")
-            self._write(file, position, b"".join(records))
-            file.store_timestamp_ms = now_ms
-            queue_offset = end.queue_offset
-            end.queue_offset += len(messages)
-        return PutResult(
-            PutStatus.PUT_OK, log_offset, sum(sizes), queue_offset, now_ms, len(messages), "", first, offsets
-        )
+        try:
+            with self.locked() as now_ms:
+                return self._append_batch(messages, topic, sys_flag, sizes, now_ms)
+        except struct.error as error:
+            return illegal(f"a number does not fit its field: {error}")
+        except StoreIOError as error:
+            return no_segment(error)
+
+    def _append_batch(
+        self, messages: Sequence[Message], topic: bytes, sys_flag: int, sizes: list[int], now_ms: int
+    ) -> PutResult:
+        first, size = messages[0], sum(sizes)
+        end = self.queue_end(first.topic, first.queue_id)
+        file = self.file_for(size)
+        position = file.wrote
+        log_offset = file.file_start + position
+        offsets = tuple(log_offset + before for before in accumulate(sizes[:-1], initial=0))
+        records = [
+            encode_record(
+                message,
+                topic=topic,
+                sys_flag=sys_flag,
+                queue_offset=end.queue_offset + number,
+                log_offset=offset,
+                store_timestamp_ms=now_ms,
+            )
+            for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
+        ]
+        self._write(file, position, b"".join(records))
+        file.store_timestamp_ms = now_ms
+        queue_offset = end.queue_offset
+        end.queue_offset += len(messages)
+        return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from store.errors import StoreIOError
 from store.formats.message import Message, encode_message_id
 
 
@@ -13,6 +14,7 @@ class PutStatus(Enum):
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    CREATE_MAPEDFILE_FAILED = "CREATE_MAPEDFILE_FAILED"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
@@ -52,3 +54,8 @@ class PutResult(NamedTuple):
 def illegal(reason: str) -> PutResult:
     """The refusal of a message that no broker would store."""
     return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
+
+
+def no_segment(error: StoreIOError) -> PutResult:
+    """The refusal of a message for which the next segment could not be created."""
+    return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, reason=str(error))

@@ -171,7 +171,8 @@ class ConsumeQueue:
             end = kernels.write_units(kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes)
             done += (end - start) // UNIT_SIZE
             file.wrote = end
-        self.max_physic_offset = int(columns[LOG_OFFSET, rows[-1]] + columns[SIZE, rows[-1]])
+            # Moved on per file, so that a run tried again after a failure passes over what is there.
+            self.max_physic_offset = int(columns[LOG_OFFSET, rows[done - 1]] + columns[SIZE, rows[done - 1]])
 
     def _start_at(self, file: MappedFile, address: int) -> None:
         """Fills a queue's very first file with pre-blank units up to `address`."""

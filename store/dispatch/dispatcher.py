@@ -4,7 +4,7 @@
                           \\---> IndexService.dispatch          (side by side when there is much to do)
 
 Dispatcher is the walk itself: `catch_up` goes on from where it stopped to the readable end of the log.
-ReputMessageService is the thread that calls it in a live store, every millisecond while there is something to do.
+In a store that is written to, live.reput calls it from a thread.
 
 At damage the walk does what the broker of a master does: a record whose sum alone is wrong is skipped, anything worse
 skips the rest of the segment (the log was verified when the store was opened, so this is the rare case).
@@ -14,7 +14,6 @@ Source: DefaultMessageStore.ReputMessageService (4.9.8).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 from store.commitlog.commit_log import CommitLog
@@ -22,9 +21,6 @@ from store.commitlog.scan import Blank, Damage, ScanRules, Segment, Step, scan_s
 from store.dispatch.fan_out import FanOut, Handler
 from store.kernels.run import Run
 
-POLL_INTERVAL_S = 0.001
-# A pause after work lets a burst of puts gather, so that handing over costs them little.
-GATHER_INTERVAL_S = 0.002
 # With less to do, starting threads takes longer than they save.
 THREADS_WORTH_BYTES = 4 << 20
 
@@ -91,40 +87,3 @@ class Dispatcher:
             return segment.file_start + min(end, readable)
         # Zeros before the readable end are no record either.
         return segment.file_start + readable
-
-
-class ReputMessageService:
-    """The thread that keeps queues and index up with the log of a live store."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self.dispatcher = dispatcher
-        self.failure: BaseException | None = None
-        """What stopped the thread early."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called once, when `failure` is set."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ReputMessageService")
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Hands over what is left, then ends the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            # A program that ends without closing its store must not be kept alive by this thread.
-            while not self._stopping.is_set() and threading.main_thread().is_alive():
-                busy = self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up()
-                self._stopping.wait(GATHER_INTERVAL_S if busy else POLL_INTERVAL_S)
-            while self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
-                pass
-        except BaseException as error:
-            self.failure = error
-            self.on_failure()
-
-
-__all__ = ["Dispatcher", "Handler", "ReputMessageService"]

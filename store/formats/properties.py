@@ -34,6 +34,7 @@ PROPERTIES_CRC = "__CRC32#"
 
 # Cheap to look for in a property string, before it is worth decoding.
 DELAY_MARK = b"DELAY\x01"
+WAIT_MARK = b"WAIT\x01"
 
 MAX_PROPERTIES_SIZE = 32_767
 
@@ -69,3 +70,8 @@ def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
 def split_keys(keys: str) -> Iterable[str]:
     """The index keys of a KEYS value: separated by one space each, empty ones skipped."""
     return (key for key in keys.split(KEY_SEPARATOR) if key)
+
+
+def says_no_wait(properties: bytes) -> bool:
+    """Whether the put is answered without waiting for the disk: a WAIT that is not true (Message.isWaitStoreMsgOK)."""
+    return WAIT_MARK in properties and decode_properties(properties).get(WAIT, "true").lower() != "true"

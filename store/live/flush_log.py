@@ -1,67 +1,59 @@
-"""FlushRealTimeService: flushes the commit log every so often (flushDiskType ASYNC_FLUSH).
+"""FlushRealTimeService: flushes the commit log at intervals (flushDiskType ASYNC_FLUSH).
 
-    every interval_ms     flush if at least least_pages pages wait
-    every thorough_ms     flush whatever waits, and tell the checkpoint: only a thorough flush knows a store time
-    stop                  flush whatever waits, up to ten times (one flush covers one file)
+    every flushIntervalCommitLog            flush if flushCommitLogLeastPages pages wait
+    every flushCommitLogThoroughInterval    flush whatever waits; only such a flush tells the checkpoint a store time
+    stop                                    flush whatever waits, up to ten times (one flush covers one file)
 
-`timed` sleeps the interval out; otherwise a wake-up (from CommitRealTimeService) ends it.
+With flushCommitLogTimed the service sleeps its interval out; otherwise a put or a commit ends the sleep.
 
 Source: CommitLog.FlushRealTimeService, 4.9.8.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from store.live.service import Checkpoint, LogQueue, ServiceThread, note_flushed
+from store.config import StoreConfig
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.live.service import ServiceThread, monotonic_ms, note_flushed
+from store.opened.checkpoint import StoreCheckpoint
 
 LAST_FLUSH_TRIES = 10
 
 
-def monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class FlushRealTimeService(ServiceThread):
-    """Intervals in ms of `clock`, which tests replace."""
+    """Flushes `segments`; intervals are ms of `clock`."""
 
     def __init__(
         self,
-        queue: LogQueue,
-        checkpoint: Checkpoint,
-        *,
-        interval_ms: int = 500,
-        least_pages: int = 4,
-        thorough_ms: int = 10_000,
-        timed: bool = True,
+        segments: MappedFileQueue,
+        checkpoint: StoreCheckpoint,
+        config: StoreConfig,
         clock: Callable[[], int] = monotonic_ms,
     ) -> None:
-        super().__init__(interval_ms)
-        self._queue = queue
+        super().__init__(config.flush_interval_commit_log)
+        self._segments = segments
         self._checkpoint = checkpoint
-        self._least_pages = least_pages
-        self._thorough_ms = thorough_ms
-        self._timed = timed
+        self._config = config
         self._clock = clock
         # As in the broker, the first round is a thorough one.
-        self._last_thorough_ms = -thorough_ms
+        self._last_thorough_ms = -config.flush_commit_log_thorough_interval
 
     def wakeup(self) -> None:
-        """Ends the sleep only where it is not timed; stop() always ends it."""
-        if not self._timed or self._stopping:
+        """End the sleep early, unless flushCommitLogTimed is set."""
+        if not self._config.flush_commit_log_timed:
             super().wakeup()
 
     def work(self) -> None:
-        least_pages = self._least_pages
+        least_pages = self._config.flush_commit_log_least_pages
         now_ms = self._clock()
-        if now_ms >= self._last_thorough_ms + self._thorough_ms:
+        if now_ms >= self._last_thorough_ms + self._config.flush_commit_log_thorough_interval:
             self._last_thorough_ms = now_ms
             least_pages = 0
-        self._queue.flush(least_pages)
-        note_flushed(self._queue, self._checkpoint)
+        self._segments.flush(least_pages)
+        note_flushed(self._segments, self._checkpoint)
 
     def last_work(self) -> None:
         for _ in range(LAST_FLUSH_TRIES):
-            if self._queue.flush(0):
+            if self._segments.flush(0):
                 break

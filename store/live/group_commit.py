@@ -1,15 +1,17 @@
 """GroupCommitService: one fdatasync for all messages that wait at the moment (flushDiskType SYNC_FLUSH).
 
-    put threads    put_request ->  write list          wait() until the service releases the request
-    service        swaps write list and read list,
-                   for each request: flush at most twice until flushed_where >= next_offset,
-                   answers all of them
+    put threads    join the group that gathers, wake the service, wait at the group's gate
+    service        takes the group, flushes until its last byte is durable or a flush moves nothing, opens the gate
+    gate           a lock: the service releases it once, each thread that comes through releases it for the next
 
-While the device works, the interpreter is free and the next group gathers in the write list. A flush covers whatever
-was appended before it, so one usually serves a whole list.
+While the device works, the interpreter is free and the next group gathers. A flush covers whatever was appended before
+it. One release per group, not one per message, leaves the service free to begin the next flush at once.
+
+A flush covers one segment. The broker makes at most two per request, so it answers FLUSH_DISK_TIMEOUT to messages more
+than a segment behind the flushed place. Here flushes go on as long as they move, and PUT_OK means durable.
 
 The broker completes late requests from a watcher thread. Here the waiting thread is its own watcher: its wait ends
-at the deadline with FLUSH_DISK_TIMEOUT, and a late answer is ignored.
+at the deadline with FLUSH_DISK_TIMEOUT.
 
 After a failed flush every request fails with the error. It must not be answered by a later fdatasync, which would
 succeed because the kernel has already given the dirty pages up.
@@ -21,107 +23,94 @@ from __future__ import annotations
 
 import threading
 import time
-from enum import StrEnum
 
+from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed
-from store.live.service import Checkpoint, LogQueue, ServiceThread, note_flushed
+from store.live.service import ServiceThread, note_flushed
+from store.opened.checkpoint import StoreCheckpoint
 
-FLUSHES_PER_REQUEST = 2
 GROUP_INTERVAL_MS = 10
 LAST_GATHERING_SECONDS = 0.01
 
 
-class FlushStatus(StrEnum):
-    PUT_OK = "PUT_OK"
-    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+class CommitGroup:
+    """Messages that wait for one flush: up to `next_offset`, the log offset behind the last of them."""
 
+    __slots__ = ("failure", "gate", "next_offset")
 
-class GroupCommitRequest:
-    """One message waiting to be durable up to `next_offset` (the log offset behind it)."""
+    def __init__(self) -> None:
+        self.next_offset = -1
+        self.failure: BaseException | None = None
+        self.gate = threading.Lock()
+        self.gate.acquire()
 
-    __slots__ = ("_answered", "_deadline", "_failure", "_status", "next_offset")
+    @property
+    def is_empty(self) -> bool:
+        return self.next_offset < 0
 
-    def __init__(self, next_offset: int, timeout_ms: int) -> None:
-        self.next_offset = next_offset
-        self._deadline = time.monotonic() + timeout_ms / 1000
-        self._status: FlushStatus | None = None
-        self._failure: BaseException | None = None
-        # A bare lock, taken by its maker and released by the answer: the cheapest way to wait once.
-        self._answered = threading.Lock()
-        self._answered.acquire()
-
-    def wait(self) -> FlushStatus:
-        """PUT_OK, or FLUSH_DISK_TIMEOUT; raises what the flush raised."""
-        if self._status is None and not self._answered.acquire(timeout=max(0.0, self._deadline - time.monotonic())):
-            self._status = FlushStatus.FLUSH_DISK_TIMEOUT
-        if self._failure is not None:
-            raise self._failure
-        return self._status or FlushStatus.FLUSH_DISK_TIMEOUT
-
-    def answer(self, status: FlushStatus, failure: BaseException | None = None) -> None:
-        """Only the first answer counts."""
-        if self._status is None:
-            self._failure = failure
-            self._status = status
-            self._answered.release()
+    def wait(self, timeout_ms: int) -> None:
+        """Return when the gate is open or the time is over; raise what the flush raised."""
+        if self.gate.acquire(timeout=timeout_ms / 1000):
+            self.gate.release()
+        if self.failure is not None:
+            raise self.failure
 
 
 class GroupCommitService(ServiceThread):
-    """Flushes `queue` for the requests given to it, and tells `checkpoint` the time up to which all is durable."""
+    """Flushes `segments` for the groups, and tells `checkpoint` the time up to which all is durable."""
 
-    def __init__(self, queue: LogQueue, checkpoint: Checkpoint) -> None:
+    def __init__(self, segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
         super().__init__(GROUP_INTERVAL_MS)
-        self._queue = queue
+        self._segments = segments
         self._checkpoint = checkpoint
-        self._list_lock = threading.Lock()
-        self._write_list: list[GroupCommitRequest] = []
+        self._group_lock = threading.Lock()
+        self._group = CommitGroup()
         self._closed = False
 
-    def put_request(self, request: GroupCommitRequest) -> None:
-        """Gives the request to the next group; StoreClosed once there will be none."""
-        with self._list_lock:
+    def join(self, next_offset: int) -> CommitGroup:
+        """Join the group that gathers; StoreClosed when no group will be flushed any more."""
+        with self._group_lock:
             if self._closed:
                 raise StoreClosed("the store is closed")
-            self._write_list.append(request)
+            group = self._group
+            if next_offset > group.next_offset:
+                group.next_offset = next_offset
         self.wakeup()
+        return group
 
-    def flush_to(self, next_offset: int, timeout_ms: int) -> FlushStatus:
-        """Waits until everything before `next_offset` is durable, or the time is over."""
-        request = GroupCommitRequest(next_offset, timeout_ms)
-        self.put_request(request)
-        return request.wait()
+    def flush_to(self, next_offset: int, timeout_ms: int) -> bool:
+        """Wait until everything before `next_offset` is durable; False when the time is over first."""
+        self.join(next_offset).wait(timeout_ms)
+        return self._segments.flushed_where >= next_offset
 
     def work(self) -> None:
-        read_list = self._swap()
-        if not read_list:
-            # Messages that nobody waits for are flushed in passing; the checkpoint is left as it is, like the broker's.
-            self._queue.flush(0)
+        group = self._take()
+        if group.is_empty:
+            # Messages that nobody waits for are flushed in passing; like the broker's, the checkpoint stays.
+            self._segments.flush(0)
             return
         try:
-            for request in read_list:
-                request.answer(self._flush_for(request))
-            note_flushed(self._queue, self._checkpoint)
+            self._flush_for(group)
+            note_flushed(self._segments, self._checkpoint)
         except Exception as error:
-            for request in read_list:
-                request.answer(FlushStatus.FLUSH_DISK_TIMEOUT, error)
+            group.failure = error
             raise
+        finally:
+            group.gate.release()
 
     def last_work(self) -> None:
-        """Requests that were under way when the store began to close still get their answer."""
+        """Flush for the requests that were under way when the store began to close."""
         time.sleep(LAST_GATHERING_SECONDS)
-        with self._list_lock:
+        with self._group_lock:
             self._closed = True
         self.work()
 
-    def _swap(self) -> list[GroupCommitRequest]:
-        with self._list_lock:
-            read_list, self._write_list = self._write_list, []
-        return read_list
+    def _take(self) -> CommitGroup:
+        with self._group_lock:
+            group, self._group = self._group, CommitGroup()
+        return group
 
-    def _flush_for(self, request: GroupCommitRequest) -> FlushStatus:
-        for _ in range(FLUSHES_PER_REQUEST):
-            if self._queue.flushed_where >= request.next_offset:
-                break
-            self._queue.flush(0)
-        done = self._queue.flushed_where >= request.next_offset
-        return FlushStatus.PUT_OK if done else FlushStatus.FLUSH_DISK_TIMEOUT
+    def _flush_for(self, group: CommitGroup) -> None:
+        unmoved = 0
+        while self._segments.flushed_where < group.next_offset and unmoved < 2:
+            unmoved = unmoved + 1 if self._segments.flush(0) else 0

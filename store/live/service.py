@@ -2,12 +2,12 @@
 
     start      begins the thread
     wakeup     ends the sleep early; a wake-up that comes while the loop works is kept for its next sleep
-    stop       ends the loop, lets it do its last work, and waits for the thread
+    stop       ends the loop, does its last work, and waits for the thread
 
 The threads are no daemons: a daemon could be cut off in the middle of a flush. In return each ends by itself when the
 main thread has ended without closing the store, so that a program can't hang at its exit.
 
-`failure` keeps the first exception; the loop goes on only where that is safe, and the store asks for it.
+`failure` keeps the first exception; the loop goes on, and the store refuses puts from then on.
 
 Source: ServiceThread, 4.9.8.
 """
@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
-from typing import Protocol
+
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.opened.checkpoint import StoreCheckpoint
 
 
 class ServiceThread:
-    """Base of the services. A subclass gives `work` (once per round) and, if it needs it, `last_work`."""
+    """Base of the services. A subclass gives `work` (once per round) and, if needed, `last_work`."""
 
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
@@ -42,28 +45,32 @@ class ServiceThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the last work is done. Stopping a service that was never started does nothing."""
+        """Return when the last work is done; a service that was never started has none."""
         self._stopping = True
-        self.wakeup()
+        self._ring()
         if self._thread.ident is not None:
             self._thread.join()
 
     def wakeup(self) -> None:
-        # Free means that the loop was woken before and has not come round yet. So it may be a moment later too.
-        if self._alarm.locked():
-            with contextlib.suppress(RuntimeError):
-                self._alarm.release()
+        """End the sleep early."""
+        self._ring()
 
     def work(self) -> None:
-        """One round."""
+        """Do one round."""
         raise NotImplementedError
 
     def last_work(self) -> None:
-        """What is left to do when the loop has ended."""
+        """Do what is left when the loop has ended."""
 
     def sleep(self) -> None:
-        """Until the interval is over or somebody wakes the loop."""
+        """Wait until the interval is over or a wake-up comes."""
         self._alarm.acquire(timeout=self._interval_seconds)
+
+    def _ring(self) -> None:
+        # A free lock is a wake-up that the loop has not taken yet.
+        if self._alarm.locked():
+            with contextlib.suppress(RuntimeError):
+                self._alarm.release()
 
     def _run(self) -> None:
         while not self._is_over():
@@ -83,30 +90,12 @@ class ServiceThread:
                 self.on_failure()
 
 
-class Flushable(Protocol):
-    """What a flush service needs of a MappedFileQueue or a consume queue."""
-
-    def flush(self, least_pages: int) -> bool: ...
-
-
-class LogQueue(Flushable, Protocol):
-    """What the commit log's services need of its MappedFileQueue."""
-
-    flushed_where: int
-    store_timestamp_ms: int
-
-    def commit(self, least_pages: int) -> bool: ...
+def monotonic_ms() -> int:
+    """Milliseconds of a clock that never goes back."""
+    return time.monotonic_ns() // 1_000_000
 
 
-class Checkpoint(Protocol):
-    """What the services tell the checkpoint."""
-
-    physic_ms: int
-
-    def flush(self) -> None: ...
-
-
-def note_flushed(queue: LogQueue, checkpoint: Checkpoint) -> None:
-    """Everything stored up to this time is durable. 0 means that no thorough flush has happened yet."""
-    if queue.store_timestamp_ms > 0:
-        checkpoint.physic_ms = queue.store_timestamp_ms
+def note_flushed(segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
+    """Tell the checkpoint the store time up to which all is durable; 0 before the first thorough flush."""
+    if segments.store_timestamp_ms > 0:
+        checkpoint.physic_ms = segments.store_timestamp_ms

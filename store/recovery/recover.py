@@ -30,8 +30,8 @@ from store.commitlog.end import LogEnd, find_end
 from store.commitlog.scan import scan_log
 from store.disk.mapped_file import MappedFile
 from store.disk.read_advice import ReadAdvice
-from store.dispatch.dispatcher import Dispatcher, Handler
-from store.dispatch.fan_out import FanOut
+from store.dispatch.dispatcher import Dispatcher
+from store.dispatch.fan_out import FanOut, Handler
 from store.kernels.run import Run
 from store.opened.chain_end import find_chain_end, needs_walk
 from store.opened.opened_store import OpenedStore

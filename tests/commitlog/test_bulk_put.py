@@ -100,8 +100,8 @@ def test_a_number_that_does_not_fit_its_field_is_refused_as_a_single_put_refuses
     setattr(many[2], name, number)
     with open_store(tmp_path, read_only=False) as store:
         result = store.put_many(MessageColumns.of(many))
-        assert result.refused == {2: store.put(many[2]).reason}
-        assert "does not fit its field" in result.refused[2]
+        assert result.refused == {2: store.put(many[2])}
+        assert "does not fit its field" in result.refused[2].reason
 
 
 def test_refused_rows_are_left_out_and_named(tmp_path: Path) -> None:
@@ -256,6 +256,6 @@ def test_behind_a_cut_no_old_record_comes_back_after_a_bulk_put(cut_store: Path)
     with open_store(cut_store, read_only=False) as store:
         result = store.put_many(MessageColumns.of(messages(5)))
         end = store.max_log_offset
-        assert result.end == end
+        assert int((result.log_offsets + result.sizes).max()) == end
     with open_store(cut_store) as store:
         assert store.max_log_offset == end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.dispatch.dispatcher import Dispatcher, ReputMessageService
+from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
 from store.kernels.run import Run
@@ -119,35 +118,6 @@ def test_it_stops_at_what_was_readable_when_it_began(tmp_path: Path) -> None:
     handler = PuttingHandler()
     assert dispatcher(log, handler).catch_up() == 3
     assert handler.calls == 1
-
-
-def test_the_service_keeps_up_and_hands_over_the_rest_when_it_stops(tmp_path: Path) -> None:
-    log, collector = new_log(tmp_path), Collector()
-    service = ReputMessageService(dispatcher(log, collector))
-    service.start()
-    places = put(log, 10)
-    deadline = time.monotonic() + 30
-    while len(collector.log_offsets) < 10 and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert collector.log_offsets == places
-    places += put(log, 50)
-    service.stop()
-    assert collector.log_offsets == places
-    assert service.failure is None
-
-
-def test_what_stops_the_service_is_kept(tmp_path: Path) -> None:
-    log = new_log(tmp_path)
-
-    class Broken:
-        def dispatch(self, run: Run) -> None:
-            raise OSError("no space")
-
-    service = ReputMessageService(Dispatcher(log, [Broken()], 0, ScanRules()))
-    service.start()
-    put(log, 1)
-    service.stop()
-    assert isinstance(service.failure, OSError)
 
 
 def test_handlers_side_by_side_get_every_run_in_order() -> None:

@@ -12,7 +12,7 @@ import pytest
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed, StoreIOError
-from store.live.group_commit import FlushStatus, GroupCommitRequest, GroupCommitService
+from store.live.group_commit import GroupCommitService
 from tests.support.faulty_filesystem import FaultyFilesystem
 
 SIZE = 1 << 16
@@ -40,21 +40,16 @@ class GatedFilesystem(Filesystem):
 
 
 class StubbornQueue:
-    """A queue whose flushes get nowhere, or only so many bytes forward."""
+    """A queue whose flushes get nowhere."""
 
     store_timestamp_ms = 0
 
-    def __init__(self, step: int = 0) -> None:
+    def __init__(self) -> None:
         self.flushed_where = 0
-        self.step = step
         self.flush_count = 0
 
     def flush(self, least_pages: int) -> bool:
         self.flush_count += 1
-        self.flushed_where += self.step
-        return not self.step
-
-    def commit(self, least_pages: int) -> bool:
         return True
 
 
@@ -83,7 +78,7 @@ def test_a_message_is_answered_when_it_is_durable(tmp_path: Path) -> None:
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
         end = append(queue)
-        assert service.flush_to(end, PATIENT_MS) is FlushStatus.PUT_OK
+        assert service.flush_to(end, PATIENT_MS)
         assert queue.flushed_where >= end
     assert fs.count("fdatasync") == 1
 
@@ -92,21 +87,20 @@ def test_messages_that_arrive_during_a_flush_share_the_next_one(tmp_path: Path) 
     fs = GatedFilesystem()
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
-        requests = [GroupCommitRequest(append(queue), PATIENT_MS)]
-        service.put_request(requests[0])
+        first = service.join(append(queue))
         fs.entered.wait()
-        for _ in range(15):
-            requests.append(GroupCommitRequest(append(queue), PATIENT_MS))
-            service.put_request(requests[-1])
+        later = [service.join(append(queue)) for _ in range(15)]
         fs.gate.set()
-        assert {request.wait() for request in requests} == {FlushStatus.PUT_OK}
+        for group in (first, *later):
+            group.wait(PATIENT_MS)
+    assert len({id(group) for group in later}) == 1
     assert fs.flush_count == 2
 
 
 def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
     queue = queue_on(tmp_path, Filesystem())
     put_lock = threading.Lock()
-    answers: list[FlushStatus] = []
+    answers: list[bool] = []
 
     def put(service: GroupCommitService) -> None:
         for _ in range(25):
@@ -121,39 +115,37 @@ def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert answers == [FlushStatus.PUT_OK] * 400
+    assert answers == [True] * 400
     assert service.failure is None
 
 
-def test_a_message_two_files_ahead_takes_two_flushes(tmp_path: Path) -> None:
+def test_a_message_many_segments_behind_the_flushed_place_is_answered_when_it_is_durable(tmp_path: Path) -> None:
     fs = FaultyFilesystem()
     queue = queue_on(tmp_path, fs)
-    append(queue, bytes(SIZE))
+    for _ in range(5):
+        append(queue, bytes(SIZE))
     end = append(queue)
-    service = GroupCommitService(queue, Checkpoint())
-    service.put_request(request := GroupCommitRequest(end, PATIENT_MS))
-    service.work()
-    assert request.wait() is FlushStatus.PUT_OK
-    assert fs.count("fdatasync") == 2
+    with running(GroupCommitService(queue, Checkpoint())) as service:
+        assert service.flush_to(end, PATIENT_MS)
+    assert queue.flushed_where == end
+    assert fs.count("fdatasync") == 6
 
 
-def test_a_request_gets_at_most_two_flushes() -> None:
+def test_a_queue_that_cannot_be_flushed_any_further_gives_no_ok() -> None:
     service = GroupCommitService(queue := StubbornQueue(), Checkpoint())
-    service.put_request(request := GroupCommitRequest(100, PATIENT_MS))
+    group = service.join(100)
     service.work()
-    assert request.wait() is FlushStatus.FLUSH_DISK_TIMEOUT
+    group.wait(PATIENT_MS)
     assert queue.flush_count == 2
+    assert queue.flushed_where < 100
 
 
-def test_a_device_that_does_not_answer_gives_a_timeout_and_the_late_answer_is_ignored(tmp_path: Path) -> None:
+def test_a_device_that_does_not_answer_gives_a_timeout(tmp_path: Path) -> None:
     fs = GatedFilesystem()
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
-        request = GroupCommitRequest(append(queue), 20)
-        service.put_request(request)
-        assert request.wait() is FlushStatus.FLUSH_DISK_TIMEOUT
+        assert not service.flush_to(append(queue), 20)
         fs.gate.set()
-    assert request.wait() is FlushStatus.FLUSH_DISK_TIMEOUT
 
 
 def test_a_failed_flush_fails_every_waiting_request_and_all_later_ones(tmp_path: Path) -> None:
@@ -176,7 +168,7 @@ def test_the_checkpoint_learns_the_store_time_only_when_somebody_waited(tmp_path
     service.work()
     assert queue.flushed_where == end
     assert checkpoint.physic_ms == 0
-    service.put_request(GroupCommitRequest(end, PATIENT_MS))
+    service.join(end)
     service.work()
     assert checkpoint.physic_ms == 123
 
@@ -185,9 +177,10 @@ def test_requests_under_way_at_the_stop_are_still_answered_and_later_ones_refuse
     queue = queue_on(tmp_path, Filesystem())
     service = GroupCommitService(queue, Checkpoint())
     service.start()
-    request = GroupCommitRequest(append(queue), PATIENT_MS)
-    service.put_request(request)
+    end = append(queue)
+    group = service.join(end)
     service.stop()
-    assert request.wait() is FlushStatus.PUT_OK
+    group.wait(0)
+    assert queue.flushed_where == end
     with pytest.raises(StoreClosed):
         service.flush_to(append(queue), PATIENT_MS)

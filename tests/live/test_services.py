@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from store.config import StoreConfig
 from store.errors import StoreIOError
 from store.live.commit_log import CommitRealTimeService
 from store.live.flush_log import FlushRealTimeService
@@ -54,7 +55,7 @@ class Clock:
 
 def test_the_log_is_flushed_thoroughly_once_per_long_interval() -> None:
     queue, clock = Queue(), Clock()
-    service = FlushRealTimeService(queue, Checkpoint(), least_pages=4, thorough_ms=10_000, clock=clock)
+    service = FlushRealTimeService(queue, Checkpoint(), StoreConfig(), clock)
     for _ in range(5):
         service.work()
         clock.now_ms += 4_000
@@ -63,7 +64,7 @@ def test_the_log_is_flushed_thoroughly_once_per_long_interval() -> None:
 
 def test_the_checkpoint_gets_the_time_of_the_last_thorough_flush() -> None:
     queue, checkpoint = Queue(), Checkpoint()
-    service = FlushRealTimeService(queue, checkpoint, clock=Clock())
+    service = FlushRealTimeService(queue, checkpoint, StoreConfig(), Clock())
     service.work()
     assert checkpoint.physic_ms == 0
     queue.store_timestamp_ms = 55
@@ -73,14 +74,30 @@ def test_the_checkpoint_gets_the_time_of_the_last_thorough_flush() -> None:
 
 def test_the_last_flush_goes_on_until_nothing_moves_but_not_for_ever() -> None:
     few, endless = Queue(rounds=2), Queue(rounds=1000)
-    FlushRealTimeService(few, Checkpoint()).last_work()
-    FlushRealTimeService(endless, Checkpoint()).last_work()
+    FlushRealTimeService(few, Checkpoint(), StoreConfig()).last_work()
+    FlushRealTimeService(endless, Checkpoint(), StoreConfig()).last_work()
     assert (few.asked, endless.asked) == ([0, 0, 0], [0] * 10)
+
+
+def test_a_flusher_that_is_not_timed_is_woken_by_puts() -> None:
+    flushed = threading.Event()
+
+    class Noting(Queue):
+        def flush(self, least_pages: int) -> bool:
+            flushed.set()
+            return super().flush(least_pages)
+
+    config = StoreConfig(flush_interval_commit_log=NEVER_MS, flush_commit_log_timed=False)
+    service = FlushRealTimeService(Noting(), Checkpoint(), config)
+    service.start()
+    service.wakeup()
+    assert flushed.wait(60)
+    service.stop()
 
 
 def test_a_timed_flusher_is_not_woken_by_commits_but_by_the_stop() -> None:
     queue = Queue()
-    service = FlushRealTimeService(queue, Checkpoint(), interval_ms=NEVER_MS, timed=True)
+    service = FlushRealTimeService(queue, Checkpoint(), StoreConfig(flush_interval_commit_log=NEVER_MS))
     service.start()
     service.wakeup()
     service.stop()
@@ -97,7 +114,7 @@ def test_a_commit_that_moves_wakes_the_flusher() -> None:
 
     flusher = Flusher(NEVER_MS)
     flusher.start()
-    service = CommitRealTimeService(Queue(rounds=1), flusher, clock=Clock())
+    service = CommitRealTimeService(Queue(rounds=1), flusher, StoreConfig(), Clock())
     service.work()
     assert flushed.wait(60)
     flusher.stop()
@@ -105,7 +122,7 @@ def test_a_commit_that_moves_wakes_the_flusher() -> None:
 
 def test_commits_are_thorough_after_their_interval() -> None:
     queue, clock = Queue(), Clock()
-    service = CommitRealTimeService(queue, ServiceThread(1), least_pages=4, thorough_ms=200, clock=clock)
+    service = CommitRealTimeService(queue, ServiceThread(1), StoreConfig(), clock)
     for _ in range(4):
         service.work()
         clock.now_ms += 150
@@ -114,13 +131,13 @@ def test_commits_are_thorough_after_their_interval() -> None:
 
 def test_the_last_commit_goes_on_until_nothing_moves() -> None:
     queue = Queue(rounds=3)
-    CommitRealTimeService(queue, ServiceThread(1)).last_work()
+    CommitRealTimeService(queue, ServiceThread(1), StoreConfig()).last_work()
     assert queue.asked == [0, 0, 0, 0]
 
 
 def test_consume_queues_are_flushed_once_a_round_and_the_checkpoint_only_thoroughly() -> None:
     queues, checkpoint, clock = [Queue(rounds=5), Queue()], Checkpoint(), Clock()
-    service = FlushConsumeQueueService(lambda: queues, checkpoint, least_pages=2, thorough_ms=60_000, clock=clock)
+    service = FlushConsumeQueueService(queues, checkpoint, StoreConfig(), clock)
     service.work()
     service.work()
     assert [queue.asked for queue in queues] == [[0, 2], [0, 2]]
@@ -132,7 +149,7 @@ def test_consume_queues_are_flushed_once_a_round_and_the_checkpoint_only_thoroug
 
 def test_at_the_stop_consume_queues_get_three_tries_and_the_checkpoint_is_written() -> None:
     queues, checkpoint = [Queue(rounds=5), Queue()], Checkpoint()
-    FlushConsumeQueueService(lambda: queues, checkpoint).last_work()
+    FlushConsumeQueueService(queues, checkpoint, StoreConfig()).last_work()
     assert [queue.asked for queue in queues] == [[0, 0, 0], [0]]
     assert checkpoint.flush_count == 1
 
