@@ -11,17 +11,26 @@ Source: ConsumeQueueExt (4.9.8).
 
 from __future__ import annotations
 
+import numpy as np
+
+from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.formats.queue_unit import (
     EXT_END,
     EXT_END_MARK,
     EXT_END_SIZE,
+    EXT_UNIT,
+    EXT_UNIT_MIN_SIZE,
     ExtUnit,
     decode_ext_address,
     decode_ext_unit,
     encode_ext_address,
     is_ext_address,
 )
+from store.kernels.run import Int64Array
+
+EXT_DTYPE = np.dtype([("size", ">i2"), ("tags_code", ">i8"), ("store_timestamp_ms", ">i8"), ("bit_map_size", ">i2")])
+assert EXT_DTYPE.itemsize == EXT_UNIT.size == EXT_UNIT_MIN_SIZE
 
 
 class ConsumeQueueExt:
@@ -38,9 +47,25 @@ class ConsumeQueueExt:
             file = self.files.last_file()
             if unit.size + EXT_END_SIZE <= file.size - file.wrote:
                 return encode_ext_address(file.file_start + file.append(unit.encode()))
-            if file.size - file.wrote >= EXT_END.size:
-                file.write_buffer[file.wrote : file.wrote + EXT_END.size] = EXT_END.pack(EXT_END_MARK)
-            file.set_positions(file.size)
+            _end_file(file)
+
+    def put_run(self, tags_codes: Int64Array, store_timestamps_ms: Int64Array) -> Int64Array:
+        """Appends a unit without a bit map for each tags code; gives their addresses as queue units' tags codes."""
+        units = np.zeros(len(tags_codes), EXT_DTYPE)
+        units["size"] = EXT_UNIT_MIN_SIZE
+        units["tags_code"], units["store_timestamp_ms"] = tags_codes, store_timestamps_ms
+        addresses = np.empty(len(units), np.int64)
+        done = 0
+        while done < len(units):
+            file = self.files.last_file()
+            count = min(len(units) - done, (file.size - file.wrote - EXT_END_SIZE) // EXT_UNIT_MIN_SIZE)
+            if count > 0:
+                first = encode_ext_address(file.file_start + file.append(units[done : done + count].tobytes()))
+                addresses[done : done + count] = first + EXT_UNIT_MIN_SIZE * np.arange(count)
+                done += count
+            else:
+                _end_file(file)
+        return addresses
 
     def read(self, position: int) -> ExtUnit | None:
         """The unit at a position in the extension files, None where none is."""
@@ -76,6 +101,13 @@ class ConsumeQueueExt:
         position = decode_ext_address(tags_code)
         gone = [file for file in self.files.files if file.file_start + file.size < position]
         self.files.delete_files(gone)
+
+
+def _end_file(file: MappedFile) -> None:
+    """Marks the end, so that the next unit goes into the next file."""
+    if file.size - file.wrote >= EXT_END.size:
+        file.write_buffer[file.wrote : file.wrote + EXT_END.size] = EXT_END.pack(EXT_END_MARK)
+    file.set_positions(file.size)
 
 
 def _is_ended(buffer: memoryview, position: int) -> bool:

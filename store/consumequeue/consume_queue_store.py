@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from store.config import LINE_4_9, BrokerLine, StoreConfig
-from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
+from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
@@ -26,7 +26,7 @@ from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile
 from store.formats.java import decode_utf8
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
-from store.formats.queue_unit import UNIT_SIZE, ExtUnit
+from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
@@ -152,10 +152,7 @@ class ConsumeQueueStore:
         starts = np.empty(queue_count + 1, np.int64)
         kernels.tags_codes(view, run.array, count, self._delay_levels_ms, codes)
         kernels.order_by_queue(numbers, count, queue_count, order, starts)
-        for number in np.flatnonzero(starts[1:] > starts[:-1]):
-            queue = self._numbered[number]
-            if queue is not None:
-                self._append(queue, run, order[starts[number] : starts[number + 1]], codes)
+        self._append_new(run, order, starts, codes)
         queued = np.flatnonzero(numbers >= 0)
         if len(queued):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
@@ -163,15 +160,31 @@ class ConsumeQueueStore:
         if self._config.enable_multi_dispatch:
             self._dispatch_to_light_queues(run, queued, codes)
 
+    def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
+        """Appends the units of every queue in the run behind those that are there."""
+        present = np.flatnonzero(starts[1:] > starts[:-1])
+        queues = [self._numbered[number] for number in present]
+        if self._config.enable_consume_queue_ext:
+            for number, queue in zip(present, queues, strict=True):
+                if queue is not None and queue.ext is not None:
+                    rows = order[starts[number] : starts[number + 1]]
+                    # As the broker does, for repeats too.
+                    codes[rows] = queue.ext.put_run(codes[rows], run.columns.store_timestamp_ms[rows])
+        ends = np.array([LAST_ADDRESS if queue is None else queue.max_physic_offset for queue in queues], np.int64)
+        firsts = np.empty(len(present), np.int64)
+        kept = run.kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
+        for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
+            queue = self._numbered[number]
+            if queue is not None:
+                self._append(queue, run, order[first : starts[number + 1]], codes)
+
     def _append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
         at, stop = 0, len(rows)
         while at < stop:
-            end = at
-            if queue.ext is None:
-                end = run.kernels.find_break(
-                    rows, at, stop, run.array, queue.files.max_wrote_offset // UNIT_SIZE, queue.max_physic_offset
-                )
+            end = run.kernels.find_break(
+                rows, at, stop, run.array, queue.files.max_wrote_offset // UNIT_SIZE, queue.max_physic_offset
+            )
             if end > at:
                 queue.append_run(run.kernels, run.array, rows[at:end], codes)
                 at = end
@@ -181,9 +194,6 @@ class ConsumeQueueStore:
 
     def _put(self, queue: ConsumeQueue, run: Run, row: int, tags_code: int) -> None:
         columns = run.columns
-        if queue.ext is not None:
-            address = queue.ext.put(ExtUnit(tags_code, int(columns.store_timestamp_ms[row]), b""))
-            tags_code = tags_code if address is None else address
         finding = queue.put(
             int(columns.log_offset[row]), int(columns.size[row]), tags_code, int(columns.queue_offset[row])
         )

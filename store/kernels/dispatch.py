@@ -3,7 +3,8 @@
 1. assign_queues gives each record its queue's number, from a hash table over (topic bytes, queue id).
 2. tags_codes computes what a consumer's filter is compared with, or the deliver time of a delayed message.
 3. order_by_queue sorts the records by queue, keeping the log's order inside each.
-4. write_units writes one queue's units.
+4. pass_repeats finds each queue's first record that has no unit yet.
+5. write_units writes one queue's units.
 
 Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSize, ConsumeQueue (4.9.8).
 """
@@ -201,6 +202,41 @@ def write_units(
     return at
 
 
+def pass_repeats(
+    order: NDArray[int64],
+    starts: NDArray[int64],
+    queues: NDArray[int64],
+    count: int,
+    columns: NDArray[int64],
+    ends: NDArray[int64],
+    firsts: NDArray[int64],
+) -> int:
+    """Pass over the records at the front of each queue that have their unit; returns how many queues have others.
+
+    queues  the numbers of `count` queues; behind the call, those that are returned come first, in the same order
+    ends    per place in `queues`, the log offset where the units written so far end
+    firsts  gets, per queue that is returned, the place in `order` of its first record that is no repeat
+
+    A record is a repeat if it ends at or before its queue's end. A sum that is no long is negative for a broker, and so
+    a repeat for it. What follows the first other record is for the broker's rules: the end has moved by then.
+    """
+    kept = 0
+    for index in range(count):
+        queue, end = int(queues[index]), int(ends[index])
+        place, stop = int(starts[queue]), int(starts[queue + 1])
+        while place < stop:
+            row = int(order[place])
+            log_offset, size = int(columns[10, row]), int(columns[1, row])
+            if log_offset <= MAX_LONG - size and log_offset + size > end:
+                break
+            place += 1
+        if place < stop:
+            queues[kept] = queue
+            firsts[kept] = place
+            kept += 1
+    return kept
+
+
 def find_break(
     order: NDArray[int64], start: int, stop: int, columns: NDArray[int64], queue_offset: int, max_log_offset: int
 ) -> int:
@@ -230,5 +266,6 @@ KERNELS = {
     "tags_codes": (tags_codes, "none(bytes, matrix, long, longs, longs)"),
     "order_by_queue": (order_by_queue, "none(longs, long, long, longs, longs)"),
     "write_units": (write_units, "long(writable, long, longs, long, long, matrix, longs)"),
+    "pass_repeats": (pass_repeats, "long(longs, longs, longs, long, matrix, longs, longs)"),
     "find_break": (find_break, "long(longs, long, long, matrix, long, long)"),
 }

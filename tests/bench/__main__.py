@@ -28,6 +28,7 @@ OPERATIONS: dict[str, Operation] = {
     "scan": walks.scan,
     "get": reads.get,
     "recover": walks.recover,
+    "states": walks.recover_states,
     "query": reads.query,
     "memory": puts.memory,
     "large": walks.recover_large,

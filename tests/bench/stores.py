@@ -70,6 +70,16 @@ def forget_derived(root: Path) -> None:
     (root / "abort").touch()
 
 
+def put_into_state(root: Path, state: str) -> None:
+    """Makes of a store that was shut down one that is "closed", "crashed with queues" or has "nothing derived"."""
+    if state == "nothing derived":
+        forget_derived(root)
+    elif state == "crashed with queues":
+        # The checkpoint of a broker that crashed early: its recovery walks the whole log.
+        (root / "checkpoint").write_bytes(bytes(4096))
+        (root / "abort").touch()
+
+
 def log_bytes(root: Path) -> int:
     """Bytes of records in a store's log."""
     with open_store(root, as_is=True) as store:

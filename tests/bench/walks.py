@@ -27,6 +27,12 @@ from tests.bench.memory import PeakMemory
 from tests.bench.report import Row
 
 RECOVER_SECONDS = {KIB: 0.35, SMALL_BODY: 0.6}
+# State of the store, how it is recovered, and seconds for a million messages.
+STATES = (
+    ("closed", "normal", 0.25),
+    ("crashed with queues", "abnormal", 0.25),
+    ("nothing derived", "abnormal", 0.25),
+)
 LARGE_BYTES_PER_S = 10 * 450e6
 MEMORY_TARGET = 300 * MIB
 SETTLED_COUNT = 20_000
@@ -89,6 +95,40 @@ def recover(bench: Bench) -> Iterator[Row]:
             yield Row(f"recover {option} process, {name}", whole - start, "s", target=bound,
                       note=f"{whole:.2f} s less {start:.2f} s for {SETTLED_COUNT:,} messages; CPU time {cpu:.2f} s "
                            f"less {start_cpu:.2f} s; private memory {peak // MIB} MiB")  # fmt: skip
+
+
+def recover_states(bench: Bench) -> Iterator[Row]:
+    """`recover` of 1 KiB messages by the state of the store: what is repeated is passed over, the rest is built."""
+    root = bench.store(KIB)
+    count, share = bench.count(KIB), bench.share
+    for state, mode, seconds in STATES:
+        stores.put_into_state(root, state)
+        planned, cpu = min(_plan_here(root, mode) for _ in range(bench.runs + 1))
+        yield Row(f"recover --{mode} in process, {state}, 1 KiB x {count:,}", planned, "s", target=seconds * share,
+                  note=f"the plan; {cpu:.2f} s of CPU time")  # fmt: skip
+        whole = min(_whole_command(root, mode) for _ in range(bench.runs))
+        yield Row(f"recover --{mode} --dry-run, {state}, 1 KiB x {count:,}", whole, "s", target=2 * seconds,
+                  note="the whole command")  # fmt: skip
+
+
+def _plan_here(root: Path, mode: str) -> tuple[float, float]:
+    """Seconds and CPU seconds for the plan, in this process with its kernels loaded; nothing is changed."""
+    fs, layout = Filesystem(), make_layout(root, {})
+    began, cpu_began = time.perf_counter(), time.process_time()
+    overlay = Overlay(staging_folder(root, "bench"), sparse=True)
+    opened = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, line=LINE_4_9, overlay=overlay)
+    change = plan_recovery(opened, mode=mode)
+    planned = time.perf_counter() - began, time.process_time() - cpu_began
+    change.drop()
+    opened.close()
+    return planned
+
+
+def _whole_command(root: Path, mode: str) -> float:
+    command = [sys.executable, "-m", "rmqctl", "--store", str(root), "recover", f"--{mode}", "--dry-run"]
+    began = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return time.perf_counter() - began
 
 
 def recover_large(bench: Bench) -> Iterator[Row]:

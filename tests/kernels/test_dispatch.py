@@ -166,6 +166,43 @@ def test_a_log_offset_whose_record_would_end_behind_every_long_is_a_break() -> N
         assert both(lambda kernels: int(kernels.find_break(order, 0, 1, columns, 0, -1))) == stop
 
 
+@pytest.mark.parametrize(
+    ("ends", "kept", "firsts"),
+    [
+        ([-1, -1], [0, 1], [0, 3]),
+        ([1, 0], [0, 1], [1, 3]),
+        ([3, 2], [], []),
+        ([3, 1], [1], [4]),
+        ([0, 2], [0], [0]),
+    ],
+)
+def test_repeats_are_passed_over_up_to_each_queues_end(ends: list[int], kept: list[int], firsts: list[int]) -> None:
+    """Queue 0 has records 0, 2 and 4, queue 1 has 1 and 3; `ends` are the last ones of each that have a unit."""
+    columns = scan(log_of([{} for _ in range(5)])).matrix
+    order, starts = np.array([0, 2, 4, 1, 3], np.int64), np.array([0, 3, 5], np.int64)
+    behind = columns[0] + columns[1]
+    reached = np.array(
+        [-1 if end < 0 else behind[order[starts[q] : starts[q + 1]][end - 1]] for q, end in enumerate(ends)]
+    )
+    reached[[q for q, end in enumerate(ends) if end == 0]] = -1
+
+    def ask(kernels: Kernels) -> tuple[list[int], list[int]]:
+        queues, found = np.arange(2, dtype=np.int64), np.zeros(2, np.int64)
+        count = int(kernels.pass_repeats(order, starts, queues, 2, columns, reached, found))
+        return queues[:count].tolist(), found[:count].tolist()
+
+    assert both(ask) == (kept, firsts)
+
+
+def test_a_record_whose_end_is_no_long_is_a_repeat() -> None:
+    columns, order, starts = scan(record()).matrix, np.zeros(1, np.int64), np.array([0, 1], np.int64)
+    highest = (1 << 63) - 1 - int(columns[1, 0])
+    for log_offset, kept in ((highest, 1), (highest + 1, 0)):
+        columns[10, 0] = log_offset
+        arguments = (order, starts, np.zeros(1, np.int64), 1, columns, np.array([-1], np.int64), np.zeros(1, np.int64))
+        assert both(lambda kernels: int(kernels.pass_repeats(*arguments))) == kept  # noqa: B023
+
+
 @pytest.mark.parametrize(("position", "end"), [(0, 20), (-5, 20), (1, 21), (2, 2), ((1 << 63) - 1, (1 << 63) - 1)])
 def test_no_unit_is_written_where_it_does_not_fit(position: int, end: int) -> None:
     columns, order, codes = scan(record()).matrix, np.zeros(1, np.int64), np.zeros(1, np.int64)

@@ -123,6 +123,10 @@ def _write_queues(kernels: Any, work: Workspace, count: int, queue_count: int, v
     kernels.order_by_queue(work.slots, count, queue_count, work.order, work.starts)
     queued = int(work.starts[queue_count])
     assert sorted(work.order[:queued].tolist()) == np.flatnonzero(work.slots[:count] >= 0).tolist()
+    queues, firsts = np.arange(queue_count, dtype=np.int64), np.zeros(queue_count, np.int64)
+    ends = np.full(queue_count, _LONGS[variant % len(_LONGS)], np.int64)
+    kept = kernels.pass_repeats(work.order, work.starts, queues, queue_count, work.columns, ends, firsts)
+    assert ((work.starts[queues[:kept]] <= firsts[:kept]) & (firsts[:kept] < work.starts[queues[:kept] + 1])).all()
     first, last = (_LONGS[variant // step % len(_LONGS)] for step in (1, 5))
     stop = kernels.find_break(work.order, 0, queued, work.columns, first, last)
     assert 0 <= stop <= queued
