@@ -78,7 +78,7 @@ def run_change(
             session.note("nothing to change")
         return plan
     if not consent.yes:
-        render(plan, Format.TABLE, session.environment.stderr, width=session.environment.columns())
+        render(plan, Format.TABLE, session.environment.stderr, session.look(color=False))
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
             change.drop()
             session.note("nothing was changed")

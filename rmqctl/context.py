@@ -1,7 +1,7 @@
 """What a command runs in: the environment (streams, terminal, clock), the global options, and the opened store.
 
     Environment  the outside world; tests put their own in its place
-    Options      the global options as they were given
+    Options      the global options as they were given             options.py
     Session      both together, with what commands need: open the store, say something, ask, show a result
 
 A command opens the store through the session, which closes it when the command ends, however it ends.
@@ -12,26 +12,31 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from rmqctl.interrupts import Interrupts
+from rmqctl.options import Color, Options, read_options
 from rmqctl.output import Format, render
-from rmqctl.result import Result
+from rmqctl.show import escape_controls
 from rmqctl.times import parse_time
 
 if TYPE_CHECKING:
+    from rmqctl.log import RunLog
     from rmqctl.progress import Progress
+    from rmqctl.result import Result
+    from rmqctl.tables import Look
     from store import MessageStore
 
-DEFAULT_STORE = "~/store"
+LONGEST_LINE = 2000
+"""Characters of one line on stderr: what a user gave is not echoed whole."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,10 @@ class Environment:
 
     @classmethod
     def real(cls) -> Environment:
+        """The process's own; what stdout's encoding lacks is escaped, so that no output breaks off in the middle."""
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
         return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, lambda: time.time_ns() // 1_000_000)
 
     def columns(self) -> int:
@@ -55,24 +64,8 @@ class Environment:
 
     @property
     def can_ask(self) -> bool:
-        """Somebody sits at both ends: a question would be read and answered."""
+        """Whether stdin and stderr are terminals, so that a question is read and answered."""
         return self.stdin.isatty() and self.stderr.isatty()
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The global options."""
-
-    store: Path = Path(DEFAULT_STORE)
-    uri: str | None = None
-    """--store where it is a URI, which the commands take that read stores anywhere."""
-    broker_conf: Path | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    format: Format = Format.AUTO
-    progress: bool = True
-    quiet: bool = False
-    verbose: bool = False
-    color: bool = True
 
 
 class Session:
@@ -83,6 +76,14 @@ class Session:
         self.options = Options()
         self.resources = ExitStack()
         self.interrupts = Interrupts()
+        self._values: dict[str, Any] = {}
+        self._log: RunLog | None = None
+
+    def take_options(self, values: Mapping[str, Any]) -> None:
+        """Global options as parsed, by name; those behind the command win, and add to the settings before it."""
+        both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
+        self._values |= {**values, "settings": both}
+        self.options = read_options(self._values)
 
     # The store.
 
@@ -103,18 +104,22 @@ class Session:
         """The store of --store, open until the command's result is printed."""
         from store import open_store
 
+        given = self.settings(**(settings or {}))
+        self.log(f"opening {self.root} for {'reading' if read_only else 'writing'}, settings given: {given or 'none'}")
         # A store that is written to runs threads: a signal waits until somebody is there to close it.
         waiting = contextlib.nullcontext() if read_only else self.interrupts.deferred()
         with waiting, self.progress("reading the log") as bar:
             opened = open_store(
                 self.root,
-                settings=self.settings(**(settings or {})),
+                settings=given,
                 read_only=read_only,
                 clock=self.environment.clock_ms,
                 progress=bar.update,
                 **options,
             )
             self.resources.callback(self._close, opened)
+        if self._log is not None:
+            self.log(f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, {opened.config}")
         for note in opened.notes:
             self.note(f"note: {note}")
         return opened
@@ -135,26 +140,52 @@ class Session:
     def note(self, text: str) -> None:
         """A remark on stderr, unless --quiet."""
         if not self.options.quiet:
-            self._say(text)
+            self._say(text, "INFO")
+        else:
+            self.log(text)
 
     def warn(self, text: str) -> None:
         """Something the user has to know, on stderr."""
-        self._say(f"warning: {text}")
+        self._say(f"warning: {text}", "WARNING")
 
     def fail(self, text: str) -> None:
         """Why the command ended, on stderr."""
-        self._say(f"rmqctl: {text}")
+        self._say(f"rmqctl: {text}", "ERROR")
 
-    def _say(self, text: str) -> None:
-        self.environment.stderr.write(text + "\n")
+    def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
+        """A line for --log and --verbose."""
+        if self._log is not None:
+            self._log.write(level, text, error=error)
+
+    def start_log(self, command: str) -> None:
+        """Begins the log that --log and --verbose ask for."""
+        if self.options.log is not None or self.options.verbose:
+            from rmqctl import __version__
+            from rmqctl.log import RunLog
+
+            self._log = RunLog(self.options.log, self.environment.stderr if self.options.verbose else None)
+            self.log(f"rmqctl {__version__}, process {os.getpid()}: {command}, {self.options}")
+
+    def end_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _say(self, text: str, level: str) -> None:
+        if len(text) > LONGEST_LINE:
+            text = text[: LONGEST_LINE - 1] + "…"
+        self.environment.stderr.write(escape_controls(text) + "\n")
         self.environment.stderr.flush()
+        if self._log is not None:
+            self._log.write(level, text, is_said=True)
 
     def ask(self, question: str) -> bool:
         """A yes or no question on the terminal; end of input is a no."""
-        self.environment.stderr.write(f"{question} [y/N] ")
+        self.environment.stderr.write(f"{escape_controls(question)} [y/N] ")
         self.environment.stderr.flush()
-        answer = self.environment.stdin.readline().decode(errors="replace")
-        return answer.strip().lower() in ("y", "yes")
+        answer = self.environment.stdin.readline().decode(errors="replace").strip().lower() in ("y", "yes")
+        self.log(f"asked: {question} {'yes' if answer else 'no'}")
+        return answer
 
     def progress(self, title: str, total: int | None = None, unit: str = "bytes") -> Progress:
         """A bar on stderr for what takes longer than a second; shows nothing with --no-progress or --quiet."""
@@ -175,64 +206,19 @@ class Session:
 
     @property
     def color(self) -> bool:
-        return (
-            self.options.color and not self.environment.variables.get("NO_COLOR") and self.environment.stdout.isatty()
-        )
+        if self.options.color is Color.AUTO:
+            return not self.environment.variables.get("NO_COLOR") and self.environment.stdout.isatty()
+        return self.options.color is Color.ALWAYS
+
+    def look(self, *, color: bool | None = None) -> Look:
+        """How people see results: as wide as the terminal unless --wide, 80 columns where there is none."""
+        from rmqctl.tables import Look
+
+        width = None if self.options.wide else self.environment.columns()
+        return Look(width, self.color if color is None else color, self.options.time)
 
     def show(self, result: Result) -> None:
-        """Prints `result` as --format says; for people it is cut to the terminal's width."""
+        """Prints `result` as --format says."""
         stream = self.environment.stdout
-        render(result, self.format, stream, width=self.environment.columns(), color=self.color)
+        render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()
-
-
-class Interrupts:
-    """Ctrl-C and SIGTERM: both raise KeyboardInterrupt in the main thread, but not in the middle of a change.
-
-    Inside deferred() the signal is kept until the block ends. After the first signal further ones are ignored, so that
-    the store can be closed cleanly.
-    """
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._pending = False
-        self._raised = False
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        """Handles both signals inside the block."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        try:
-            before = {number: signal.signal(number, self._handle) for number in numbers}
-        except ValueError:
-            # Not the main thread: whoever runs us there handles signals.
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    @contextlib.contextmanager
-    def deferred(self) -> Iterator[None]:
-        """A block that a signal must not cut in two."""
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-        if self._pending and not self._depth:
-            self._pending = False
-            self._raise()
-
-    def _handle(self, number: int, frame: object) -> None:
-        if self._depth:
-            self._pending = True
-        else:
-            self._raise()
-
-    def _raise(self) -> None:
-        if not self._raised:
-            self._raised = True
-            raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import typer
 
 from rmqctl import __version__, exit_codes
 from rmqctl.app import app
+from rmqctl.commands import COMMANDS, CommandPlace
 from rmqctl.store_manpage import roff, store_page
 
 SECTION_FOLDERS = {"1": "man1", "5": "man5"}
@@ -38,58 +39,97 @@ def pages() -> dict[str, str]:
     """Every page by its path below man/."""
     root = typer.main.get_command(app)
     found = {"man1/rmqctl.1": _root_page(root), "man5/rmqstore.5": store_page(__version__)}
-    for path, command in _commands(root):
-        name = "-".join(["rmqctl", *path])
-        found[f"man1/{name}.1"] = _command_page(name, path, command)
+    for place in COMMANDS:
+        found[f"man1/{_page_name(place.path)}.1"] = _command_page(place, _find(root, place.path))
     return dict(sorted(found.items()))
 
 
-def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from _commands(command, (*path, name))
-        else:
-            yield (*path, name), command
+def _find(command: Any, path: str) -> Any:
+    for word in path.split():
+        command = command.commands[word]
+    return command
 
 
 def _root_page(root: Any) -> str:
-    commands = list(_commands(root))
     lines = [
         *_head("rmqctl", root.help),
-        '.SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR ...',
+        '.SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] \\fICOMMAND\\fR [\\fIGLOBAL OPTIONS\\fR] ...',
         ".SH DESCRIPTION",
         "Results go to stdout; progress, notes, warnings and errors go to stderr.",
         "Reading commands write nothing and work on a read-only mount and beside a live broker.",
         "Changing commands take the store's lock, show a plan first, and keep what they remove in a quarantine folder.",
         ".SH COMMANDS",
-        *(_entry(f"\\fB{roff('-'.join(['rmqctl', *path]))}\\fR(1)", _first(command)) for path, command in commands),
+        *(_entry(f"\\fB{roff(_page_name(place.path))}\\fR(1)", place.summary()) for place in COMMANDS),
         ".SH GLOBAL OPTIONS",
-        "They stand before the command.",
+        "They stand before the command or behind it.",
         *_options(root),
         *_times_and_formats(),
-        *_exit_codes(),
+        *_exit_codes({}),
+        *_files(tuple(_FILE_TEXTS)),
+        *_environment(),
         *_examples(root),
         ".SH SEE ALSO\n.BR rmqstore (5)",
     ]  # fmt: skip
     return _join(lines)
 
 
-def _command_page(name: str, path: tuple[str, ...], command: Any) -> str:
+def _command_page(place: CommandPlace, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    usage = " ".join(_italic(p.metavar or p.name) for p in arguments)
+    usage = " ".join(_argument(p) for p in arguments)
+    name = f"\\fB{roff(place.path)}\\fR"
     lines = [
-        *_head(name, _first(command)),
-        f".SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] \\fB{roff(' '.join(path))}\\fR [\\fIOPTIONS\\fR] {usage}",
+        *_head(_page_name(place.path), place.summary()),
+        f".SH SYNOPSIS\n.B rmqctl\n[\\fIGLOBAL OPTIONS\\fR] {name} [\\fIOPTIONS\\fR] {usage}",
         ".SH DESCRIPTION",
         *_paragraphs(command.help),
-        *([".SH ARGUMENTS", *_arguments(command, arguments)] if arguments else []),
+        *([".SH ARGUMENTS", *(_entry(_argument(p), p.help or "") for p in arguments)] if arguments else []),
         ".SH OPTIONS",
+        "The global options of rmqctl(1) are taken here as well.",
         *_options(command),
-        *_exit_codes(),
+        *_exit_codes(place.attribute("EXIT_CODES") or {}),
+        *_files(place.attribute("FILES") or FILES),
         *_examples(command),
-        ".SH SEE ALSO\n.BR rmqctl (1),\n.BR rmqstore (5)",
+        *_see_also(place),
     ]
     return _join(lines)
+
+
+def _page_name(path: str) -> str:
+    return f"rmqctl-{path.replace(' ', '-')}"
+
+
+def _see_also(place: CommandPlace) -> list[str]:
+    others = place.attribute("SEE_ALSO") or ()
+    pages = ["rmqctl (1)", *(f"{roff(_page_name(other))} (1)" for other in sorted(others)), "rmqstore (5)"]
+    return [".SH SEE ALSO", ",\n".join(f".BR {page}" for page in pages)]
+
+
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", ".rmqctl")
+"""What a command reads or writes that names no FILES of its own."""
+_FILE_TEXTS = {
+    "commitlog": "The messages of all topics, in segments.",
+    "consumequeue": "Per topic and queue, where its messages are.",
+    "index": "Which messages may have a key.",
+    "checkpoint": "Times up to which the files can be trusted.",
+    "abort": "There while a broker runs, or after a crash.",
+    "lock": "Its first byte is locked by the running owner; changing commands take it.",
+    "config": "The broker's tables: topics, subscription groups, consumer offsets.",
+    ".rmqctl": "Quarantine and staging of changing commands; reading commands leave it alone.",
+}
+ENVIRONMENT = {
+    "RMQCTL_STORE": "The store's root folder, where --store is not given.",
+    "NO_COLOR": "If set to anything, --color auto means never.",
+    "COLUMNS": "Width of tables where stdout is no terminal; else 80.",
+    "TMPDIR": "Where reading commands build what a store lacks.",
+}
+
+
+def _files(names: Sequence[str]) -> list[str]:
+    return [".SH FILES", *(_entry(_italic(f"STORE/{name}"), _FILE_TEXTS[name]) for name in names)]
+
+
+def _environment() -> list[str]:
+    return [".SH ENVIRONMENT", *(_entry(f"\\fB{name}\\fR", text) for name, text in ENVIRONMENT.items())]
 
 
 def _head(name: str, text: str) -> list[str]:
@@ -110,8 +150,9 @@ def _options(command: Any) -> list[str]:
     return [*lines, _entry("\\fB\\-h, \\-\\-help\\fR", "Show the help and exit.")]
 
 
-def _arguments(command: Any, arguments: list[Any]) -> list[str]:
-    return [_entry(_italic(p.metavar or p.name), p.help or "") for p in arguments]
+def _argument(parameter: Any) -> str:
+    name = _italic(parameter.metavar or parameter.name.upper())
+    return name if parameter.required else f"[{name}]"
 
 
 def _examples(command: Any) -> list[str]:
@@ -133,9 +174,11 @@ def _times_and_formats() -> list[str]:
     return [".SH TIMES", roff(" ".join(TIMES.split())), ".SH FORMATS", roff(" ".join(FORMATS.split()))]
 
 
-def _exit_codes() -> list[str]:
-    codes = re.findall(r"^    (\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
-    return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in codes)]
+def _exit_codes(special: Mapping[int, str]) -> list[str]:
+    """All exit codes; `special` says what one of them means for the command at hand."""
+    codes = re.findall(r"^(\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
+    texts = {int(code): f"{text[:1].upper()}{text[1:]}." for code, text in codes} | dict(special)
+    return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in texts.items())]
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -144,10 +187,6 @@ def _paragraphs(text: str) -> list[str]:
         roff(" ".join(block.split())) if not n else f".PP\n{roff(' '.join(block.split()))}"
         for n, block in enumerate(blocks)
     ]
-
-
-def _first(command: Any) -> str:
-    return str(command.help or "").strip().splitlines()[0]
 
 
 def _lower_first(text: str) -> str:

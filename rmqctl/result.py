@@ -1,4 +1,4 @@
-"""What a command gives back: a value, the same for people and for programs. `rmqctl.output` prints it.
+"""The value that a command returns, the same for people and for programs. `rmqctl.output` prints it.
 
     facts    single values, under the names they have in JSON
     tables   lists of equal rows; the first one is the command's main list, which CSV and JSON lines hold
@@ -34,12 +34,16 @@ class Table:
 
 @dataclass(slots=True)
 class Result:
-    """What a command found or did. `facts` and `exit_code` may be functions, asked after the rows were read."""
+    """What a command found or did. Facts, exit code and verdict may be functions, asked after the rows were read.
+
+    The verdict is one line for people, which stands first; programs see what it says in the facts.
+    """
 
     command: str
     facts: Facts | Callable[[], Facts] = field(default_factory=dict)
     tables: Sequence[Table] = ()
     exit_code: int | Callable[[], int] = 0
+    verdict: str | Callable[[], str] = ""
 
     @property
     def schema(self) -> str:
@@ -47,6 +51,9 @@ class Result:
 
     def read_facts(self) -> Facts:
         return self.facts() if callable(self.facts) else self.facts
+
+    def read_verdict(self) -> str:
+        return self.verdict() if callable(self.verdict) else self.verdict
 
     def final_exit_code(self) -> int:
         return self.exit_code() if callable(self.exit_code) else self.exit_code

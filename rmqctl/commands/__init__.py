@@ -1,21 +1,33 @@
 """The commands, one module each: parse, one engine call, return a Result.
 
-A module has a function `run` (Typer reads its parameters and docstring) and `EXAMPLES`, which help and man page show.
-A group of commands is a module with `run_<name>` functions.
+To add the command `find-gaps`:
+
+    1. commands/find_gaps.py with a function `run` (its parameters are the options, its docstring is the help: one line
+       below 55 characters, a blank line, the rest) and `EXAMPLES`, the lines that help and man page show
+    2. a line in COMMANDS below; a group of commands is a module with `run_<name>` functions, and a line in GROUPS
+    3. schemas/find-gaps.json, the form of its --format json document, in the words of schemas/vocabulary.json
+    4. `python -m rmqctl.manpages man` writes its man page; optional module values of the man page:
+       FILES (name → what it is to the command) and SEE_ALSO (names of other commands)
+
+    def run(ctx: typer.Context, topic: ..., ) -> Result:
+        session: Session = ctx.obj
+        opened = session.open_store()                 # reading; for a change see rmqctl/changing.py
+        rows = ...                                    # dictionaries under JSON names, lazily where there are many
+        return Result("find-gaps", facts, [Table("gaps", rows)], exit_code, verdict="3 gaps in OrderTopic")
+
+Engine modules are imported inside `run`, so that --help stays fast.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import typer
-
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandPlace:
     """Where a command's function is. `path` is one word, or group and word."""
 
     path: str
@@ -23,54 +35,48 @@ class Command:
     function: str = "run"
 
     def load(self) -> tuple[Any, Sequence[str]]:
-        """Its function and its example lines."""
-        module = importlib.import_module(f"rmqctl.commands.{self.module}")
+        """The command's function and its example lines."""
+        module = self._module()
         examples = module.EXAMPLES
         lines = examples[self.path] if isinstance(examples, dict) else examples
         return getattr(module, self.function), lines
 
+    def summary(self) -> str:
+        """The first line of the command's help."""
+        return str(getattr(self._module(), self.function).__doc__).split("\n", 1)[0].split(". ")[0].rstrip(".")
+
+    def attribute(self, name: str) -> Any:
+        """A module value that the man page shows, such as FILES; None without one."""
+        value = getattr(self._module(), name, None)
+        return value.get(self.path) if isinstance(value, Mapping) and self.path in value else value
+
+    def _module(self) -> Any:
+        return importlib.import_module(f"rmqctl.commands.{self.module}")
+
 
 # In the order in which `rmqctl --help` lists them.
 COMMANDS = (
-    Command("put", "put"),
-    Command("get", "get"),
-    Command("index-query", "index_query"),
-    Command("recover", "recover"),
-    Command("truncate-dirty", "truncate_dirty"),
-    Command("clean-expired", "clean_expired"),
-    Command("checkpoint show", "checkpoint", "run_show"),
-    Command("checkpoint rewrite", "checkpoint", "run_rewrite"),
-    Command("check", "check"),
-    Command("rebuild", "rebuild"),
-    Command("usage", "usage"),
-    Command("audit", "audit"),
-    Command("sql", "sql"),
-    Command("export", "export"),
-    Command("flush-bench", "flush_bench"),
-    Command("undo", "undo"),
-    Command("quarantine list", "quarantine", "run_list"),
-    Command("quarantine purge", "quarantine", "run_purge"),
+    CommandPlace("put", "put"),
+    CommandPlace("get", "get"),
+    CommandPlace("index-query", "index_query"),
+    CommandPlace("recover", "recover"),
+    CommandPlace("truncate-dirty", "truncate_dirty"),
+    CommandPlace("clean-expired", "clean_expired"),
+    CommandPlace("checkpoint show", "checkpoint", "run_show"),
+    CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
+    CommandPlace("check", "check"),
+    CommandPlace("rebuild", "rebuild"),
+    CommandPlace("usage", "usage"),
+    CommandPlace("audit", "audit"),
+    CommandPlace("sql", "sql"),
+    CommandPlace("export", "export"),
+    CommandPlace("flush-bench", "flush_bench"),
+    CommandPlace("undo", "undo"),
+    CommandPlace("quarantine list", "quarantine", "run_list"),
+    CommandPlace("quarantine purge", "quarantine", "run_purge"),
 )
 
 GROUPS = {
-    "checkpoint": "Show or rewrite the checkpoint.",
-    "quarantine": "What changing commands took away, and can give back.",
+    "checkpoint": "Show or rewrite the checkpoint",
+    "quarantine": "List or purge what changing commands took away",
 }
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Registers every command with the application."""
-    groups: dict[str, typer.Typer] = {}
-    for command in COMMANDS:
-        function, examples = command.load()
-        epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
-        *group, name = command.path.split()
-        target = _group(app, groups, group[0]) if group else app
-        target.command(name, epilog=epilog)(function)
-
-
-def _group(app: typer.Typer, groups: dict[str, typer.Typer], name: str) -> typer.Typer:
-    if name not in groups:
-        groups[name] = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=GROUPS[name])
-        app.add_typer(groups[name], name=name)
-    return groups[name]

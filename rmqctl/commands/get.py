@@ -12,9 +12,11 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyEncoding, BodyOption, message_row, shown_columns
-from rmqctl.output import Format, show_value, to_json
+from rmqctl.output import Format
+from rmqctl.programs import to_json
 from rmqctl.reading import QueueReader, RecordWriter
 from rmqctl.result import Result, Table
+from rmqctl.show import show_value
 
 if TYPE_CHECKING:
     from store import MessageStore, StoredMessage
@@ -30,7 +32,7 @@ FOLLOW_EVERY_S = 0.5
 
 def run(
     ctx: typer.Context,
-    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Topic.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.")] = None,
     queue: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Queue id; one call reads one queue.", show_default="0"),

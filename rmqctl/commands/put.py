@@ -54,9 +54,9 @@ FlushOption = Annotated[
 def run(
     ctx: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="Topic; with --from, of lines that name none.")
+        str | None, typer.Argument(metavar="TOPIC", help="Topic; with --from, of lines that name none.")
     ] = None,
-    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="Body as text.")] = None,
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="Body as text.")] = None,
     queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.")] = 0,
     tags: Annotated[str | None, typer.Option(metavar="T", help="Tags.")] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="K", help="Index key; repeatable.")] = None,

@@ -43,7 +43,7 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
 
 def run_purge(
     ctx: typer.Context,
-    change_ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Only these changes.")] = None,
+    change_ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Only these changes.")] = None,
     quarantine: Quarantine = None,
     yes: Yes = False,
 ) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ class Run:
     code: int
     out: str
     err: str
+    data: bytes = b""
+    """stdout as it was written."""
 
     @property
     def json(self) -> Any:
@@ -31,15 +34,21 @@ class Run:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-class Text(io.StringIO):
-    """A text stream that may claim to be a terminal."""
+class Text(io.TextIOWrapper):
+    """A text stream over bytes, as a process has it, that may claim to be a terminal."""
 
-    def __init__(self, terminal: bool) -> None:
-        super().__init__()
+    def __init__(self, terminal: bool, encoding: str = "utf-8") -> None:
+        super().__init__(io.BytesIO(), encoding=encoding, errors="backslashreplace", newline="", write_through=True)
         self._terminal = terminal
 
     def isatty(self) -> bool:
         return self._terminal
+
+    @property
+    def written(self) -> bytes:
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue()
 
 
 class Keyboard(io.BytesIO):
@@ -54,13 +63,20 @@ class Keyboard(io.BytesIO):
 
 
 def rmqctl(
-    *arguments: object, store: Path | None = None, stdin: bytes = b"", terminal: bool = False, width: int = 80
+    *arguments: object,
+    store: Path | None = None,
+    stdin: bytes = b"",
+    terminal: bool = False,
+    width: int = 80,
+    encoding: str = "utf-8",
+    variables: Mapping[str, str] | None = None,
 ) -> Run:
-    """Runs one command line; `store` stands for --store."""
+    """Runs one command line in this process; `store` stands for --store."""
     words = [str(word) for word in arguments]
     if store is not None:
         words = ["--store", str(store), *words]
-    out, err = Text(terminal), Text(terminal)
-    environment = Environment(Keyboard(stdin, terminal), out, err, {"NO_COLOR": "1"}, lambda: NOW_MS, width)
+    out, err = Text(terminal, encoding), Text(terminal)
+    keyboard, known = Keyboard(stdin, terminal), {"NO_COLOR": "1"} if variables is None else variables
+    environment = Environment(keyboard, out, err, known, lambda: NOW_MS, width)
     code = main(words, environment)
-    return Run(code, out.getvalue(), err.getvalue())
+    return Run(code, out.written.decode(encoding), err.written.decode(), out.written)

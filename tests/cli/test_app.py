@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from rmqctl.app import app
 from rmqctl.commands import COMMANDS
 from rmqctl.exit_codes import exit_code_of
 from store import errors
@@ -66,7 +68,8 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["get", "T", "--offset", "1", "--since", "-1m"], "exclude one another"),
         (["get", "T", "--sql", "a ="], "ends too early"),
         (["get", "--msg-id", "xyz"], "not a message id"),
-        (["get", "T", "--format", "json"], "write it before the command: rmqctl --format … get …"),
+        (["get", "T", "--format", "xml"], "xml"),
+        (["get", "T", "--set", "novalue"], "not NAME=VALUE"),
         (["put"], "give a TOPIC"),
         (["put", "T"], "give a BODY"),
         (["put", "T", "x", "--property", "novalue"], "not NAME=VALUE"),
@@ -134,3 +137,56 @@ def test_completion_knows_the_commands() -> None:
     words = [sys.executable, "-c", "from rmqctl.app import main; main()"]
     run = subprocess.run(words, env={**os.environ, **completion}, capture_output=True, text=True, check=False)
     assert run.stdout.split() == ["quarantine"]
+
+
+def test_global_options_are_taken_before_and_behind_the_command(tmp_path: Path) -> None:
+    before = rmqctl("--format", "json", "quarantine", "list", store=tmp_path)
+    for words in (["quarantine", "list", "--format", "json"], ["quarantine", "--format", "json", "list"]):
+        assert rmqctl(*words, "--store", tmp_path).out == before.out != ""
+
+
+def test_a_setting_behind_the_command_adds_to_those_before_it(tmp_path: Path) -> None:
+    run = rmqctl("--set", "a=1", "quarantine", "list", "--set", "b=2", "--verbose", store=tmp_path)
+    assert "settings={'a': '1', 'b': '2'}" in run.err
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_typer_testing_runs_every_command_with_the_exit_code_of_the_process(path: list[str], tmp_path: Path) -> None:
+    words = [*path, "--store", str(tmp_path / "none"), "--no-such-option"]
+    result = CliRunner().invoke(app, words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == rmqctl(*words).err
+    help_text = CliRunner().invoke(app, [*path, "--help"])
+    assert (help_text.exit_code, "Examples:" in help_text.stdout) == (0, True)
+
+
+def test_typer_testing_shows_what_the_process_shows(tmp_path: Path) -> None:
+    words = ["--store", str(tmp_path), "--format", "json", "quarantine", "list"]
+    process = subprocess.run([sys.executable, "-m", "rmqctl", *words], capture_output=True, text=True, check=True)
+    assert CliRunner().invoke(app, words).stdout == process.stdout
+    assert CliRunner().invoke(app, ["--store", str(tmp_path / "none"), "get", "T"]).exit_code == 4
+
+
+def test_a_log_says_what_was_run_and_how_it_ended_without_control_characters(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    run = rmqctl("get", "T", "--log", log, store=tmp_path / "no\x1b[31mne")
+    lines = log.read_text().splitlines()
+    assert "rmqctl get" in lines[0]
+    assert lines[-1].endswith("INFO exit code 4")
+    assert any("no such folder" in line for line in lines)
+    for text in (run.err, log.read_text()):
+        assert all(line.isprintable() for line in text.splitlines())
+
+
+def test_a_time_out_of_range_is_wrong_usage(tmp_path: Path) -> None:
+    for text in ("99999999999999999", "-99999999d", "9" * 200):
+        run = rmqctl("clean-expired", "--dry-run", f"--now={text}", store=tmp_path)
+        assert (run.code, "out of range" in run.err or "is not a time" in run.err) == (2, True), run.err
+
+
+def test_a_file_named_like_the_engine_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "store.py").write_text("raise SystemExit('the wrong store')")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    words = [sys.executable, "-m", "rmqctl", "--store", "none", "get", "T"]
+    run = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, "no such folder" in run.stderr) == (4, True), run.stderr

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from rmqctl.layout import text_width
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
+from rmqctl.show import TimeForm
+from rmqctl.tables import Look
 
 ROWS = [
     {"queue_offset": 9, "store_timestamp_ms": 1000, "tags": None, "keys": ["a", "b"], "body": "hello"},
@@ -19,10 +22,10 @@ ROWS = [
 ]
 
 
-def shown(form: Format, result: Result | None = None, width: int = 80) -> str:
+def shown(form: Format, result: Result | None = None, width: int | None = 80) -> str:
     stream = io.StringIO()
     result = result or Result("get", {"status": "FOUND", "next_offset": 11}, [Table("messages", ROWS)])
-    render(result, form, stream, width=width)
+    render(result, form, stream, Look(width))
     return stream.getvalue()
 
 
@@ -52,7 +55,7 @@ def test_json_lines_hold_a_row_each() -> None:
 
 
 def test_csv_has_a_heading_and_lists_as_json() -> None:
-    rows = list(csv.DictReader(io.StringIO(shown(Format.CSV))))
+    rows = list(csv.DictReader(io.StringIO(shown(Format.CSV), newline="")))
     assert [row["queue_offset"] for row in rows] == ["9", "10"]
     assert rows[0]["keys"] == '["a", "b"]'
     assert rows[1]["body"] == ROWS[1]["body"]
@@ -60,7 +63,7 @@ def test_csv_has_a_heading_and_lists_as_json() -> None:
 
 def test_a_result_without_tables_is_one_row_of_its_facts() -> None:
     result = Result("undo", {"id": "x", "files": 3})
-    assert shown(Format.CSV, result) == "id,files\nx,3\n"
+    assert shown(Format.CSV, result) == "id,files\r\nx,3\r\n"
     assert json.loads(shown(Format.JSONL, result)) == {"id": "x", "files": 3}
 
 
@@ -114,8 +117,57 @@ def test_several_tables_have_titles() -> None:
 def test_on_a_narrow_terminal_no_segment_name_and_no_moment_is_torn() -> None:
     segment = "/data/rocketmq/store/commitlog/00000000001073741824"
     row = {"file": segment, "topic": "Orders", "messages": 1, "share_percent": 12.5, "first_ms": 1, "last_ms": 2}
-    out = shown(Format.TABLE, Result("usage", {}, [Table("usage", [row])]), 60)
+    out = shown(Format.TABLE, Result("usage", {}, [Table("usage", [row])]))
     lines = [line.split() for line in out.splitlines()]
     assert any("00000000001073741824" in words for words in lines)
     assert any(words.count("1970-01-01T") == 2 for words in lines)
     assert "12.50 %" in out
+
+
+def test_columns_without_room_are_dropped_and_named_and_wide_shows_them() -> None:
+    row = {"topic": "Orders", "first_ms": 1, "last_ms": 2, "messages": (1 << 63) - 1}
+    result = Result("usage", {}, [Table("usage", [row])])
+    for form in (Format.TABLE, Format.PLAIN):
+        assert "not shown for want of room: messages (--wide)" in shown(form, result, 50)
+        assert str((1 << 63) - 1) in shown(form, result, None)
+
+
+@pytest.mark.parametrize("form", [Format.TABLE, Format.PLAIN])
+@pytest.mark.parametrize("width", [30, 40, 80, 120])
+def test_no_line_is_wider_than_the_terminal_whatever_the_script(form: Format, width: int) -> None:
+    topics = ("订单主题" * 10, "🙂" * 30, "plain-topic-of-some-length-" * 4)
+    rows = [{"topic": topic, "messages": 12, "body": f"{topic} 日本語 {topic}"} for topic in topics]
+    text = shown(form, Result("get", {}, [Table("messages", rows)]), width)
+    assert max(map(text_width, text.splitlines())) <= width
+    numbers = [text_width(line.split("12")[0]) for line in text.splitlines() if " 12 " in line]
+    assert len(numbers) == 3
+    assert len(set(numbers)) == 1
+
+
+def test_the_verdict_is_the_first_line_and_only_people_see_it() -> None:
+    result = Result("get", {"status": "FOUND"}, [Table("messages", ROWS)], verdict=lambda: "2 messages")
+    for form in (Format.TABLE, Format.PLAIN, Format.MARKDOWN):
+        assert shown(form, result).splitlines()[0] == "2 messages"
+    assert "2 messages" not in shown(Format.JSON, result)
+
+
+def test_csv_is_rfc_4180() -> None:
+    text = shown(Format.CSV, Result("get", {}, [Table("messages", [{"tags": 'a "b", c', "body": "x\ny"}])]))
+    assert text == 'tags,body\r\n"a ""b"", c","x\ny"\r\n'
+
+
+def test_json_escapes_what_a_terminal_may_obey_and_what_no_encoding_takes() -> None:
+    nasty = "\x1b[31m \x9b31m \x7f \u202e \udcff"
+    text = shown(Format.JSONL, Result("get", {}, [Table("messages", [{"body": nasty}])]))
+    assert json.loads(text) == {"body": nasty}
+    assert text.rstrip("\n").isprintable()
+    text.encode()
+
+
+@pytest.mark.parametrize(
+    ("times", "shows"), [(TimeForm.MS, "1234567890123"), (TimeForm.UTC, "2009-02-13T23:31:30.123Z")]
+)
+def test_times_are_shown_as_asked_for(times: TimeForm, shows: str) -> None:
+    stream = io.StringIO()
+    render(Result("get", {"begin_ms": 1234567890123}), Format.PLAIN, stream, Look(times=times))
+    assert shows in stream.getvalue()

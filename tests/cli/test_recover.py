@@ -66,7 +66,7 @@ def test_auto_goes_to_an_address_that_is_given(crashed: Path) -> None:
         (("--normal", "--master", "local[2]"), "builds everything anew"),
         (("--cold", "--remote", "sc://127.0.0.1:1"), "--cold is for the walk in this process"),
         (("--engine", "local", "--master", "local[2]"), "contradicts"),
-        (("--engine", "spark", "--set", "storePathCommitLog=x"), "global option"),
+        (("--engine", "spark", "--set", "storePathCommitLog=x"), "another folder than the store's"),
         (("--master", "nonsense"), "no Spark master"),
     ],
 )

@@ -1,0 +1,156 @@
+"""How the application finds and parses a command: lazily, and with the global options in either place.
+
+A command's module is imported, and its parameters are read, when that command is asked for. `rmqctl --help` imports
+the modules for their first lines, and reads no parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rmqctl.commands import COMMANDS, GROUPS, CommandPlace
+
+GLOBAL_PREFIX = "global_"
+GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
+CONTEXT_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_NOT_REPEATED = {"version", "install_completion", "show_completion"}
+
+
+class _TakesGlobals:
+    """Adds the global options to a command or a group of commands."""
+
+    params: list[Any]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        taken = {name for parameter in own for name in parameter.opts}
+        root = ctx.find_root().command
+        return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
+
+    def take_globals(self, ctx: Any) -> None:
+        """Moves what was given behind the command's name to the session."""
+        given = {}
+        for name in [name for name in ctx.params if name.startswith(GLOBAL_PREFIX)]:
+            value = ctx.params.pop(name)
+            if ctx.get_parameter_source(name).name == "COMMANDLINE":
+                given[name.removeprefix(GLOBAL_PREFIX)] = value
+        if given:
+            ctx.obj.take_options(given)
+
+
+def _is_repeated(option: Any, taken: set[str]) -> bool:
+    return option.name not in _NOT_REPEATED and taken.isdisjoint(option.opts)
+
+
+def _copied(option: Any) -> Any:
+    """The option under a name of its own, which no parameter of a command has. Help shows it at the root only."""
+    twin = copy.copy(option)
+    twin.name = GLOBAL_PREFIX + option.name
+    twin.get_help_record = lambda ctx: None
+    return twin
+
+
+class Command(_TakesGlobals, TyperCommand):
+    """One command."""
+
+    def invoke(self, ctx: Any) -> Any:
+        self.take_globals(ctx)
+        ctx.obj.start_log(ctx.command_path)
+        return super().invoke(ctx)
+
+
+class LazyCommands(Mapping[str, Any]):
+    """Commands by name; each is made when it is asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        self._makers = makers
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class CommandGroup(TyperGroup):
+    """Commands in the order in which people need them, with the first line of each one's help."""
+
+    def __init__(self, *, commands: Any = None, summaries: Callable[[], Mapping[str, str]], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = commands
+        self._summaries = summaries
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries().items()))
+
+
+class SubGroup(_TakesGlobals, CommandGroup):
+    """A group below the root, such as `checkpoint`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        self.take_globals(ctx)
+        return super().invoke(ctx)
+
+
+class RootGroup(CommandGroup):
+    """The application. Run as a script, or by typer.testing, it answers with rmqctl's exit codes."""
+
+    def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
+        places = {place.path.split()[0]: place for place in COMMANDS}
+        makers = {name: _maker(name, place) for name, place in places.items()}
+        super().__init__(commands=LazyCommands(makers), summaries=lambda: _summaries(places), **attributes)
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*arguments, standalone_mode=False, **extra)  # type: ignore[misc]
+        from rmqctl.app import main
+
+        sys.exit(main(*arguments, *([extra["args"]] if "args" in extra else [])))
+
+
+def _summaries(places: Mapping[str, CommandPlace]) -> dict[str, str]:
+    return {name: GROUPS.get(name) or place.summary() for name, place in places.items()}
+
+
+def _maker(name: str, place: CommandPlace) -> Callable[[], Any]:
+    return (lambda: _make_group(name)) if name in GROUPS else (lambda: _make_command(name, place))
+
+
+def _make_command(name: str, place: CommandPlace) -> Any:
+    """The command, from a Typer application that holds nothing else."""
+    function, examples = place.load()
+    epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) + f"\n\n{GLOBALS_NOTE}"
+    single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    single.command(name, cls=Command, epilog=epilog, context_settings=CONTEXT_SETTINGS)(function)
+    return typer.main.get_command(single)
+
+
+def _make_group(name: str) -> SubGroup:
+    members = {place.path.split()[1]: place for place in COMMANDS if place.path.startswith(f"{name} ")}
+    makers = {word: _maker(word, place) for word, place in members.items()}
+    return SubGroup(
+        name=name,
+        commands=LazyCommands(makers),
+        summaries=lambda: {word: place.summary() for word, place in members.items()},
+        help=GROUPS[name],
+        epilog=GLOBALS_NOTE,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=CONTEXT_SETTINGS,
+    )

@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt in the main thread, but not in the middle of a change."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+
+class Interrupts:
+    """Signals of one run.
+
+    Inside deferred() the signal is kept until the block ends. After the first signal further ones are ignored, so that
+    the store can be closed cleanly.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._pending = False
+        self._raised = False
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Handles both signals inside the block."""
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        try:
+            before = {number: signal.signal(number, self._handle) for number in numbers}
+        except ValueError:
+            # Python takes handlers in the main thread only; here the caller's own handlers stay.
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def deferred(self) -> Iterator[None]:
+        """A block that a signal must not cut in two."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+        if self._pending and not self._depth:
+            self._pending = False
+            self._raise()
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._depth:
+            self._pending = True
+        else:
+            self._raise()
+
+    def _raise(self) -> None:
+        if not self._raised:
+            self._raised = True
+            raise KeyboardInterrupt

@@ -1,0 +1,107 @@
+"""How wide each column of a table may be, and its cells folded to that. Widths are columns of a terminal, not letters.
+
+A Chinese character or an emoji is two columns wide (wcwidth).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_WHOLE_NAMES = {"id", "msg id"}
+_LONGEST_WHOLE_NAME = 32
+_LEAST_WIDTHS = {"file": 21, "topic": 16}
+"""So that a segment's name is never torn, and a topic can be recognised."""
+_LEAST_WIDTH = 8
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S*")
+# A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
+_PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
+
+
+@dataclass(slots=True)
+class Column:
+    """A column as texts. One that is `numeric` is never folded."""
+
+    header: str
+    cells: Sequence[str]
+    numeric: bool
+
+    def least_width(self, *, whole_moments: bool) -> int:
+        """Columns of the terminal that are needed at least; a moment may go on two lines unless `whole_moments`."""
+        longest = max(map(text_width, self.cells), default=0)
+        header = max((text_width(word) for word in self.header.split()), default=0)
+        if any(map(_MOMENT.fullmatch, self.cells)):
+            if whole_moments:
+                return max(header, longest)
+            return max(header, *(text_width(piece) for cell in self.cells for piece in _PIECES.findall(cell)))
+        if self.numeric or (self.header in _WHOLE_NAMES and longest <= _LONGEST_WHOLE_NAME):
+            return max(header, longest)
+        return max(header, min(longest, _LEAST_WIDTHS.get(self.header, _LEAST_WIDTH)))
+
+    def natural_width(self) -> int:
+        return max(map(text_width, [self.header, *self.cells]))
+
+    def folded(self, width: int) -> Column:
+        return Column(fold(self.header, width), [fold(cell, width) for cell in self.cells], self.numeric)
+
+
+def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
+    """The columns folded so that a line of them, `gap` blanks between two, has `width` at most.
+
+    Columns for which there is no room are left out, from the right. The first one always stays.
+    """
+    count = len(columns)
+    least = [column.least_width(whole_moments=True) for column in columns]
+    if sum(least) + gap * (count - 1) > width:
+        least = [column.least_width(whole_moments=False) for column in columns]
+    while count > 1 and sum(least[:count]) + gap * (count - 1) > width:
+        count -= 1
+    room = width - gap * (count - 1)
+    widths = _share(least[:count], [column.natural_width() for column in columns[:count]], room)
+    return [column.folded(one) for column, one in zip(columns[:count], widths, strict=True)]
+
+
+def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
+    """Each column's width: its natural one, capped where not all have room; never below its least."""
+    cap = max(natural)
+    widths = list(natural)
+    while sum(widths) > room and cap > 1:
+        cap -= 1
+        widths = [max(low, min(high, cap)) for low, high in zip(least, natural, strict=True)]
+    return widths
+
+
+def fold(text: str, width: int) -> str:
+    """`text` on lines of `width` at most, cut at blanks and behind slashes and commas; only longer pieces are torn."""
+    if text_width(text) <= width:
+        return text
+    lines = [""]
+    for piece in _PIECES.findall(text):
+        if text_width(lines[-1] + piece.rstrip()) > width:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+        piece = piece.lstrip() if not lines[-1] else piece
+        *whole, rest = _torn(piece, width)
+        lines[-1:] = [lines[-1] + whole[0], *whole[1:], rest] if whole else [lines[-1] + rest]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def _torn(piece: str, width: int) -> list[str]:
+    """A piece in parts that are not wider than a line."""
+    parts = [""]
+    for letter in piece:
+        if parts[-1] and text_width(parts[-1] + letter) > width:
+            parts.append("")
+        parts[-1] += letter
+    return parts
+
+
+def text_width(text: str) -> int:
+    """Columns of the terminal that one line of text takes."""
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth
+
+    width: int = wcswidth(text)
+    return width if width >= 0 else len(text)

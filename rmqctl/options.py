@@ -1,0 +1,131 @@
+"""The global options: declared once here, taken before the command and after it.
+
+    rmqctl --format json get OrderTopic        rmqctl get OrderTopic --format json
+
+`group.py` gives every command a copy of each option that the command has not declared under the same name itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl import __version__
+from rmqctl.output import Format
+from rmqctl.show import TimeForm
+
+if TYPE_CHECKING:
+    from rmqctl.context import Session
+
+DEFAULT_STORE = "~/store"
+
+
+class Color(StrEnum):
+    """Values of --color."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The global options as they were given."""
+
+    store: Path = Path(DEFAULT_STORE)
+    uri: str | None = None
+    """--store where it is a URI, which the commands take that read stores anywhere."""
+    broker_conf: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    format: Format = Format.AUTO
+    wide: bool = False
+    color: Color = Color.AUTO
+    time: TimeForm = TimeForm.UTC
+    log: Path | None = None
+    progress: bool = True
+    quiet: bool = False
+    verbose: bool = False
+
+
+def read_options(values: Mapping[str, Any]) -> Options:
+    """The options from the parsed values of `global_options`, by its parameter names."""
+    store = values["store"]
+    return Options(
+        store=Path(store),
+        uri=store if "://" in store else None,
+        broker_conf=values["broker_conf"],
+        settings=dict(_parse_setting(text) for text in values["settings"] or ()),
+        format=values["format"],
+        wide=values["wide"],
+        color=Color.NEVER if values["no_color"] else values["color"],
+        time=values["time"],
+        log=values["log"],
+        progress=not values["no_progress"],
+        quiet=values["quiet"],
+        verbose=values["verbose"],
+    )
+
+
+def _parse_setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
+    return name, value
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"rmqctl {__version__}")
+        raise typer.Exit
+
+
+def global_options(
+    ctx: typer.Context,
+    store: Annotated[
+        str, typer.Option(envvar="RMQCTL_STORE", metavar="DIR", help="The store's root folder.")
+    ] = DEFAULT_STORE,
+    broker_conf: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A broker.conf with paths, file sizes and retention. Without it sizes are read off the files.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="One MessageStoreConfig setting by its RocketMQ name; repeatable.",
+        ),
+    ] = None,
+    format: Annotated[
+        Format,
+        typer.Option(
+            "--format", "-f", help="How results are printed; auto is a table on a terminal, plain when piped."
+        ),
+    ] = Format.AUTO,
+    wide: Annotated[bool, typer.Option("--wide", help="Tables as wide as they are, not as the terminal.")] = False,
+    color: Annotated[Color, typer.Option(help="Colours; auto is on a terminal unless NO_COLOR is set.")] = Color.AUTO,
+    no_color: Annotated[bool, typer.Option("--no-color", help="The same as --color never.")] = False,
+    time: Annotated[TimeForm, typer.Option(help="How people see times; programs get milliseconds.")] = TimeForm.UTC,
+    log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")
+    ] = None,
+    no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="What is opened, decided and changed, and tracebacks, on stderr.")
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    session: Session = ctx.obj
+    session.take_options({name: value for name, value in ctx.params.items() if name != "version"})

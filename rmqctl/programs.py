@@ -1,0 +1,71 @@
+"""Results for programs: JSON, JSON lines, CSV. Numbers and texts are given as they are, rows as they come."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+from rmqctl.result import Facts, Result, Row
+from rmqctl.show import escape_controls, escape_in_json
+
+
+def render_json(result: Result, stream: TextIO) -> None:
+    """One document. Facts stand first where they are known before the rows."""
+    stream.write(f'{{\n  "schema": {json.dumps(result.schema)}')
+    if not callable(result.facts):
+        _write_facts(result.facts, stream)
+    for table in result.tables:
+        stream.write(f",\n  {json.dumps(table.name)}: [")
+        number = -1
+        for number, row in enumerate(table.rows):
+            stream.write(f"{',' if number else ''}\n    {json_for(stream, row)}")
+        stream.write("\n  ]" if number >= 0 else "]")
+    if callable(result.facts):
+        _write_facts(result.read_facts(), stream)
+    stream.write("\n}\n")
+
+
+def _write_facts(facts: Facts, stream: TextIO) -> None:
+    for name, value in facts.items():
+        stream.write(f",\n  {json.dumps(name)}: {json_for(stream, value)}")
+
+
+def render_jsonl(result: Result, stream: TextIO) -> None:
+    """One row of the main table a line, each as soon as it is there."""
+    rows: Iterable[Row] = result.tables[0].rows if result.tables else [result.read_facts()]
+    for row in rows:
+        stream.write(json_for(stream, row) + "\n")
+        stream.flush()
+
+
+def render_csv(result: Result, stream: TextIO) -> None:
+    """The main table by RFC 4180, with a heading; on a terminal control characters are escaped."""
+    rows = iter(result.tables[0].rows if result.tables else [result.read_facts()])
+    first = next(rows, None)
+    names = list(first) if first is not None else list(result.tables[0].columns or ())
+    writer = csv.writer(stream, lineterminator="\r\n")
+    writer.writerow(names)
+    is_terminal = stream.isatty()
+    for row in itertools.chain([first] if first is not None else [], rows):
+        cells = [_csv_cell(row.get(name)) for name in names]
+        writer.writerow([escape_controls(str(cell), "\n") for cell in cells] if is_terminal else cells)
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return to_json(value) if isinstance(value, (list, tuple, Mapping)) else value
+
+
+def json_for(stream: TextIO, value: Any) -> str:
+    """Compact JSON that `stream` can hold: text stays readable where the stream is UTF-8, else it is escaped."""
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
+    return to_json(value, ascii_only=encoding != "utf8")
+
+
+def to_json(value: Any, *, ascii_only: bool = False) -> str:
+    """Compact JSON on one line."""
+    return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, default=str, separators=(", ", ": ")))

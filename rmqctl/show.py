@@ -1,0 +1,95 @@
+"""Single values as people see them: moments, byte counts, and texts that cannot drive a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from rmqctl.times import show_time
+
+CELL_LIMIT = 200
+"""Characters of one cell that people see; programs get all of it."""
+
+
+class TimeForm(StrEnum):
+    """Values of --time."""
+
+    LOCAL = "local"
+    UTC = "utc"
+    MS = "ms"
+
+
+def show_value(name: str, value: Any, times: TimeForm = TimeForm.UTC) -> str:
+    """One value as people see it; the last word of its JSON name decides how."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if is_number(value):
+        return _show_number(name, value, times)
+    if isinstance(value, Mapping):
+        return printable(", ".join(f"{key} {show_value(key, item, times)}" for key, item in value.items())) or "-"
+    if isinstance(value, (list, tuple)):
+        return printable(", ".join(show_value("", item, times) for item in value)) or "-"
+    return printable(str(value))
+
+
+def _show_number(name: str, value: float, times: TimeForm) -> str:
+    if name.endswith("_ms"):
+        return str(int(value)) if times is TimeForm.MS else show_time(int(value), local=times is TimeForm.LOCAL)
+    if name.endswith("bytes_per_s"):
+        return f"{show_bytes(value)}/s"
+    if name.endswith("bytes"):
+        return show_bytes(value)
+    if name.endswith("_percent"):
+        return f"{value:.2f} %"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number; True and False are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def show_bytes(size: float) -> str:
+    """Bytes with a binary unit; the exact number up to 9,999."""
+    if abs(size) < 10_000:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if abs(size) < 1000 or unit == "TiB":
+            break
+    return f"{size:.1f} {unit}"
+
+
+def words(name: str) -> str:
+    """A JSON name as people read it: the unit is in the value, not in the heading."""
+    for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
+
+
+def printable(text: str, limit: int = CELL_LIMIT) -> str:
+    """`text` on one line, with control characters escaped, cut to what people will read."""
+    shown = escape_controls(text[: limit + 1])
+    return shown if len(text) <= limit else shown[: limit - 1] + "…"
+
+
+def escape_controls(text: str, keep: str = "") -> str:
+    """`text` with everything escaped that a terminal does not show as a character, but for those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+# What no JSON parser minds, but a terminal may obey or no encoding take: DEL and C1, marks of direction, surrogates.
+_UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape_in_json(text: str) -> str:
+    """JSON with the characters escaped that a terminal may obey; below U+0020 JSON escapes them itself."""
+    if _UNSAFE.search(text) is None:
+        return text
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

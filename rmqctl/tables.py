@@ -1,0 +1,172 @@
+"""Results for people: a verdict, facts, tables that fit the terminal.
+
+1. every value becomes a text cell                          show.py
+2. each column gets a width: what it needs at least, and its share of what is left          layout
+3. cells are folded to it, at blanks and slashes; numbers and names that are copied are never folded
+4. columns for which there is no room even so are dropped from the right, and named below the table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TextIO
+
+from rmqctl.layout import Column, fit_columns
+from rmqctl.result import Result, Table
+from rmqctl.show import TimeForm, is_number, printable, show_value, words
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How people want to see results. `width` None sets no limit."""
+
+    width: int | None = 80
+    color: bool = False
+    times: TimeForm = TimeForm.UTC
+
+
+@dataclass(slots=True)
+class Block:
+    """Facts or a table as text cells; facts have no headings."""
+
+    headers: Sequence[str]
+    rows: list[list[str]]
+    numeric: list[bool]
+    noun: str = ""
+    title: str = ""
+    dropped: list[str] = field(default_factory=list)
+
+
+def render_plain(result: Result, stream: TextIO, look: Look) -> None:
+    """Tables of characters, for pipes and files."""
+    _render_tabulate(result, stream, look, "simple", lambda name: f"{name}:")
+
+
+def render_markdown(result: Result, stream: TextIO, look: Look) -> None:
+    """Tables for documents; a cell cannot be folded in them."""
+    _render_tabulate(result, stream, Look(None, False, look.times), "pipe", lambda name: f"**{name}**\n")
+
+
+def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, heading: Callable[[str], str]) -> None:
+    import tabulate
+
+    # tabulate would make a column two blanks wider than its heading.
+    tabulate.MIN_PADDING = 0
+    blocks = _blocks(result, look.times)
+    lead = _write_verdict(result, stream, str)
+    for block in blocks:
+        stream.write(lead)
+        lead = "\n"
+        if block.title:
+            stream.write(heading(block.title) + "\n")
+        if block.noun and not block.rows:
+            stream.write(f"no {block.noun}\n")
+            continue
+        _fit(block, look.width, 2)
+        cells = [[_pipe_safe(cell) if style == "pipe" else cell for cell in row] for row in block.rows]
+        align = ["right" if number else "left" for number in block.numeric]
+        # Facts have no headings; Markdown knows no table without them.
+        headers = block.headers or (["", ""] if style == "pipe" else ())
+        shape = style if headers else "plain"
+        stream.write(tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align).rstrip() + "\n")
+        _write_dropped(block, stream)
+
+
+def _pipe_safe(cell: str) -> str:
+    return cell.replace("|", "\\|")
+
+
+def render_rich(result: Result, stream: TextIO, look: Look) -> None:
+    """Tables for a terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    blocks = _blocks(result, look.times)
+    console = Console(file=stream, force_terminal=look.color, no_color=not look.color, highlight=False, width=10_000)
+    lead = _write_verdict(result, stream, lambda text: f"\x1b[1m{text}\x1b[0m" if look.color else text)
+    for block in blocks:
+        stream.write(lead)
+        lead = "\n"
+        if block.noun and not block.rows:
+            stream.write(f"no {block.noun}\n")
+            continue
+        _fit(block, look.width, 2)
+        table = RichTable(
+            title=Text(block.title, style="italic") if block.title else None,
+            title_justify="left",
+            box=box.SIMPLE_HEAD if block.headers else None,
+            show_header=bool(block.headers),
+            pad_edge=False,
+            show_edge=False,
+            padding=(0, 1, 0, 0),
+        )
+        for header, number in zip(block.headers or ["", ""], block.numeric, strict=True):
+            justify: Literal["left", "right"] = "right" if number else "left"
+            table.add_column(Text(header), justify=justify)
+        for row in block.rows:
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        console.print(table)
+        _write_dropped(block, stream)
+
+
+_STYLES = {
+    "FOUND": "green",
+    "PUT_OK": "green",
+    "ok": "green",
+    "keep": "green",
+    "remove": "red",
+    "cut": "red",
+    "delete": "red",
+    "bad": "red",
+    "write": "yellow",
+    "patch": "yellow",
+}
+
+
+def _write_verdict(result: Result, stream: TextIO, style: Callable[[str], str]) -> str:
+    """The first line, once the rows are read; gives what parts it from what follows."""
+    verdict = result.read_verdict()
+    if not verdict:
+        return ""
+    stream.write(style(printable(verdict)) + "\n")
+    return "\n"
+
+
+def _write_dropped(block: Block, stream: TextIO) -> None:
+    if block.dropped:
+        stream.write(f"not shown for want of room: {', '.join(block.dropped)} (--wide)\n")
+
+
+def _fit(block: Block, width: int | None, gap: int) -> None:
+    """Folds the block's cells to `width`, and drops the columns for which there is no room."""
+    if width is None:
+        return
+    cells = list(zip(*block.rows, strict=True))
+    headers = block.headers or ["", ""]
+    columns = [Column(*parts) for parts in zip(headers, cells, block.numeric, strict=True)]
+    kept = fit_columns(columns, width, gap)
+    block.dropped = list(headers[len(kept) :])
+    block.numeric = block.numeric[: len(kept)]
+    if block.headers:
+        block.headers = [column.header for column in kept]
+    block.rows = [list(row) for row in zip(*(column.cells for column in kept), strict=True)]
+
+
+def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
+    """Facts first, then each table; a title only where there is more than one table. All rows are read here."""
+    tables = [_table_block(table, times, len(result.tables) > 1) for table in result.tables]
+    facts = {name: value for name, value in result.read_facts().items() if value is not None}
+    rows = [[words(name), show_value(name, value, times)] for name, value in facts.items()]
+    return iter([*([Block([], rows, [False, False])] if facts else []), *tables])
+
+
+def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
+    rows = list(table.rows)
+    columns = list(table.columns or (rows[0].keys() if rows else ()))
+    numeric = [any(is_number(row.get(column)) for row in rows) for column in columns]
+    cells = [[show_value(column, row.get(column), times) for column in columns] for row in rows]
+    noun = words(table.name)
+    return Block([words(column) for column in columns], cells, numeric, noun, noun if with_title else "")
