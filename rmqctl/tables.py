@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TextIO
 
-from rmqctl.layout import Column, fit_columns
+from rmqctl.layout import Column, fit_columns, fold
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, is_number, printable, show_value, words
 
@@ -70,7 +70,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
         headers = block.headers or (["", ""] if style == "pipe" else ())
         shape = style if headers else "plain"
         stream.write(tabulate.tabulate(cells, headers, shape, disable_numparse=True, colalign=align).rstrip() + "\n")
-        _write_dropped(block, stream)
+        _write_dropped(block, stream, look.width)
 
 
 def _pipe_safe(cell: str) -> str:
@@ -109,7 +109,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
         for row in block.rows:
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
         console.print(table)
-        _write_dropped(block, stream)
+        _write_dropped(block, stream, look.width)
 
 
 _STYLES = {
@@ -135,9 +135,10 @@ def _write_verdict(result: Result, stream: TextIO, style: Callable[[str], str]) 
     return "\n"
 
 
-def _write_dropped(block: Block, stream: TextIO) -> None:
+def _write_dropped(block: Block, stream: TextIO, width: int | None) -> None:
     if block.dropped:
-        stream.write(f"not shown for want of room: {', '.join(block.dropped)} (--wide)\n")
+        line = f"not shown for want of room: {', '.join(block.dropped)} (--wide)"
+        stream.write((fold(line, width) if width is not None else line) + "\n")
 
 
 def _fit(block: Block, width: int | None, gap: int) -> None:
