@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +37,7 @@ def planning(session: Session, consent: ChangeOptions, compat: str | None = None
     ):
         config = infer_config(layout, session.settings(), fs)
         line = broker_line(compat) if compat is not None else detect_line(layout, fs)
-        overlay = Overlay(folder, sparse=consent.dry_run)
+        overlay = Overlay(folder)
         opened = load_store(layout, config, fs, session.environment.clock_ms, line=line, overlay=overlay)
         try:
             yield opened
@@ -67,6 +66,7 @@ def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) ->
     Unless it is a dry run it lies in the store, whose lock is held, and in which no change is half done.
     """
     from store.change.workspace import staging_folder
+    from store.errors import StoreError
     from store.open import require_no_interrupted_change
     from store.rebuild.publish import drop_leftovers
 
@@ -76,12 +76,12 @@ def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) ->
         return
     require_no_interrupted_change(layout, fs)
     folder = staging_folder(layout.root.absolute(), f"{name}-{os.getpid()}")
-    drop_leftovers(folder.parent)
+    drop_leftovers(folder.parent, fs)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        # rmqctl's own folder goes as well, where nothing else is in it.
-        for parent in (folder.parent, folder.parent.parent):
-            with contextlib.suppress(OSError):
-                parent.rmdir()
+        with contextlib.suppress(StoreError):
+            fs.remove_tree(folder)
+            # rmqctl's own folder goes as well, where nothing else is in it.
+            for parent in (folder.parent, folder.parent.parent):
+                fs.remove_folder(parent)

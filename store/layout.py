@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SEGMENT_NAME_LENGTH = 20
+OWN_FOLDER = ".rmqctl"
 INDEX_NAME_LENGTH = 17
 _MAX_FOLDER_NAME_SIZE = 255
 
@@ -104,7 +105,7 @@ class StoreLayout:
     @property
     def own(self) -> Path:
         """The folder in which rmqctl keeps what it took away."""
-        return self.root / ".rmqctl"
+        return self.root / OWN_FOLDER
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue / topic / str(queue_id)

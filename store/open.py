@@ -21,7 +21,7 @@ from typing import Any
 
 from store.change.change import Change
 from store.change.quarantine import interrupted_change
-from store.change.workspace import remove_tree, staging_folder
+from store.change.workspace import staging_folder
 from store.commitlog.resync import has_bytes_behind
 from store.commitlog.scan import Damage
 from store.config import BrokerLine, StoreConfig, broker_line
@@ -94,7 +94,7 @@ class _Opener:
     def for_reading(self, as_is: bool) -> MessageStore:
         require_store(self.layout, self.fs)
         scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
-        opened = self._load(overlay=Overlay(Path(scratch.name), sparse=True))
+        opened = self._load(overlay=Overlay(Path(scratch.name)))
         store = MessageStore(opened, scratch=scratch, reopen=lambda: self.for_reading(as_is=True))
         is_live = is_locked(self.layout.lock, self.fs)
         if opened.abort.exists() and not is_live and not as_is:
@@ -156,12 +156,12 @@ class _Opener:
     def _staged(self) -> Iterator[OpenedStore]:
         """The parts with an overlay beside the store, so that publishing is a rename."""
         folder = staging_folder(self.layout.root, f"open-{self.clock()}")
-        opened = self._load(overlay=Overlay(folder, sparse=False))
+        opened = self._load(overlay=Overlay(folder))
         try:
             yield opened
         finally:
             opened.close()
-            remove_tree(self.fs, folder)
+            self.fs.remove_tree(folder)
 
     def _load(self, config: StoreConfig | None = None, **options: Any) -> OpenedStore:
         config = config or infer_config(self.layout, self.settings, self.fs)

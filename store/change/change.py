@@ -18,7 +18,7 @@ from typing import Any
 from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
 from store.change.quarantine import purge
-from store.change.workspace import quarantine_folder, relative_name, remove_tree
+from store.change.workspace import quarantine_folder, relative_name
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 
@@ -112,7 +112,7 @@ class Change:
     def drop(self) -> None:
         """Removes what was staged and not published."""
         if self.staging is not None:
-            remove_tree(self.fs, self.staging)
+            self.fs.remove_tree(self.staging)
             self.staging = None
 
     def _roll_back(self, journal: Journal, error: BaseException) -> None:
@@ -123,7 +123,7 @@ class Change:
             if isinstance(error, StoreError):
                 error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
             return
-        remove_tree(self.fs, journal.folder)
+        self.fs.remove_tree(journal.folder)
         journal.retract()
         if isinstance(error, StoreError):
             error.hint = f"{error.hint}; nothing was changed" if error.hint else "nothing was changed"

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
-from store.change.workspace import OWN_FOLDER, quarantine_folder, relative_name, remove_tree
+from store.change.workspace import quarantine_folder, relative_name
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError, StoreIOError
+from store.layout import OWN_FOLDER
 
 MANIFEST_VERSION = 1
 HALF_DONE = ("applying", "undoing")
@@ -89,7 +90,7 @@ class Journal:
         except BaseException:
             # Nothing was touched yet, so nothing must look half done.
             with contextlib.suppress(StoreError):
-                remove_tree(fs, folder)
+                fs.remove_tree(folder)
                 journal.retract()
             raise
         return journal

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
-from store.change.workspace import OWN_FOLDER, quarantine_folder, remove_tree
+from store.change.workspace import quarantine_folder
 from store.disk.filesystem import Filesystem
-from store.disk.kinds import require_folder
 from store.errors import BadRequest
+from store.layout import OWN_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def undo(
 
 def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesystem) -> list[QuarantineEntry]:
     """Every change that can still be undone or purged, oldest first."""
-    require_folder(root / OWN_FOLDER, fs)
+    fs.require_folder(root / OWN_FOLDER)
     folder = quarantine or quarantine_folder(root)
     # A folder without a manifest is of a change that failed or was killed before it touched anything.
     ids = [entry.path.name for entry in fs.list_folder(folder) if fs.exists(entry.path / "manifest.json")]
@@ -115,5 +115,5 @@ def purge(
     freed = 0
     for entry in chosen:
         freed += entry.size
-        remove_tree(fs, folder / entry.id)
+        fs.remove_tree(folder / entry.id)
     return freed

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.disk.filesystem import Filesystem
-
-OWN_FOLDER = ".rmqctl"
+from store.layout import OWN_FOLDER
 
 
 def quarantine_folder(root: Path) -> Path:
@@ -21,13 +19,3 @@ def staging_folder(root: Path, name: str) -> Path:
 def relative_name(root: Path, path: Path) -> str:
     """The path as people read it: relative to the store where it lies in the store."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-
-
-def remove_tree(fs: Filesystem, folder: Path) -> None:
-    """Deletes a folder of rmqctl's own with all that is in it."""
-    for entry in fs.list_folder(folder):
-        if entry.is_folder:
-            remove_tree(fs, entry.path)
-        else:
-            fs.unlink(entry.path)
-    fs.remove_folder(folder)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from store.disk.filesystem import Filesystem
-from store.disk.kinds import require_file
 
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
 _TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
@@ -28,7 +27,7 @@ def read_tolerantly(path: Path, fs: Filesystem) -> Any | None:
     for candidate in (path, path.with_name(path.name + ".bak")):
         if not fs.exists(candidate):
             continue
-        require_file(candidate, fs)
+        fs.require_file(candidate)
         text = fs.read_file(candidate).decode("utf-8", "replace")
         try:
             return json.loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text))

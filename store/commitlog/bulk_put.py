@@ -19,11 +19,21 @@ from store.commitlog.put_result import no_segment
 from store.commitlog.scan import RUN_CAPACITY
 from store.errors import BadRequest, StoreIOError
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
-from store.formats.message import BORN_HOST_IPV6, RECORD_MIN_SIZE, STORE_HOST_IPV6, host_flags
+from store.formats.message import (
+    BLANK_SIZE,
+    BORN_HOST_IPV6,
+    MAX_TOPIC_SIZE_V1,
+    RECORD_MIN_SIZE,
+    STORE_HOST_IPV6,
+    host_flags,
+)
 from store.formats.properties import DELAY_MARK
 from store.kernels import for_work
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 from store.kernels.run import Int64Array
+
+# Two IPv6 hosts take 12 bytes each more than IPv4 ones.
+_MOST_EXTRA = 24
 
 
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
@@ -116,6 +126,7 @@ class _BulkPut:
         log = self.log
         numbers[NUMBER_NAMES.index("store_timestamp_ms"), start:] = now_ms
         file = log.file_for(self.next_size)
+        file.reserve(min(file.size, file.wrote + _most_bytes(body_ends, property_ends, start, numbers.shape[1])))
         cells = [log.queue_end(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
         next_offsets = np.array([cell.queue_offset for cell in cells], np.int64)
         view = self.kernels.view
@@ -144,3 +155,9 @@ class _BulkPut:
         # The record that did not fit asks for its segment in the next chunk, which may fail without this one.
         self.next_size = int(self.state[3]) if self.state[1] == ScanOutcome.BLANK else RECORD_MIN_SIZE
         return count
+
+
+def _most_bytes(body_ends: Int64Array, property_ends: Int64Array, start: int, stop: int) -> int:
+    """What the records of these rows take at most, with a blank behind them."""
+    parts = body_ends[stop] - body_ends[start] + property_ends[stop] - property_ends[start]
+    return int(parts) + (stop - start) * (RECORD_MIN_SIZE + MAX_TOPIC_SIZE_V1 + _MOST_EXTRA) + BLANK_SIZE

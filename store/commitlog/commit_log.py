@@ -85,11 +85,8 @@ class CommitLog:
 
     @property
     def min_offset(self) -> int:
-        """Start of the first segment that is still available, -1 without segments."""
-        first = self.segments.first
-        if first is None:
-            return -1
-        return first.file_start if first.is_available() else first.file_start + self._segment_size
+        """Start of the first segment, -1 without segments."""
+        return self.segments.min_offset
 
     @property
     def max_offset(self) -> int:
@@ -240,7 +237,9 @@ class CommitLog:
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
-        """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't."""
+        """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't.
+
+        The bytes have blocks on the disk; StoreIOError when it is full."""
         file = self._file
         if file is None:
             file = self._file = self.segments.last_file()
@@ -249,10 +248,14 @@ class CommitLog:
             if space:
                 self._end_segment(file, space)
             file = self._file = self.segments.last_file()
+        end = file.wrote + size + BLANK_SIZE
+        if end > file.reserved:
+            file.reserve(end)
         return file
 
     def _end_segment(self, file: MappedFile, space: int) -> None:
         if space >= BLANK_SIZE:
+            file.reserve(file.wrote + BLANK_SIZE)
             file.write_buffer[file.wrote : file.wrote + BLANK_SIZE] = encode_blank(space)
         file.wrote = self._segment_size
 

@@ -168,6 +168,7 @@ class ConsumeQueue:
         while done < len(rows):
             file = self.files.last_file()
             start = file.wrote
+            file.reserve(min(file.size, start + (len(rows) - done) * UNIT_SIZE))
             end = kernels.write_units(kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes)
             done += (end - start) // UNIT_SIZE
             file.wrote = end
@@ -211,12 +212,6 @@ class ConsumeQueue:
             return tags_code
         unit = self.ext.read(decode_ext_address(tags_code))
         return unit.tags_code if unit is not None else tags_code
-
-    @property
-    def last_offset(self) -> int:
-        """Log offset behind the record of the last unit, -1 for an empty queue (ConsumeQueue.getLastOffset)."""
-        unit = self.unit(self.max_offset - 1) if self.max_offset else None
-        return unit.log_offset + unit.size if unit is not None else -1
 
     def offset_by_time(
         self,
@@ -281,12 +276,6 @@ class ConsumeQueue:
         if self.ext is not None:
             unmoved = self.ext.files.flush(least_pages) and unmoved
         return unmoved
-
-    def delete_expired(self, min_log_offset: int) -> int:
-        """Deletes files of which every unit points before `min_log_offset`, never the last; gives their number."""
-        gone = self.files.delete_expired_by_offset(min_log_offset, UNIT_SIZE)
-        self.correct_min_offset(min_log_offset)
-        return len(gone)
 
     def destroy(self) -> None:
         """Deletes every file of the queue."""

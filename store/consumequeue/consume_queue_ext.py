@@ -106,6 +106,7 @@ class ConsumeQueueExt:
 def _end_file(file: MappedFile) -> None:
     """Marks the end, so that the next unit goes into the next file."""
     if file.size - file.wrote >= EXT_END.size:
+        file.reserve(file.wrote + EXT_END.size)
         file.write_buffer[file.wrote : file.wrote + EXT_END.size] = EXT_END.pack(EXT_END_MARK)
     file.set_positions(file.size)
 

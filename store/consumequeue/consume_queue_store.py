@@ -226,10 +226,6 @@ class ConsumeQueueStore:
 
     # Keeping.
 
-    def delete_expired(self, min_log_offset: int) -> int:
-        """Deletes queue files whose records are gone; gives their number."""
-        return sum(queue.delete_expired(min_log_offset) for queue in self)
-
     def close(self) -> None:
         for queue in self:
             queue.close()

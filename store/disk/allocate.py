@@ -23,8 +23,6 @@ from store.disk.transient_pool import TransientStorePool
 from store.errors import StoreError
 from store.layout import segment_name
 
-UNUSED_FILE_INTERVAL_MS = 1000
-
 
 class _Request:
     """One file asked for. `done` is set when `file` is there or could not be made."""
@@ -77,7 +75,7 @@ class AllocateMappedFileService:
             self._ahead.clear()
             self._todo.clear()
         for file in unused:
-            file.destroy(UNUSED_FILE_INTERVAL_MS)
+            file.destroy()
 
     def _ask_for(self, folder: Path, file_start: int, size: int) -> _Request | None:
         wanted = _Request(folder, file_start, size)
@@ -132,11 +130,18 @@ class AllocateMappedFileService:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
-        file = MappedFile.create(request.path, request.file_start, request.size, self._fs, transient_pool=self._pool)
+        file = MappedFile.create(
+            request.path,
+            request.file_start,
+            request.size,
+            self._fs,
+            transient_pool=self._pool,
+            keeps_descriptor=True,
+        )
         if self._warm:
             try:
                 file.warm()
             except StoreError:
-                file.destroy(0)
+                file.destroy()
                 raise
         return file

@@ -1,13 +1,14 @@
 """Filesystem: the only door to os and mmap.
 
 Every operation turns an OSError into a StoreIOError that names the file and what was being done, so that no other
-module catches OSError. A test puts a faulty one in its place (tests/support/faulty_filesystem.py), which is why each
-step that can fail by itself is a method of its own.
+module catches OSError. A test puts a faulty one in its place (tests/support), which is why each step that can fail by
+itself is a method of its own.
 
 Creating a segment:
 
     open_unnamed   a file without a name (O_TMPFILE), where the file system offers it
-    preallocate    blocks for its whole length, so that a write through the map can't die of a full disk (SIGBUS)
+    truncate       its whole length, a hole like the one that Java leaves
+    preallocate    blocks for the bytes that are written first; MappedFile.reserve goes on from there
     publish        the name appears, with a file of full length behind it
 
 A broker refuses to start on a short segment, therefore no half-created file is ever seen under a segment's name.
@@ -15,66 +16,44 @@ A broker refuses to start on a short segment, therefore no half-created file is 
 A file is given up by dropping the last reference to its Descriptor or its map: whoever still reads goes on reading, and
 closing under a reader (BufferError, EBADF) can't happen.
 
-Relies on Linux: O_TMPFILE, O_NOATIME, fallocate, copy_file_range. Each has a portable way behind it.
+No operation follows a link below rmqctl's own folder (beneath.py), none that writes follows a link in the last place,
+and none opens anything but a regular file: a FIFO would block, a device would act.
+
+Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable way behind it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import mmap
 import os
-import resource
 import shutil
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
 
-from store.errors import StoreIOError
+from store.disk import mapping
+from store.disk.beneath import make_folders, opened_folder, parent_of
+from store.disk.descriptor import Descriptor, Entry, entries_in, open_number, os_errors
+from store.errors import ForeignFile, StoreIOError
 
-NEW_FILE_MODE = 0o644
+__all__ = ["Descriptor", "Entry", "Filesystem", "os_errors"]
+
 COPY_CHUNK_SIZE = 1 << 20
+MOVE_IT_OUT = "no broker made it; move it out of the store"
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _O_NOATIME = getattr(os, "O_NOATIME", 0)
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
-
-T = TypeVar("T")
-
-
-class Entry(NamedTuple):
-    """One name in a folder. `size` in bytes, `mtime_ns` in nanoseconds since the epoch."""
-
-    path: Path
-    size: int
-    mtime_ns: int
-    is_folder: bool
-
-
-class Descriptor:
-    """An open file that closes itself when nobody refers to it any more."""
-
-    __slots__ = ("number", "path")
-
-    def __init__(self, number: int, path: Path) -> None:
-        self.number = number
-        self.path = path
-
-    def fileno(self) -> int:
-        return self.number
-
-    def __del__(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self.number)
-
-
-@contextlib.contextmanager
-def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
-    """Whatever the operating system refuses inside the block becomes a StoreIOError about `path`."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreIOError.from_os(error, path, doing) from error
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFLNK: "a link",
+}
 
 
 class Filesystem:
@@ -86,10 +65,10 @@ class Filesystem:
         """What lies in a folder, sorted by name; a missing folder is empty, as the broker sees it."""
         with os_errors(folder, "list the folder"):
             try:
-                found = list(os.scandir(folder))
+                with opened_folder(folder) as number:
+                    return sorted(entries_in(number, folder))
             except FileNotFoundError:
                 return []
-            return sorted(_entries(found))
 
     def stat(self, path: Path) -> os.stat_result:
         with os_errors(path, "look at the file"):
@@ -104,13 +83,17 @@ class Filesystem:
                 return False
             return True
 
+    def is_link(self, path: Path) -> bool:
+        with os_errors(path, "look at the file"):
+            return path.is_symlink()
+
     def mtime_ns(self, path: Path) -> int:
         return self.stat(path).st_mtime_ns
 
     def utime(self, path: Path, mtime_ns: int) -> None:
         """Sets the modification time (retention and search by time depend on it); the access time follows."""
-        with os_errors(path, "set the time of the file"):
-            os.utime(path, ns=(mtime_ns, mtime_ns))
+        with os_errors(path, "set the time of the file"), parent_of(path) as (folder, name):
+            os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def used_ratio(self, folder: Path) -> float:
         """Used share of the partition, 0..1, or -1 for a missing folder.
@@ -124,10 +107,17 @@ class Filesystem:
         percent = -(-100 * used // (used + free)) if used + free else 0
         return percent / 100 if total > 0 else -1.0
 
-    def free_bytes(self, folder: Path) -> int:
-        """Bytes that an ordinary user may still write on the folder's partition."""
-        with os_errors(folder, "measure the partition"):
-            return shutil.disk_usage(folder).free
+    def require_file(self, path: Path) -> None:
+        """ForeignFile when something else than a file has the name. No such name is fine."""
+        self._require(stat.S_IFREG, path)
+
+    def require_folder(self, path: Path) -> None:
+        """ForeignFile when something else than a folder has the name. No such name is fine."""
+        self._require(stat.S_IFDIR, path)
+
+    def _require(self, expected: int, path: Path) -> None:
+        if self.exists(path):
+            _require_kind(expected, self.stat(path), path)
 
     # Opening.
 
@@ -135,70 +125,107 @@ class Filesystem:
         """Opens without touching the access time where that is permitted (the owner's privilege)."""
         with os_errors(path, "open the file"):
             try:
-                return Descriptor(_open(path, os.O_RDONLY | _O_NOATIME), path)
+                return _opened_file(path, os.O_RDONLY | _O_NOATIME)
             except PermissionError:
-                return Descriptor(_open(path, os.O_RDONLY), path)
+                return _opened_file(path, os.O_RDONLY)
 
     def open_write(self, path: Path) -> Descriptor:
-        """Opens an existing file for reading and writing."""
+        """Opens an existing file for reading and writing; a link is refused."""
         with os_errors(path, "open the file for writing"):
-            return Descriptor(_open(path, os.O_RDWR), path)
+            try:
+                return _opened_file(path, os.O_RDWR | os.O_NOFOLLOW)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise ForeignFile("a link, where a file is expected", file=path, hint=MOVE_IT_OUT) from None
+                raise
 
     def open_new(self, path: Path) -> Descriptor:
         """Creates an empty file under its name; an existing one is an error."""
         with os_errors(path, "create the file"):
-            return Descriptor(_open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL), path)
+            return _opened_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
         """Creates a file without a name, to be published as `path`; None where that is not offered."""
         if not _O_TMPFILE:
             return None
-        with os_errors(path, "create the file"):
+        with os_errors(path, "create the file"), opened_folder(path.parent) as folder:
             try:
-                return Descriptor(_open(path.parent, os.O_RDWR | _O_TMPFILE), path)
+                return Descriptor(open_number(".", os.O_RDWR | _O_TMPFILE, folder), path)
             except OSError as error:
-                if error.errno in _NO_UNNAMED_FILES and path.parent.is_dir():
+                if error.errno in _NO_UNNAMED_FILES:
                     return None
                 raise
 
-    def create_file(self, path: Path, size: int) -> Descriptor:
-        """Creates a file of `size` zero bytes with its blocks reserved; it appears whole or not at all."""
+    def create_file(self, path: Path, size: int, reserved: int | None = None) -> Descriptor:
+        """Creates a file of `size` zero bytes that appears whole or not at all.
+
+        The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk."""
+        reserved = size if reserved is None else min(reserved, size)
         descriptor = self.open_unnamed(path)
         if descriptor is not None:
-            self.preallocate(descriptor, size)
+            self._set_size(descriptor, size, reserved)
             self.publish(descriptor)
             return descriptor
         descriptor = self.open_new(path)
         try:
-            self.preallocate(descriptor, size)
+            self._set_size(descriptor, size, reserved)
         except BaseException:
-            with contextlib.suppress(OSError):
-                path.unlink()
+            with contextlib.suppress(StoreIOError):
+                self.unlink(path)
             raise
         return descriptor
 
+    def _set_size(self, descriptor: Descriptor, size: int, reserved: int) -> None:
+        self.truncate(descriptor, size)
+        self.preallocate(descriptor, 0, reserved)
+
     def publish(self, descriptor: Descriptor) -> None:
         """Gives an unnamed file its name."""
-        with os_errors(descriptor.path, "name the new file"):
+        with os_errors(descriptor.path, "name the new file"), parent_of(descriptor.path) as (folder, name):
             # Given any folder descriptor, Python calls linkat, which alone follows the link in /proc to the file.
-            source = f"/proc/self/fd/{descriptor.number}"
-            os.link(source, descriptor.path, src_dir_fd=descriptor.number, follow_symlinks=True)
+            source, here = f"/proc/self/fd/{descriptor.number}", descriptor.number
+            os.link(source, name, src_dir_fd=here, dst_dir_fd=folder, follow_symlinks=True)
 
-    def preallocate(self, descriptor: Descriptor, size: int) -> None:
-        """Makes the file `size` bytes long with blocks behind all of it."""
-        with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
-            os.posix_fallocate(descriptor.number, 0, size)
+    def preallocate(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Gives blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
+        if size > 0:
+            with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
+                os.posix_fallocate(descriptor.number, position, size)
 
-    def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> mmap.mmap:
-        """Maps the first `size` bytes, shared. Never close the map: drop it, the last view takes it along."""
-        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+    def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
+        """Maps the first `size` bytes, shared. The last view unmaps them; the descriptor is not needed any more."""
         with os_errors(descriptor.path, "map the file"):
+            if os.fstat(descriptor.number).st_size < size:
+                raise StoreIOError(f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path)
+            return mapping.map_file(descriptor.number, size, writable=writable)
+
+    def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+        """Reads the pages of a map's range in; False when one of them can't be read (see store.disk.readable)."""
+        if not mapping.is_mapped(view):
+            return True
+        with os_errors(path, "read the file"):
             try:
-                return _with_more_descriptors(lambda: mmap.mmap(descriptor.number, size, access=access))
-            except ValueError as error:
-                raise StoreIOError(
-                    f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path
-                ) from error
+                return mapping.populate(view, start, stop)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+        return self._can_read(path, start, stop)
+
+    def _can_read(self, path: Path, start: int, stop: int) -> bool:
+        """Reads the range into the page cache, where the kernel does not populate maps."""
+        descriptor, buffer = self.open_read(path), bytearray(min(stop - start, COPY_CHUNK_SIZE))
+        with contextlib.suppress(OSError):
+            while start < stop:
+                count = os.preadv(descriptor.number, [memoryview(buffer)[: stop - start]], start)
+                if not count:
+                    return False
+                start += count
+            return True
+        return False
+
+    def let_go(self, view: memoryview, start: int, stop: int) -> None:
+        """Takes a map's pages out of this process; a page that some process maps is not dropped from memory."""
+        mapping.let_go(view, start, stop)
 
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
         """The ranges (start, stop) at or behind `position` in which anything was ever written or read.
@@ -275,6 +302,13 @@ class Filesystem:
                     raise OSError(errno.EIO, f"{source.path} ends early", os.fspath(source.path))
                 position += count
 
+    def copy_written(self, source: Path, target: Descriptor, size: int) -> None:
+        """Copies what was ever written of the first `size` bytes; holes of a new target stay holes."""
+        descriptor = self.open_read(source)
+        for start, stop in self.written_ranges(source, 0):
+            if start < size:
+                self.copy_range(descriptor, target, start, min(stop, size) - start)
+
     def will_need(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Asks the kernel to begin reading a range."""
         with contextlib.suppress(OSError):
@@ -301,35 +335,40 @@ class Filesystem:
 
     def fsync_folder(self, folder: Path) -> None:
         """Makes names that appeared or went durable."""
-        with os_errors(folder, "flush the folder"):
-            number = _open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(number)
-            finally:
-                os.close(number)
+        with os_errors(folder, "flush the folder"), opened_folder(folder) as number:
+            os.fsync(number)
 
     # Names.
 
     def make_folder(self, folder: Path) -> None:
         """Creates a folder and its parents; an existing one is fine."""
         with os_errors(folder, "create the folder"):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folders(folder)
 
     def rename(self, source: Path, target: Path) -> None:
         """Moves a file over whatever has the target's name, in one step."""
-        with os_errors(source, f"rename to {target}"):
-            source.rename(target)
+        with (
+            os_errors(source, f"rename to {target}"),
+            parent_of(source) as (from_folder, old),
+            parent_of(target) as (to_folder, new),
+        ):
+            os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
 
     def unlink(self, path: Path) -> None:
         """Removes a name; one that is gone already is fine."""
-        with os_errors(path, "delete the file"):
-            path.unlink(missing_ok=True)
+        with (
+            os_errors(path, "delete the file"),
+            contextlib.suppress(FileNotFoundError),
+            parent_of(path) as (folder, name),
+        ):
+            os.unlink(name, dir_fd=folder)
 
     def remove_folder(self, folder: Path) -> bool:
         """Removes a folder if it is empty; False when something is still in it."""
         with os_errors(folder, "delete the folder"):
             try:
-                folder.rmdir()
+                with parent_of(folder) as (parent, name):
+                    os.rmdir(name, dir_fd=parent)
             except FileNotFoundError:
                 return True
             except OSError as error:
@@ -338,35 +377,30 @@ class Filesystem:
                 raise
             return True
 
-
-def _entries(found: list[os.DirEntry[str]]) -> Iterator[Entry]:
-    for item in found:
-        try:
-            status = item.stat()
-        except FileNotFoundError:
-            # A live broker deletes old files while its folder is being listed. A dangling link is a name, of length 0.
-            if not item.is_symlink():
-                continue
-            status = item.stat(follow_symlinks=False)
-        yield Entry(Path(item.path), status.st_size, status.st_mtime_ns, item.is_dir())
+    def remove_tree(self, folder: Path) -> None:
+        """Deletes a folder with all that is in it; of a link in it only the link goes."""
+        for entry in self.list_folder(folder):
+            if entry.is_folder and not entry.is_link:
+                self.remove_tree(entry.path)
+            else:
+                self.unlink(entry.path)
+        self.remove_folder(folder)
 
 
-def _open(path: Path, flags: int) -> int:
-    return _with_more_descriptors(lambda: os.open(path, flags | os.O_CLOEXEC, NEW_FILE_MODE))
+def _opened_file(path: Path, flags: int) -> Descriptor:
+    with parent_of(path) as (folder, name):
+        # Below the own folder no link is followed, in the last place neither.
+        descriptor = Descriptor(open_number(name, flags | (os.O_NOFOLLOW if folder is not None else 0), folder), path)
+    _require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
+    return descriptor
 
 
-def _with_more_descriptors(action: Callable[[], T]) -> T:
-    """Tries once more after raising the soft limit of open files to the hard one, as a JVM does at its start."""
-    try:
-        return action()
-    except OSError as error:
-        if error.errno != errno.EMFILE:
-            raise
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft == hard:
-            raise
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        return action()
+def _require_kind(expected: int, status: os.stat_result, path: Path) -> None:
+    found = stat.S_IFMT(status.st_mode)
+    if found != expected:
+        raise ForeignFile(
+            f"{_KINDS.get(found, 'something odd')}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
+        )
 
 
 def _copy_some(source: int, target: int, position: int, size: int) -> int:

@@ -8,57 +8,60 @@
     flushed    end of what a crash of the machine can't take away
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
-The positions, `buffer` and `write_buffer` are plain slots, because a put touches them several times per message: the
-appending thread writes into `write_buffer`, then raises `wrote`. In CPython the interpreter lock orders these two
-steps for readers, who look only below `readable_position`. One thread appends at a time (the put lock sees to that).
+The positions are plain slots, because a put touches them several times per message: the appending thread writes into
+`write_buffer`, then raises `wrote`. In CPython the interpreter lock orders these two steps for readers, who look only
+below `readable_position`. One thread appends at a time (the put lock sees to that).
 
-`buffer` and `write_buffer` are slots that stay unset until first use: the lookup then fails and lands in __getattr__,
-which maps the file. So neither loading a store with thousands of files nor appending to a mapped one costs anything.
+A new file is a hole, like the one that Java leaves. Before bytes are written through the map, `reserve` gives them
+blocks: a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end`
+read their pages in: so would a bad sector, or a file that another process has shortened.
 
-A reader calls hold() before and release() after; destroy() waits for readers as the broker does. A view that is kept
-longer is safe too: the map is never closed but dropped, and the last view takes it along (no BufferError, no SIGSEGV).
+The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again; views that
+were given out keep it until the last of them goes, so no reader is waited for (no BufferError, no SIGSEGV).
 
-Source: MappedFile and ReferenceResource, 4.9.8.
+Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 """
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.mapping import PAGE_SIZE
+from store.disk.readable import behind_unreadable, readable_end, require_readable
 from store.disk.transient_pool import TransientStorePool
-from store.errors import BadRequest, StoreClosed
+from store.errors import BadRequest, StoreClosed, StoreError
 
-PAGE_SIZE = 4096
+_MOST_RESERVED_BYTES = 16 << 20
+_RESERVED_PARTS = 256
 
 
 class MappedFile:
-    """One file of a MappedFileQueue. `fs` is the door to the disk; sizes and positions are bytes."""
+    """One file of a MappedFileQueue. `fs` is the door to the disk; sizes and positions are bytes.
+
+    keeps_descriptor  hold a descriptor once it was flushed, for the few files that are flushed all the time
+    """
 
     __slots__ = (
-        "_available",
-        "_cleaned",
         "_descriptor",
-        "_first_shutdown_ms",
         "_fs",
-        "_holders",
+        "_is_closed",
+        "_keeps_descriptor",
+        "_lent",
         "_lock",
         "_name_is_new",
         "_pool",
-        "buffer",
+        "_view",
         "committed",
         "file_start",
         "first_created_in_queue",
         "flushed",
         "path",
+        "reserved",
         "size",
         "store_timestamp_ms",
         "writable",
-        "write_buffer",
         "wrote",
     )
 
@@ -68,10 +71,8 @@ class MappedFile:
     wrote: int
     committed: int
     flushed: int
-    buffer: memoryview
-    """The whole map; read-only unless the file is writable."""
-    write_buffer: memoryview
-    """Where to append: the lent buffer while there is one, else `buffer`."""
+    reserved: int
+    """Bytes from `wrote` up to here have blocks; reserve() before writing beyond it."""
     store_timestamp_ms: int
     """Store time of the last message appended; set by the appender."""
     first_created_in_queue: bool
@@ -87,28 +88,25 @@ class MappedFile:
         writable: bool,
         transient_pool: TransientStorePool | None = None,
         descriptor: Descriptor | None = None,
+        keeps_descriptor: bool = False,
     ) -> None:
         """Touches no disk. `descriptor` is that of a file created just now, whose name is still to be made durable."""
         self.path = path
         self.file_start = file_start
         self.size = size
-        self.wrote = self.committed = self.flushed = 0
+        self.set_positions(0)
         self.store_timestamp_ms = 0
         self.first_created_in_queue = False
         self.writable = writable
         self._fs = fs
         self._descriptor = descriptor
+        self._keeps_descriptor = keeps_descriptor
         self._name_is_new = descriptor is not None
         self._lock = threading.Lock()
-        self._holders = 1
-        self._available = True
-        self._cleaned = False
-        self._first_shutdown_ms = 0
-        self._pool: TransientStorePool | None = None
-        lent = transient_pool.borrow() if transient_pool is not None else None
-        if lent is not None:
-            self._pool = transient_pool
-            self.write_buffer = lent
+        self._is_closed = False
+        self._view: memoryview | None = None
+        self._lent = transient_pool.borrow() if transient_pool is not None else None
+        self._pool = transient_pool if self._lent is not None else None
 
     @classmethod
     def create(
@@ -119,24 +117,39 @@ class MappedFile:
         fs: Filesystem,
         *,
         transient_pool: TransientStorePool | None = None,
+        keeps_descriptor: bool = False,
     ) -> MappedFile:
-        """A new file of `size` zeros with its blocks reserved; on any failure nothing is left behind."""
-        descriptor = fs.create_file(path, size)
-        return cls(path, file_start, size, fs, writable=True, transient_pool=transient_pool, descriptor=descriptor)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> memoryview:
-            # Only reached for a slot that is unset.
-            if name == "buffer":
-                return self._map()
-            if name == "write_buffer":
-                self.write_buffer = self.buffer
-                return self.write_buffer
-            raise AttributeError(name)
+        """Creates a file of `size` zeros; on any failure nothing is left behind."""
+        descriptor = fs.create_file(path, size, _reserved_ahead(size))
+        file = cls(
+            path,
+            file_start,
+            size,
+            fs,
+            writable=True,
+            transient_pool=transient_pool,
+            descriptor=descriptor,
+            keeps_descriptor=keeps_descriptor,
+        )
+        file.reserved = min(size, _reserved_ahead(size))
+        return file
 
     def __repr__(self) -> str:
         return f"MappedFile({self.path}, wrote={self.wrote}, committed={self.committed}, flushed={self.flushed})"
+
+    # Bytes.
+
+    @property
+    def buffer(self) -> memoryview:
+        """The whole map; read-only unless the file is writable. Its pages may be unreadable: see readable_end."""
+        view = self._view
+        return view if view is not None else self._map()
+
+    @property
+    def write_buffer(self) -> memoryview:
+        """Where to append: the lent buffer while there is one, else `buffer`."""
+        lent = self._lent
+        return lent if lent is not None else self.buffer
 
     # Positions.
 
@@ -158,8 +171,8 @@ class MappedFile:
         return self._fs.mtime_ns(self.path) // 1_000_000
 
     def set_positions(self, position: int) -> None:
-        """Everything before `position` counts as written and durable, nothing behind it."""
-        self.wrote = self.committed = self.flushed = position
+        """Counts everything before `position` as written and durable, and nothing behind it."""
+        self.wrote = self.committed = self.flushed = self.reserved = position
 
     # Appending and reading.
 
@@ -169,32 +182,60 @@ class MappedFile:
         end = position + len(data)
         if end > self.size:
             raise BadRequest(f"{len(data)} bytes do not fit into the rest of the file", file=self.path, offset=position)
+        self.reserve(end)
         self.write_buffer[position:end] = data
         self.wrote = end
         return position
 
+    def reserve(self, end: int) -> None:
+        """Gives blocks to the bytes before `end` and to some behind; StoreIOError when the disk is full."""
+        if end <= self.reserved:
+            return
+        if end > self.size:
+            raise BadRequest(f"the file has no place for {end} bytes", file=self.path, offset=self.reserved)
+        stop = min(self.size, end + _reserved_ahead(self.size))
+        self._fs.preallocate(self._opened(), self.reserved, stop - self.reserved)
+        self.reserved = stop
+
     def read(self, position: int, size: int) -> memoryview | None:
-        """A view of `size` readable bytes, or None when not all of them are readable. Copies nothing."""
+        """A view of `size` bytes, or None when not all of them were written. Copies nothing.
+
+        StoreIOError when the disk can't give them."""
         if position < 0 or size < 0 or position + size > self.readable_position:
             return None
-        return self.buffer[position : position + size]
+        buffer = self.buffer
+        require_readable(self._fs, self.path, buffer, position, position + size)
+        return buffer[position : position + size]
+
+    def readable_end(self, start: int, stop: int) -> int:
+        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
+        return readable_end(self._fs, self.path, self.buffer, start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
 
     # Making durable.
 
     def flush(self, least_pages: int) -> int:
         """Flushes if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
-        if not self._has_pages(least_pages, self.flushed, self.readable_position) or not self.hold():
+        if self._is_closed or not self._has_pages(least_pages, self.flushed, self.readable_position):
             return self.flushed
+        position = self.readable_position
         try:
-            position = self.readable_position
-            self._fs.fdatasync(self._open_for_flush())
+            self._fs.fdatasync(self._opened())
             if self._name_is_new:
                 self._fs.fsync_folder(self.path.parent)
                 self._name_is_new = False
-            # A truncation meanwhile may have set the positions back.
-            self.flushed = min(position, self.wrote)
-        finally:
-            self.release()
+        except StoreError:
+            if self._is_closed:
+                # Another thread has deleted the file meanwhile.
+                return self.flushed
+            raise
+        if not self._keeps_descriptor or self.is_full:
+            self._descriptor = None
+        # A truncation meanwhile may have set the positions back.
+        self.flushed = min(position, self.wrote)
         return self.flushed
 
     def commit(self, least_pages: int) -> int:
@@ -203,11 +244,8 @@ class MappedFile:
         A buffer that was committed to its end goes back to the pool. Gives the committed position."""
         if self._pool is None:
             return self.wrote
-        if self._has_pages(least_pages, self.committed, self.wrote) and self.hold():
-            try:
-                self._copy_lent_bytes()
-            finally:
-                self.release()
+        if self._has_pages(least_pages, self.committed, self.wrote) and not self._is_closed:
+            self._copy_lent_bytes()
         if self.committed == self.size:
             self._give_buffer_back()
         return self.committed
@@ -218,91 +256,61 @@ class MappedFile:
         A block that is merely reserved costs its first flush an entry in the file system's journal."""
         if self.wrote or not self.writable:
             raise BadRequest("only a new file can be warmed", file=self.path)
-        descriptor = self._open_for_flush()
+        descriptor = self._opened()
         self._fs.zero(descriptor, 0, self.size)
         self._fs.fdatasync(descriptor)
+        self.reserved = self.size
 
     # Life.
 
-    def hold(self) -> bool:
-        """Keeps the file from being given up until release(); False when it already is."""
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """Drops map, descriptor and lent buffer. What the lent buffer holds beyond `committed` is lost with it."""
         with self._lock:
-            if not self._available or self._holders <= 0:
-                return False
-            self._holders += 1
-            return True
+            self._is_closed = True
+            self._view = self._descriptor = None
+        self._give_buffer_back()
 
-    def release(self) -> None:
-        """Ends one hold(); the last one after shutdown() gives the file up."""
-        with self._lock:
-            self._holders -= 1
-            if self._holders > 0 or self._cleaned:
-                return
-            self._cleaned = True
-        self._give_up()
-
-    def is_available(self) -> bool:
-        """False as soon as shutdown() was called, though readers may still hold the file."""
-        return self._available
-
-    def is_given_up(self) -> bool:
-        """Whether map, descriptor and lent buffer are gone."""
-        return self._cleaned
-
-    def shutdown(self, forcible_interval_ms: int) -> None:
-        """Refuses new readers.
-
-        A call that comes `forcible_interval_ms` after the first no longer waits for the old ones."""
-        now_ms = time.monotonic_ns() // 1_000_000
-        with self._lock:
-            first = self._available
-            self._available = False
-            if first:
-                self._first_shutdown_ms = now_ms
-            elif self._holders <= 0 or now_ms - self._first_shutdown_ms < forcible_interval_ms:
-                return
-            else:
-                # One release below gives up, those of the hung readers do nothing.
-                self._holders = 1
-        self.release()
-
-    def destroy(self, forcible_interval_ms: int) -> bool:
-        """Gives the file up and deletes it; False while readers hold it (try again later)."""
-        self.shutdown(forcible_interval_ms)
-        if not self._cleaned:
-            return False
+    def destroy(self) -> None:
+        """Closes the file and deletes it."""
+        self.close()
         self._fs.unlink(self.path)
-        return True
 
     def unmap(self) -> None:
-        """Drops map and descriptor of a file that stays in use; the next use maps it again.
+        """Drops the map and the descriptor of a file that stays in use; the next use maps it again.
 
-        For walks over many files, such as recovery over thousands of queues. Not while a buffer is lent."""
-        if self._pool is None:
-            self._drop_views()
-            self._descriptor = None
+        A process may have 65,530 maps (vm.max_map_count), fewer than a store may have queues."""
+        self._view = self._descriptor = None
 
     # Helpers.
 
     def _map(self) -> memoryview:
         with self._lock:
-            if self._cleaned:
+            if self._is_closed:
                 raise StoreClosed("the file was closed or deleted", file=self.path)
-            with contextlib.suppress(AttributeError):
-                # Another thread was faster.
-                return object.__getattribute__(self, "buffer")  # type: ignore[no-any-return]
-            descriptor = self._descriptor or self._open()
-            self.buffer = memoryview(self._fs.map(descriptor, self.size, writable=self.writable))
-            return self.buffer
+            if self._view is None:
+                descriptor = self._descriptor or self._open()
+                self._view = self._fs.map(descriptor, self.size, writable=self.writable)
+                if not self._keeps_descriptor:
+                    self._descriptor = None
+            return self._view
 
     def _open(self) -> Descriptor:
         return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
 
-    def _open_for_flush(self) -> Descriptor:
-        """The map keeps a descriptor of its own; a second one is opened only for files that are flushed."""
-        if self._descriptor is None:
-            self._descriptor = self._open()
-        return self._descriptor
+    def _opened(self) -> Descriptor:
+        """A descriptor of the file, for what can't be done through the map."""
+        if self._is_closed:
+            raise StoreClosed("the file was closed or deleted", file=self.path)
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._open()
+            if self._keeps_descriptor:
+                self._descriptor = descriptor
+        return descriptor
 
     def _has_pages(self, least_pages: int, done: int, end: int) -> bool:
         if end == self.size and done < end:
@@ -314,23 +322,16 @@ class MappedFile:
     def _copy_lent_bytes(self) -> None:
         start, end = self.committed, self.wrote
         if end > start:
-            self._fs.write(self._open_for_flush(), start, self.write_buffer[start:end])
+            self._fs.write(self._opened(), start, self.write_buffer[start:end])
             self.committed = end
 
     def _give_buffer_back(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            lent = self.write_buffer
-            del self.write_buffer
+        pool, lent = self._pool, self._lent
+        self._pool = self._lent = None
+        if pool is not None and lent is not None:
             pool.give_back(lent)
 
-    def _drop_views(self) -> None:
-        for name in ("write_buffer", "buffer"):
-            with contextlib.suppress(AttributeError):
-                delattr(self, name)
 
-    def _give_up(self) -> None:
-        # The owner commits before it shuts a file down; what the lent buffer holds beyond that is lost with it.
-        self._give_buffer_back()
-        self._drop_views()
-        self._descriptor = None
+def _reserved_ahead(size: int) -> int:
+    """How many bytes of a file get blocks at a time: some megabytes of a segment, some pages of a queue file."""
+    return min(_MOST_RESERVED_BYTES, -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE)

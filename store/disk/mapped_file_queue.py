@@ -10,7 +10,7 @@ A file's name is its start; in a consume queue that is a byte address too (queue
 
     load            lists and measures, opens nothing; a file of another length stops it, as it stops a broker
     last_file       the file to append to; creates the next one when the last is full
-    truncate_dirty_files, delete_expired_*   the two ends
+    truncate_dirty_files, delete_files   the two ends
 
 `files` is replaced, never changed, so that readers walk over it without a lock.
 
@@ -20,9 +20,8 @@ Source: MappedFileQueue, 4.9.8; the broker line gives the rules of 5.3.3.
 from __future__ import annotations
 
 import threading
-import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -33,10 +32,6 @@ from store.disk.transient_pool import TransientStorePool
 from store.errors import ForeignFile, StoreError, WrongFileSize
 from store.layout import parse_segment_name, segment_name
 
-DESTROY_INTERVAL_MS = 1000
-EXPIRED_QUEUE_FILE_INTERVAL_MS = 60_000
-LONG_SIZE = 8
-
 
 class Allocator(Protocol):
     """What gives new files, usually an AllocateMappedFileService."""
@@ -45,7 +40,10 @@ class Allocator(Protocol):
 
 
 class MappedFileQueue:
-    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed."""
+    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed.
+
+    keeps_descriptors  for the queue that is flushed all the time; the others open a file for each flush
+    """
 
     def __init__(
         self,
@@ -56,6 +54,7 @@ class MappedFileQueue:
         writable: bool,
         allocate: Allocator | None = None,
         transient_pool: TransientStorePool | None = None,
+        keeps_descriptors: bool = False,
     ) -> None:
         self.folder = folder
         self.file_size = file_size
@@ -68,6 +67,7 @@ class MappedFileQueue:
         self._writable = writable
         self._allocate = allocate
         self._pool = transient_pool
+        self._keeps_descriptors = keeps_descriptors
         self._change_lock = threading.Lock()
         self._flush_lock = threading.Lock()
         self._flush_failure: StoreError | None = None
@@ -113,7 +113,14 @@ class MappedFileQueue:
                 file=entry.path,
                 hint="move it away or give the right file size; a broker does not start with it either",
             )
-        return MappedFile(entry.path, file_start, self.file_size, self._fs, writable=self._writable)
+        return MappedFile(
+            entry.path,
+            file_start,
+            self.file_size,
+            self._fs,
+            writable=self._writable,
+            keeps_descriptor=self._keeps_descriptors,
+        )
 
     # Looking.
 
@@ -191,7 +198,14 @@ class MappedFileQueue:
         if self._allocate is not None:
             return self._allocate.take(self.folder, file_start, self.file_size)
         path = self.folder / segment_name(file_start)
-        return MappedFile.create(path, file_start, self.file_size, self._fs, transient_pool=self._pool)
+        return MappedFile.create(
+            path,
+            file_start,
+            self.file_size,
+            self._fs,
+            transient_pool=self._pool,
+            keeps_descriptor=self._keeps_descriptors,
+        )
 
     # Making durable.
 
@@ -250,77 +264,27 @@ class MappedFileQueue:
             else:
                 behind.append(file)
         for file in reversed(behind):
-            self._delete(file, DESTROY_INTERVAL_MS)
+            self._delete(file)
         self._forget(behind)
         return [file.path for file in behind]
-
-    def delete_expired_by_time(
-        self,
-        now_ms: int,
-        reserved_ms: int,
-        interval_ms: int,
-        forcible_ms: int,
-        clean_at_once: bool,
-        batch_max: int = 10,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> list[Path]:
-        """Deletes from the oldest, never the last, what was modified `reserved_ms` ago or all if `clean_at_once`.
-
-        Stops at the first that stays: too young, held by a reader, or `batch_max` are done."""
-        expired: list[MappedFile] = []
-        for file in self.files[:-1]:
-            if not clean_at_once and now_ms < file.mtime_ms + reserved_ms:
-                break
-            if expired and interval_ms > 0:
-                sleep(interval_ms / 1000)
-            if not self._delete(file, forcible_ms):
-                break
-            expired.append(file)
-            if len(expired) >= batch_max:
-                break
-        self._forget(expired)
-        return [file.path for file in expired]
-
-    def delete_expired_by_offset(self, offset: int, unit_size: int) -> list[Path]:
-        """For queues of units that begin with a log offset: deletes from the oldest, never the last, each file whose
-        last unit points before `offset`; stops at the first that does not."""
-        expired: list[MappedFile] = []
-        for file in self.files[:-1]:
-            if file.is_available():
-                last_unit = file.read(self.file_size - unit_size, unit_size)
-                if last_unit is None or int.from_bytes(last_unit[:LONG_SIZE], "big", signed=True) >= offset:
-                    break
-                del last_unit
-            if not self._delete(file, EXPIRED_QUEUE_FILE_INTERVAL_MS):
-                break
-            expired.append(file)
-        self._forget(expired)
-        return [file.path for file in expired]
-
-    def retry_delete_first_file(self, forcible_ms: int) -> bool:
-        """Deletes a first file that was to go earlier but was held by a reader; True when it is gone."""
-        first = self.first
-        if first is None or first.is_available() or not first.destroy(forcible_ms):
-            return False
-        self._forget([first])
-        return True
 
     def delete_last_file(self) -> None:
         """Deletes the last file."""
         last = self.last
         if last is not None:
-            self._delete(last, DESTROY_INTERVAL_MS)
+            self._delete(last)
             self._forget([last])
 
     def delete_files(self, files: Iterable[MappedFile]) -> None:
         """Deletes these files of the queue."""
-        gone = [file for file in files if self._delete(file, DESTROY_INTERVAL_MS)]
+        gone = list(files)
+        for file in gone:
+            self._delete(file)
         self._forget(gone)
 
-    def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
-        """Takes one file off the disk; False while a reader holds it."""
-        return file.destroy(forcible_ms)
+    def _delete(self, file: MappedFile) -> None:
+        """Takes one file off the disk."""
+        file.destroy()
 
     def _forget(self, gone: Iterable[MappedFile]) -> None:
         names = set(gone)
@@ -330,20 +294,16 @@ class MappedFileQueue:
 
     # Ending.
 
-    def shutdown(self, forcible_interval_ms: int = DESTROY_INTERVAL_MS) -> None:
-        """Refuses new readers and gives up every file that nobody holds. The files stay on disk and in `files`."""
-        for file in self.files:
-            file.shutdown(forcible_interval_ms)
-
     def close(self) -> None:
         """Drops maps and descriptors, and forgets the files. Views already given out stay valid."""
-        self.shutdown(0)
+        for file in self.files:
+            file.close()
         self.files = []
 
     def destroy(self) -> None:
         """Deletes every file, and the folder if nothing else is in it."""
         for file in reversed(self.files):
-            self._delete(file, DESTROY_INTERVAL_MS)
+            self._delete(file)
         self.files = []
         self.flushed_where = self.committed_where = 0
         self._fs.remove_folder(self.folder)

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.mapping import PAGE_SIZE
 from store.layout import segment_name
 
 
 class Overlay(NamedTuple):
-    """Where changes go. `sparse` reserves no blocks: for scratch folders, which may lie in memory."""
+    """Where changes go."""
 
     folder: Path
-    sparse: bool
 
 
 class StagedFile(NamedTuple):
@@ -33,20 +33,17 @@ class StagedFile(NamedTuple):
     staged: Path
 
 
-def stage_new_file(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """A file of `size` zeros in the staged folder."""
+def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """Creates a file of `size` zeros in the staged folder."""
     fs.make_folder(staged.parent)
-    if not overlay.sparse:
-        return fs.create_file(staged, size)
-    descriptor = fs.open_new(staged)
-    fs.truncate(descriptor, size)
-    return descriptor
+    # The first page holds a header where there is one; owners reserve the rest before they write.
+    return fs.create_file(staged, size, PAGE_SIZE)
 
 
-def stage_copy(overlay: Overlay, path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """A copy of `path` in the staged folder, `size` bytes long."""
-    descriptor = stage_new_file(overlay, path, staged, size, fs)
-    fs.copy_range(fs.open_read(path), descriptor, 0, min(size, fs.stat(path).st_size))
+def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
+    """Copies `path` into the staged folder, `size` bytes long; holes stay holes."""
+    descriptor = stage_new_file(staged, size, fs)
+    fs.copy_written(path, descriptor, size)
     return descriptor
 
 
@@ -74,7 +71,7 @@ class OverlayFileQueue(MappedFileQueue):
 
     def _copied(self, file: MappedFile) -> MappedFile:
         staged = self._staged_folder / file.path.name
-        descriptor = stage_copy(self._overlay, file.path, staged, file.size, self._fs)
+        descriptor = stage_copy(file.path, staged, file.size, self._fs)
         copy = MappedFile(staged, file.file_start, file.size, self._fs, writable=True, descriptor=descriptor)
         copy.wrote, copy.committed, copy.flushed = file.wrote, file.committed, file.flushed
         copy.first_created_in_queue = file.first_created_in_queue
@@ -85,21 +82,20 @@ class OverlayFileQueue(MappedFileQueue):
     def _create(self, file_start: int) -> MappedFile:
         path = self.folder / segment_name(file_start)
         staged = self._staged_folder / path.name
-        descriptor = stage_new_file(self._overlay, path, staged, self.file_size, self._fs)
+        descriptor = stage_new_file(staged, self.file_size, self._fs)
         self._staged[path] = staged
         return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
 
-    def _delete(self, file: MappedFile, forcible_ms: int) -> bool:
+    def _delete(self, file: MappedFile) -> None:
         path = self.folder / file.path.name
         staged = self._staged.pop(path, None)
         if staged is not None:
             self._fs.unlink(staged)
         if self._fs.exists(path) and path not in self._removed:
             self._removed.append(path)
-        return True
 
     def destroy(self) -> None:
         for file in reversed(self.files):
-            self._delete(file, 0)
+            self._delete(file)
         self.files = []
         self.flushed_where = self.committed_where = 0

@@ -9,11 +9,11 @@ behind the walk. Advice that the system does not take costs nothing but time.
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass
 from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.mapping import PAGE_SIZE
 
 READ_AHEAD_BYTES = 64 * 1024 * 1024
 KEPT_BEHIND_BYTES = 256 * 1024 * 1024
@@ -60,7 +60,7 @@ class ReadAdvice:
         """Drops what lies more than `kept` bytes behind the walk, also in the files before, `step` bytes at a time."""
         for file in reversed(self._files):
             end = file.position - kept
-            end -= end % mmap.PAGESIZE
+            end -= end % PAGE_SIZE
             if end - file.dropped > step or (end == file.position > file.dropped):
                 file.drop_to(end, self._fs)
             kept = max(0, kept - file.position)
@@ -77,9 +77,7 @@ class _WalkedFile:
     dropped: int = 0
 
     def drop_to(self, end: int, fs: Filesystem) -> None:
-        mapping = self.view.obj
-        if isinstance(mapping, mmap.mmap):
-            # A page that some process maps is not dropped, so the map lets go of it first.
-            mapping.madvise(mmap.MADV_DONTNEED, self.dropped, end - self.dropped)
+        # A page that some process maps is not dropped, so the map lets go of it first.
+        fs.let_go(self.view, self.dropped, end)
         fs.dont_need(self.descriptor, self.dropped, end - self.dropped)
         self.dropped = end

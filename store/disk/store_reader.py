@@ -19,8 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from store.disk.filesystem import Filesystem
-from store.disk.kinds import MOVE_IT_OUT
+from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.errors import ForeignFile, NotAStore, StoreIOError
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 

@@ -49,13 +49,10 @@ class Dispatcher:
         count = 0
         while self.log_offset < end:
             segment = self._log.segments.find_by_offset(self.log_offset)
-            if segment is None or not segment.hold():
+            if segment is None:
                 break
-            try:
-                before = self.log_offset
-                count += self._one_segment(segment, on_progress)
-            finally:
-                segment.release()
+            before = self.log_offset
+            count += self._one_segment(segment, on_progress)
             if self.log_offset == before:
                 break
         return count

@@ -286,10 +286,6 @@ def decode_message_id(text: str) -> tuple[Host, int]:
     return Host.decode(data[:-8]), int.from_bytes(data[-8:], "big", signed=True)
 
 
-def transaction_type(sys_flag: int) -> int:
-    return sys_flag & TRANSACTION_MASK
-
-
 def is_queued(sys_flag: int) -> bool:
     """Whether a message gets a consume-queue unit: prepared and rolled-back ones do not."""
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)

@@ -24,11 +24,14 @@ from store.formats.index_page import (
     decode_entry,
     decode_header,
     decode_slot,
+    entry_position,
     index_file_size,
 )
 from store.formats.java import key_hash
 from store.kernels import Kernels
 from store.kernels.run import Int64Array
+
+RESERVED_AHEAD_BYTES = 1 << 20
 
 
 class IndexFile:
@@ -42,7 +45,9 @@ class IndexFile:
         self.entry_count = entry_count
         self.writable = writable
         self._fs = fs
-        self._descriptor = descriptor
+        # Only a file that is written to is flushed.
+        self._descriptor = descriptor if writable else None
+        self._reserved = 0
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
     @property
@@ -63,6 +68,7 @@ class IndexFile:
         self, kernels: Kernels, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array
     ) -> int:
         """Puts the keys start … stop - 1 (see kernels.put_index_entries); returns where it stopped: `stop`, or full."""
+        self._reserve(stop - start)
         header = np.array(self.header, np.int64)
         done: int = kernels.put_index_entries(
             kernels.view(self.buffer),
@@ -121,7 +127,17 @@ class IndexFile:
 
     def flush(self) -> None:
         """Makes the file durable."""
-        self._fs.fdatasync(self._descriptor)
+        if self._descriptor is not None:
+            self._fs.fdatasync(self._descriptor)
+
+    def _reserve(self, entry_count: int) -> None:
+        """Gives blocks to header, slots and so many more entries; StoreIOError when the disk is full."""
+        newest = max(1, self.header.index_count)
+        end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
+        if end > self._reserved and self._descriptor is not None:
+            stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
+            self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
+            self._reserved = stop
 
     def write_header(self, header: IndexHeader) -> None:
         """Overwrites the header."""

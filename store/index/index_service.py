@@ -185,9 +185,9 @@ class IndexService:
         size = index_file_size(self._slot_count, self._entry_count)
         if self._overlay is None:
             self._fs.make_folder(self._folder)
-            descriptor = self._fs.create_file(path, size)
+            descriptor = self._fs.create_file(path, size, entry_position(self._slot_count, 1))
         else:
-            descriptor = stage_new_file(self._overlay, path, self._stage(path), size, self._fs)
+            descriptor = stage_new_file(self._stage(path), size, self._fs)
         file = IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
         self.files.append(file)
         return file
@@ -196,7 +196,7 @@ class IndexService:
         """A writable copy of a file in the overlay: of its header, its slots, and the entries it has."""
         assert self._overlay is not None
         size = index_file_size(self._slot_count, self._entry_count)
-        descriptor = stage_new_file(self._overlay, file.path, self._stage(file.path), size, self._fs)
+        descriptor = stage_new_file(self._stage(file.path), size, self._fs)
         used = entry_position(self._slot_count, min(file.header.index_count, self._entry_count))
         self._fs.write(descriptor, 0, file.buffer[:used])
         copy = IndexFile(file.path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.disk.filesystem import Entry, Filesystem
-from store.disk.kinds import require_file, require_folder
 from store.errors import NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
@@ -35,9 +34,9 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     if not root.is_dir():
         raise NotAStore("a file, where a store's folder is expected", file=root)
     for folder in (layout.commitlog, layout.consumequeue, layout.index):
-        require_folder(folder, fs)
+        fs.require_folder(folder)
     for file in (layout.lock, layout.checkpoint, layout.abort):
-        require_file(file, fs)
+        fs.require_file(file)
     refuse_unsupported(layout, fs)
     if not any(fs.exists(folder) for folder in (layout.commitlog, layout.consumequeue, layout.checkpoint)):
         raise NotAStore(

@@ -70,7 +70,13 @@ def load_store(
         files: MappedFileQueue = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog")
     else:
         files = MappedFileQueue(
-            layout.commitlog, size, fs, writable=writable, allocate=allocate, transient_pool=transient_pool
+            layout.commitlog,
+            size,
+            fs,
+            writable=writable,
+            allocate=allocate,
+            transient_pool=transient_pool,
+            keeps_descriptors=writable,
         )
     files.load(line)
     queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)

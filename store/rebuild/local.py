@@ -58,7 +58,7 @@ def rebuild_locally(
     index.flush()
     queues.close()
     index.close()
-    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging)))
+    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)))
 
 
 class _StoredSegment:

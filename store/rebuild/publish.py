@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.disk.filesystem import Filesystem
-from store.layout import StoreLayout
+from store.layout import StoreLayout, parse_queue_id
 from store.rebuild.scope import RebuildScope
 
 
@@ -19,31 +19,48 @@ def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem)
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
     """Removes the scope's files without a replacement; publishes the others."""
-    staged = {root / path.relative_to(staging): path for path in staged_files(staging)}
-    old = [path for path in _old_files(StoreLayout(root), scope) if path not in staged]
+    staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
+    old = [path for path in _old_files(StoreLayout(root), scope, fs) if path not in staged]
     actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old]
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
 
 
-def drop_leftovers(folder: Path) -> None:
+def drop_leftovers(folder: Path, fs: Filesystem) -> None:
     """Removes what killed commands have staged. The caller holds the store's lock, so no command is running."""
-    for path in (*folder.glob("rebuild-*"), *folder.glob("plan-*")):
-        shutil.rmtree(path, ignore_errors=True)
+    for entry in fs.list_folder(folder):
+        if entry.path.name.startswith(("rebuild-", "plan-")):
+            fs.remove_tree(entry.path)
 
 
-def staged_files(staging: Path) -> list[Path]:
+def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
     """The files of a staging folder, sorted."""
-    return sorted(path for path in staging.rglob("*") if path.is_file())
+    return sorted(_files_below(staging, fs))
 
 
-def _old_files(layout: StoreLayout, scope: RebuildScope) -> list[Path]:
+def _files_below(folder: Path, fs: Filesystem) -> Iterator[Path]:
+    for entry in fs.list_folder(folder):
+        if entry.is_folder:
+            yield from _files_below(entry.path, fs)
+        else:
+            yield entry.path
+
+
+def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
     """The store's files that the rebuilt ones replace."""
     found: list[Path] = []
     if scope.queues:
-        for path in sorted(layout.consumequeue.glob("*/*/*")):
-            topic, queue_id = path.parts[-3], path.parts[-2]
-            if queue_id.isdigit() and path.is_file() and scope.wants((topic, int(queue_id))):
-                found.append(path)
+        for queue in (queue for topic in _folders(layout.consumequeue, fs) for queue in _folders(topic, fs)):
+            queue_id = parse_queue_id(queue.name)
+            if queue_id is not None and scope.wants((queue.parent.name, queue_id)):
+                found += _files(queue, fs)
     if scope.index:
-        found += sorted(path for path in layout.index.glob("*") if path.is_file())
+        found += _files(layout.index, fs)
     return found
+
+
+def _folders(folder: Path, fs: Filesystem) -> list[Path]:
+    return [entry.path for entry in fs.list_folder(folder) if entry.is_folder]
+
+
+def _files(folder: Path, fs: Filesystem) -> list[Path]:
+    return [entry.path for entry in fs.list_folder(folder) if not entry.is_folder]

@@ -154,7 +154,7 @@ def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float
     stores.forget_derived(root)
     fs, layout = Filesystem(), make_layout(root, {})
     began, cpu_began = time.perf_counter(), time.process_time()
-    overlay = Overlay(staging_folder(root, "bench"), sparse=True)
+    overlay = Overlay(staging_folder(root, "bench"))
     parts = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, line=LINE_4_9, overlay=overlay)
     change = plan_recovery(parts, mode="abnormal")
     planned, cpu = time.perf_counter() - began, time.process_time() - cpu_began

@@ -86,10 +86,9 @@ def test_a_queue_that_begins_in_the_middle_is_filled_with_pre_blank_units(tmp_pa
 
 
 def test_the_end_is_found_again_by_reading(tmp_path: Path) -> None:
-    log, before = filled(tmp_path, 47)
+    _, before = filled(tmp_path, 47)
     queue = reopened_queues(tmp_path).find_or_create("T", 0)
     assert (queue.max_offset, queue.max_physic_offset) == (47, before.max_physic_offset)
-    assert queue.last_offset == log.end
 
 
 def test_recovery_reads_only_the_last_three_files(tmp_path: Path) -> None:
@@ -175,14 +174,6 @@ def test_the_minimum_stays_where_no_unit_of_the_first_file_is_left(tmp_path: Pat
     assert queue.min_offset == 0
 
 
-def test_expiry_deletes_files_whose_last_unit_is_gone_but_never_the_last_file(tmp_path: Path) -> None:
-    log, queue = filled(tmp_path, 25)
-    assert queue.delete_expired(log.units[12].log_offset) == 1
-    assert (queue.min_offset, len(queue.files.files)) == (12, 2)
-    assert queue.delete_expired(log.end) == 1
-    assert len(queue.files.files) == 1
-
-
 def test_a_range_ends_with_its_file(tmp_path: Path) -> None:
     _, queue = filled(tmp_path, 25)
     assert len(queue.read_range(3) or b"") == 7 * UNIT_SIZE
@@ -217,7 +208,7 @@ def test_5_3_finds_the_first_message_at_or_after_a_time(tmp_path: Path, seconds:
 
 def test_an_empty_queue_answers_every_question(tmp_path: Path) -> None:
     queue = open_queues(tmp_path).find_or_create("T", 0)
-    assert (queue.min_offset, queue.max_offset, queue.last_offset, queue.recover()) == (0, 0, -1, -1)
+    assert (queue.min_offset, queue.max_offset, queue.recover()) == (0, 0, -1)
     assert queue.offset_by_time(START_MS, lambda log_offset, size: -1, 0) == 0
     assert queue.unit(0) is None
     assert log_offsets_of(open_queues(tmp_path)) == []

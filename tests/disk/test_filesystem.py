@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,10 +114,10 @@ def test_a_file_of_another_owner_is_read_without_the_owners_privilege(
     (tmp_path / NAME).write_bytes(b"content")
     really_open = os.open
 
-    def open_as_stranger(path: Path, flags: int, mode: int) -> int:
+    def open_as_stranger(path: Path, flags: int, mode: int, **named: Any) -> int:
         if flags & os.O_NOATIME:
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
-        return really_open(path, flags, mode)
+        return really_open(path, flags, mode, **named)
 
     monkeypatch.setattr(os, "open", open_as_stranger)
     assert fs.read_file(tmp_path / NAME) == b"content"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -151,33 +153,10 @@ def test_a_failed_commit_leaves_the_committed_position(tmp_path: Path) -> None:
     assert file.commit(0) == 4
 
 
-def test_a_reader_that_holds_the_file_delays_its_deletion(tmp_path: Path) -> None:
-    file = new_file(tmp_path)
-    assert file.hold()
-    assert not file.destroy(60_000)
-    assert file.path.exists()
-    assert not file.hold()
-    file.release()
-    assert file.destroy(60_000)
-    assert not file.path.exists()
-
-
-def test_a_reader_that_hangs_is_not_waited_for_beyond_the_forcible_interval(tmp_path: Path) -> None:
-    file = new_file(tmp_path)
-    file.append(b"still")
-    file.hold()
-    view = file.read(0, 5)
-    assert not file.destroy(0) or not file.path.exists()
-    assert file.destroy(0)
-    assert not file.path.exists()
-    assert bytes(view or b"") == b"still"
-    file.release()
-
-
 def test_a_destroyed_file_is_neither_mapped_again_nor_flushed(tmp_path: Path) -> None:
     file = new_file(tmp_path)
     file.append(b"x")
-    file.destroy(0)
+    file.destroy()
     with pytest.raises(StoreClosed):
         _ = file.buffer
     with pytest.raises(StoreClosed):
@@ -191,7 +170,7 @@ def test_views_of_any_kind_never_stop_a_file_from_being_destroyed(tmp_path: Path
     file.append(b"abc")
     array = numpy.frombuffer(file.buffer, dtype=numpy.uint8)
     part = file.buffer[1:3]
-    assert file.destroy(0)
+    file.destroy()
     assert bytes(array[:3]) == b"abc"
     assert bytes(part) == b"bc"
 
@@ -205,13 +184,84 @@ def test_an_unmapped_file_maps_itself_again(tmp_path: Path) -> None:
     assert file.flush(0) == 6
 
 
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_mapped_files_keep_no_descriptor(tmp_path: Path) -> None:
+    before = open_descriptors()
+    files = [MappedFile.create(tmp_path / str(number), 0, SIZE, Filesystem()) for number in range(50)]
+    for file in files:
+        file.append(b"x")
+        file.flush(0)
+    assert open_descriptors() == before
+    assert all(bytes(file.read(0, 1) or b"") == b"x" for file in files)
+
+
+def test_a_file_that_is_flushed_all_the_time_keeps_its_descriptor_until_it_is_full(tmp_path: Path) -> None:
+    before, fs = open_descriptors(), FaultyFilesystem()
+    file = MappedFile.create(tmp_path / "log", 0, SIZE, fs, keeps_descriptor=True)
+    for data in (b"x", b"x", bytes(SIZE - 2)):
+        file.append(data)
+        file.flush(0)
+    assert fs.count("open_write") == 0
+    fs.operations.clear()
+    assert open_descriptors() == before
+
+
+def blocks(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_a_new_file_is_a_hole_with_blocks_for_what_is_written_first(tmp_path: Path) -> None:
+    size = 1024 * PAGE_SIZE
+    file = MappedFile.create(tmp_path / "log", 0, size, Filesystem())
+    assert 0 < blocks(file.path) < size // 100
+
+
+def test_bytes_have_blocks_before_they_are_written_through_the_map(tmp_path: Path) -> None:
+    size = 1024 * PAGE_SIZE
+    fs = FaultyFilesystem()
+    file = MappedFile.create(tmp_path / "log", 0, size, fs)
+    reserved = []
+    while not file.is_full:
+        file.append(bytes(PAGE_SIZE // 2))
+        assert file.wrote <= file.reserved
+        reserved.append(file.reserved)
+    assert fs.count("preallocate") == len(set(reserved))
+    assert blocks(file.path) >= size
+
+
+def test_a_sparse_copy_that_is_written_on_gets_blocks_first(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"head")
+    os.truncate(tmp_path / "log", SIZE)
+    fs = FaultyFilesystem()
+    file = MappedFile(tmp_path / "log", 0, SIZE, fs, writable=True)
+    file.set_positions(4)
+    file.append(b"x")
+    assert [name for name, _ in fs.operations] == ["open_write", "preallocate", "open_write", "map"]
+
+
+def test_a_full_disk_refuses_an_append_and_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = MappedFile.create(tmp_path / "log", 0, 1024 * PAGE_SIZE, fs)
+    fs.when = lambda name, _: name == "preallocate"
+    fs.errno_code = errno.ENOSPC
+    file.append(bytes(file.reserved))
+    with pytest.raises(StoreIOError, match="no space"):
+        file.append(b"x")
+    assert file.wrote == file.reserved
+    fs.when = None
+    assert file.append(b"x") == file.wrote - 1
+
+
 def test_descriptors_are_given_back_with_the_file(tmp_path: Path) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_descriptors()
     file = new_file(tmp_path)
     file.append(b"x")
     file.flush(0)
-    file.destroy(0)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    file.destroy()
+    assert open_descriptors() == before
 
 
 def test_warming_writes_the_zeros_out_and_is_only_for_new_files(tmp_path: Path) -> None:

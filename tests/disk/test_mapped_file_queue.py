@@ -261,43 +261,6 @@ def test_a_truncation_that_fails_anywhere_leaves_no_gap(tmp_path: Path) -> None:
     assert names(folders[-1]) == [0, SIZE]
 
 
-def test_expiry_goes_by_modification_time_and_never_takes_the_last(tmp_path: Path) -> None:
-    queue = new_queue(tmp_path, 4 * SIZE)
-    age(queue, 1000, 2000, 9000, 1000)
-    gone = queue.delete_expired_by_time(10_000, 5_000, 0, 0, False)
-    assert [path.name for path in gone] == [segment_name(0), segment_name(SIZE)]
-    assert names(tmp_path) == starts(queue) == [2 * SIZE, 3 * SIZE]
-
-
-def test_cleaning_at_once_takes_a_batch_and_sleeps_between(tmp_path: Path) -> None:
-    queue, slept = new_queue(tmp_path, 5 * SIZE), list[float]()
-    assert len(queue.delete_expired_by_time(0, 10**9, 100, 0, True, 3, sleep=slept.append)) == 3
-    assert slept == [0.1, 0.1]
-    assert len(queue.delete_expired_by_time(0, 10**9, 100, 0, True, 3, sleep=slept.append)) == 1
-    assert starts(queue) == [4 * SIZE]
-
-
-def test_expiry_stops_at_a_file_that_a_reader_holds_and_retries_it_later(tmp_path: Path) -> None:
-    queue = new_queue(tmp_path, 3 * SIZE)
-    held = queue.files[0]
-    held.hold()
-    assert queue.delete_expired_by_time(0, 0, 0, 60_000, True) == []
-    assert not queue.retry_delete_first_file(60_000)
-    held.release()
-    assert queue.retry_delete_first_file(60_000)
-    assert starts(queue) == [SIZE, 2 * SIZE]
-
-
-def test_expiry_by_offset_looks_at_the_last_unit_of_each_file(tmp_path: Path) -> None:
-    queue = MappedFileQueue(tmp_path, 40, Filesystem(), writable=True)
-    for log_offset in (100, 200, 300, 400, 500, 600):
-        queue.last_file().append(log_offset.to_bytes(8, "big") + bytes(12))
-    assert queue.delete_expired_by_offset(200, 20) == []
-    assert len(queue.delete_expired_by_offset(401, 20)) == 2
-    assert queue.delete_expired_by_offset(10**6, 20) == []
-    assert queue.min_offset == 80
-
-
 def test_a_destroyed_queue_leaves_neither_files_nor_folder(tmp_path: Path) -> None:
     queue = new_queue(tmp_path / "queue", 3 * SIZE)
     queue.flush(0)
@@ -314,7 +277,7 @@ def test_a_read_only_queue_changes_nothing_on_disk(tmp_path: Path) -> None:
     queue.load()
     assert bytes(queue.files[0].read(0, 4) or b"") == b"mmmm"
     queue.close()
-    assert {name for name, _ in fs.operations} == {"list_folder", "open_read", "map"}
+    assert {name for name, _ in fs.operations} == {"list_folder", "open_read", "map", "populate"}
     for path, status, content in before:
         assert (path.stat().st_mtime_ns, path.stat().st_size) == (status.st_mtime_ns, status.st_size)
         assert path.read_bytes() == content

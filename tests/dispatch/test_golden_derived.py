@@ -72,7 +72,7 @@ def test_a_log_without_queues_and_index_gives_what_its_broker_rebuilt(kernels: K
 @pytest.mark.parametrize("name", CLOSED)
 def test_staged_files_are_the_same_as_those_built_in_place(name: str, tmp_path: Path) -> None:
     source = golden(name)
-    build(source, tmp_path / "store", plain(), Overlay(tmp_path / "staged", sparse=False))
+    build(source, tmp_path / "store", plain(), Overlay(tmp_path / "staged"))
     assert not (tmp_path / "store").exists()
     for folder in ("consumequeue", "index"):
         assert built(tmp_path / "staged", folder) == wanted(source, "pristine", folder)

@@ -201,7 +201,7 @@ def test_an_overlay_copies_the_file_it_goes_on_with(tmp_path: Path) -> None:
     built(real, log)
     before = tree(real)
     places += log.put_many(12, keys="k")
-    index = open_index(real, overlay=Overlay(tmp_path / "staged", sparse=True))
+    index = open_index(real, overlay=Overlay(tmp_path / "staged"))
     log.dispatch_to(index)
     assert offsets(index, "k") == places[::-1]
     assert [place for place, _ in index.staged_files()] == [file.path for file in index.files]
@@ -213,7 +213,7 @@ def test_an_overlay_that_has_nothing_to_add_copies_nothing(tmp_path: Path) -> No
     log.put_many(3, keys="k")
     log.put()
     built(real, log)
-    index = open_index(real, overlay=Overlay(tmp_path / "staged", sparse=True))
+    index = open_index(real, overlay=Overlay(tmp_path / "staged"))
     log.dispatch_to(index, start=log.units[3].log_offset)
     assert index.staged_files() == []
     assert not (tmp_path / "staged").exists()

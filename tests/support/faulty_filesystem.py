@@ -17,7 +17,18 @@ from typing import Any
 from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
 
-MADE_OF_OTHERS = frozenset({"create_file", "read_file", "zero", "mtime_ns"})
+MADE_OF_OTHERS = frozenset(
+    {
+        "copy_written",
+        "create_file",
+        "mtime_ns",
+        "read_file",
+        "remove_tree",
+        "require_file",
+        "require_folder",
+        "zero",
+    }
+)
 MOST_OPERATIONS = 10_000
 
 

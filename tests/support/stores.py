@@ -68,7 +68,7 @@ def planning(
     fs = Filesystem()
     layout = StoreLayout(root)
     config = infer_config(layout, settings or {}, fs)
-    overlay = Overlay(staging_folder(root, "test"), sparse=False)
+    overlay = Overlay(staging_folder(root, "test"))
     line = broker_line(compat) if compat else detect_line(layout, fs)
     opened = load_store(layout, config, fs, clock, line=line, overlay=overlay)
     try:

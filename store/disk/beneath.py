@@ -1,0 +1,99 @@
+"""Names below rmqctl's own folder, reached without following a link.
+
+What lies in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
+not lead these actions out of the store. Each component from .rmqctl on is therefore opened by itself, relative to the
+folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are: a
+broker's folders may be links to another disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.disk.descriptor import open_number
+from store.errors import ForeignFile
+from store.layout import OWN_FOLDER
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+@contextlib.contextmanager
+def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
+    """The opened parent folder and the name in it, as the functions of os take them; (None, path) elsewhere."""
+    if not _is_guarded(path.parent):
+        # The own folder itself is a name like any other; that it is no link shows when something in it is opened.
+        yield None, os.fspath(path)
+        return
+    with _opened(path.parent) as folder:
+        yield folder, path.name
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """A descriptor of the folder."""
+    if _is_guarded(path):
+        with _opened(path) as number:
+            yield number
+        return
+    number = open_number(path, _FOLDER)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def make_folders(path: Path) -> None:
+    """Creates a folder and its parents; those that exist are fine."""
+    if not _is_guarded(path):
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    own = _own_folder(path)
+    own.parent.mkdir(parents=True, exist_ok=True)
+    for folder in [
+        own,
+        *(own / Path(*path.parts[len(own.parts) : end]) for end in range(len(own.parts) + 1, len(path.parts) + 1)),
+    ]:
+        with parent_of(folder) as (parent, name), contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    with _opened(path):
+        pass
+
+
+def _is_guarded(path: Path) -> bool:
+    return OWN_FOLDER in path.parts
+
+
+def _own_folder(path: Path) -> Path:
+    return Path(*path.parts[: path.parts.index(OWN_FOLDER) + 1])
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    own = _own_folder(path)
+    number = open_number(own.parent, _FOLDER)
+    try:
+        at = own.parent
+        for name in path.parts[len(own.parts) - 1 :]:
+            at = at / name
+            fresh = _open_below(number, name, at)
+            os.close(number)
+            number = fresh
+        yield number
+    finally:
+        os.close(number)
+
+
+def _open_below(folder: int, name: str, path: Path) -> int:
+    try:
+        return open_number(name, _FOLDER | os.O_NOFOLLOW, folder)
+    except OSError as error:
+        # Linux says ENOTDIR for a link to a folder when both flags are given.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise ForeignFile(
+                "a link or a file, where rmqctl has a folder of its own", file=path, hint="move it out of the store"
+            ) from None
+        raise

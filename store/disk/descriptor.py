@@ -1,0 +1,90 @@
+"""Open files, the names in a folder, and how the operating system's refusals become errors of the store."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from store.errors import StoreIOError
+
+NEW_FILE_MODE = 0o644
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    """One name in a folder. `size` in bytes, `mtime_ns` in nanoseconds since the epoch."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+    is_folder: bool
+    is_link: bool = False
+
+
+class Descriptor:
+    """An open file that closes itself when nobody refers to it any more."""
+
+    __slots__ = ("number", "path")
+
+    def __init__(self, number: int, path: Path) -> None:
+        self.number = number
+        self.path = path
+
+    def fileno(self) -> int:
+        return self.number
+
+    def __del__(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self.number)
+
+
+@contextlib.contextmanager
+def os_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+    """Turns every OSError of the block into a StoreIOError about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreIOError.from_os(error, path, doing) from error
+
+
+def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
+    """Opens a file; the limit of open files is raised when it is met."""
+    # A FIFO without a writer would block an open for ever; regular files ignore O_NONBLOCK.
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK
+    return _with_more_descriptors(lambda: os.open(path, flags, NEW_FILE_MODE, dir_fd=folder))
+
+
+def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
+    """Every name in the folder at `path`, in no order; `folder` is what is opened."""
+    with os.scandir(folder) as found:
+        for item in found:
+            try:
+                status = item.stat()
+            except OSError:
+                # A live broker deletes old files while its folder is being listed. A dangling link is a name.
+                if not item.is_symlink():
+                    continue
+                status = item.stat(follow_symlinks=False)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            yield Entry(path / item.name, status.st_size, status.st_mtime_ns, is_folder, item.is_symlink())
+
+
+def _with_more_descriptors(action: Callable[[], T]) -> T:
+    """Tries once more after raising the soft limit of open files to the hard one, as a JVM does at its start."""
+    try:
+        return action()
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == hard:
+            raise
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return action()

@@ -1,0 +1,86 @@
+"""File maps that keep no descriptor, and what the kernel is told and asked about their pages.
+
+Python's own mmap duplicates the descriptor for as long as the map lives, so that 100,000 mapped queue files need as
+many descriptors. Here a map is a memoryview over a ctypes array; the last view that refers to the array unmaps it.
+
+A page that can't be read kills the process with SIGBUS when it is touched: a bad sector, or a file that another process
+has shortened. `populate` reads the pages in first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
+
+Every function takes the whole view that `map_file` gave, and places in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import weakref
+
+PAGE_SIZE = mmap.PAGESIZE
+# asm-generic/mman-common.h and asm-generic/errno.h; Python has no names for them.
+_MADV_POPULATE_READ = 22
+_EHWPOISON = 133
+_FAILED = ctypes.c_void_p(-1).value
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def map_file(descriptor: int, size: int, *, writable: bool) -> memoryview:
+    """Maps the first `size` bytes of an open file, shared; the descriptor may be closed at once."""
+    if not size:
+        return memoryview(b"")
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, descriptor, 0)
+    if address == _FAILED:
+        raise _last_error()
+    array = (ctypes.c_ubyte * size).from_address(address)
+    # Unmapping at exit would take the pages from under threads that still run.
+    weakref.finalize(array, _libc.munmap, address, size).atexit = False
+    view = memoryview(array).cast("B")
+    return view if writable else view.toreadonly()
+
+
+def is_mapped(view: memoryview) -> bool:
+    """Whether `map_file` made the view."""
+    return isinstance(view.obj, ctypes.Array)
+
+
+def populate(view: memoryview, start: int, stop: int) -> bool:
+    """Reads the pages of [start, stop) in; False when one of them can't be read.
+
+    OSError with EINVAL where the kernel does not offer it.
+    """
+    code = _advise(view, start, stop, _MADV_POPULATE_READ)
+    if code in (errno.EFAULT, errno.EIO, _EHWPOISON):
+        return False
+    if code:
+        raise OSError(code, os.strerror(code))
+    return True
+
+
+def let_go(view: memoryview, start: int, stop: int) -> None:
+    """Takes the pages of [start, stop) out of this process; the next touch brings them back."""
+    _advise(view, start, stop, mmap.MADV_DONTNEED)
+
+
+def _advise(view: memoryview, start: int, stop: int, advice: int) -> int:
+    """The errno of one madvise, 0 when it went well."""
+    if stop <= start or not is_mapped(view):
+        return 0
+    first = start - start % PAGE_SIZE
+    address = ctypes.addressof(view.obj)  # type: ignore[arg-type]
+    while _libc.madvise(address + first, stop - first, advice):
+        code = ctypes.get_errno()
+        if code not in (errno.EINTR, errno.EAGAIN):
+            return code
+    return 0
+
+
+def _last_error() -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))

@@ -1,0 +1,63 @@
+"""How far a file can be read: the look before a walk touches mapped pages.
+
+    start ... | page | page | bad page | page ... stop
+              ^ readable_end(start, stop) is the start of the bad page
+                              ^ behind_unreadable(…) is the first page behind it that can be read
+
+A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
+window that failed, then pages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.disk.filesystem import Filesystem
+from store.disk.mapping import PAGE_SIZE
+from store.errors import StoreIOError
+
+WINDOW_BYTES = 32 << 20
+_STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
+
+
+def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
+    """Reads [start, stop) of a whole map in; gives `stop`, or where the first page begins that can't be read.
+
+    A page that holds `start` counts from `start` on."""
+    position = start
+    for step in _STEPS:
+        while position < stop:
+            # Aligned, so that a part of a window never ends inside a page.
+            end = min(stop, position - position % step + step)
+            if not fs.populate(path, view, position, end):
+                break
+            position = end
+        if position >= stop:
+            return stop
+    return position
+
+
+def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
+    """The start of the first readable page behind the unreadable one at `start`; `stop` when there is none."""
+    position = start
+    while position < stop:
+        position = position - position % PAGE_SIZE + PAGE_SIZE
+        if position < stop and fs.populate(path, view, position, min(stop, position + PAGE_SIZE)):
+            return position
+    return stop
+
+
+def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> None:
+    """StoreIOError with the place when a byte of [start, stop) can't be read."""
+    if start < stop and not fs.populate(path, view, start, stop):
+        raise unreadable(path, readable_end(fs, path, view, start, stop))
+
+
+def unreadable(path: Path, position: int) -> StoreIOError:
+    """The error for a page that can't be read."""
+    return StoreIOError(
+        "cannot read this page: the device reports an error, or another process has shortened the file",
+        file=path,
+        offset=position,
+        hint="copy what can be read before anything else",
+    )
