@@ -39,6 +39,8 @@ class BrokerLine:
     """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
     searches_lower_bound: bool
     """A search by time gives the first message at or after the time, not the nearest in one file."""
+    renames_config: bool
+    """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
 
     def __str__(self) -> str:
         return self.name
@@ -52,6 +54,7 @@ LINE_4_9 = BrokerLine(
     recovers_with_delay_levels=False,
     starts_at_queue_end=False,
     searches_lower_bound=False,
+    renames_config=True,
 )
 LINE_5_3 = BrokerLine(
     name="5.3",
@@ -61,6 +64,7 @@ LINE_5_3 = BrokerLine(
     recovers_with_delay_levels=True,
     starts_at_queue_end=True,
     searches_lower_bound=True,
+    renames_config=False,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}
 

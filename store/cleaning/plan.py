@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from store.brokerconfig.consumer_offsets import read_consumer_offsets
 from store.change.actions import Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
-from store.cleaning.consumer_offsets import read_consumer_offsets
 from store.consumequeue.consume_queue import ConsumeQueue, unit_array
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest

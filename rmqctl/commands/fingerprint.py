@@ -1,0 +1,64 @@
+"""fingerprint: digests of a store, for backups and CI."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.forensics.fingerprint import Digest
+
+EXAMPLES = (
+    "rmqctl --store /data/store --format json fingerprint > before.json",
+    "rmqctl --store /backup/store fingerprint --verify before.json",
+)
+
+
+def run(
+    ctx: typer.Context,
+    verify: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare with a fingerprint in JSON; exit 1 where it differs.")
+    ] = None,
+) -> Result:
+    """Print SHA-256 digests of a store.
+
+    One per segment up to its valid end, per queue, per index file, and one for the store. Stale bytes, preallocated
+    tails and the names of index files don't count, so a copy and a restored backup have the same fingerprint.
+    """
+    session: Session = ctx.obj
+
+    from store.disk.store_reader import StoreReader
+    from store.forensics.fingerprint import differences, fingerprint
+
+    before = _read(verify) if verify is not None else None
+    reader = StoreReader(session.options.uri or str(session.root))
+    reader.check_is_store()
+    with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
+        digests, whole = fingerprint(reader, bar.update)
+    parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))
+    if before is None:
+        return Result("fingerprint", {"sha256": whole}, [parts])
+    rows = differences(before, digests)
+    facts = {"sha256": whole, "verified": not rows, "difference_count": len(rows)}
+    return Result("fingerprint", facts, [Table("differences", rows), parts], FINDINGS if rows else OK)
+
+
+def _read(path: Path) -> list[Digest]:
+    """The parts of an earlier fingerprint; a usage error for a file that holds none."""
+    from store.forensics.fingerprint import Digest
+
+    try:
+        document: Any = json.loads(path.read_text("utf-8"))
+        return [Digest(**part) for part in document["parts"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise typer.BadParameter(
+            f"{path} holds no fingerprint ({error}); make one with --format json fingerprint", param_hint="--verify"
+        ) from None

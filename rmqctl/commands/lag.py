@@ -1,0 +1,55 @@
+"""lag: who has not consumed yet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+EXAMPLES = (
+    "rmqctl --store /data/store lag",
+    "rmqctl --store /data/store lag --group billing --topic Orders",
+)
+COLUMNS = ("group", "topic", "queue_id", "state", "lag", "lag_bytes", "lag_seconds", "consumed_offset", "max_offset")
+WRONG_STATES = ("below-min", "beyond-max", "no-queue")
+
+
+def run(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Option(help="Only this consumer group.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
+) -> Result:
+    """Show how far each consumer group is behind.
+
+    Holds config/consumerOffset.json, or its .bak where a broker would load that, against each queue's minimum and
+    maximum: lag in messages, bytes and time. Names offsets outside of their queue, groups that never consumed, and
+    the messages in retry and dead-letter topics. Exit code 1 when an offset is outside of its queue.
+    """
+    session: Session = ctx.obj
+
+    from store.forensics.lag import review_lag
+
+    report = review_lag(session.open_store(), group, topic)
+    if report.source is None:
+        session.warn("a broker would load no consumer offsets from config/; every group counts as never consumed")
+    wrong = sum(row.state in WRONG_STATES for row in report.queues)
+    facts = {
+        "offsets_file": str(report.source.path.name) if report.source else None,
+        "groups": len({row.group for row in report.queues}),
+        "lag_messages": sum(max(0, row.lag) for row in report.queues),
+        "deleted_unconsumed": sum(row.deleted for row in report.queues),
+        "wrong_offset_count": wrong,
+        "never_consumed": report.never_consumed,
+    }
+    topics = [
+        {"topic": name, "kind": kind, "messages": count}
+        for kind, counts in (("retry", report.retry), ("dead-letter", report.dead_letter))
+        for name, count in counts.items()
+    ]
+    tables = [Table("queues", [asdict(row) for row in report.queues], COLUMNS), Table("retry_topics", topics)]
+    return Result("lag", facts, tables, FINDINGS if wrong else OK)

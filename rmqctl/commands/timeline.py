@@ -1,0 +1,64 @@
+"""timeline: the log over time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.result import Result, Table
+
+EXAMPLES = (
+    "rmqctl --store /data/store timeline --by hour",
+    "rmqctl --store /data/store timeline --topic Orders --by minute",
+)
+BAR_WIDTH = 20
+
+
+class Unit(StrEnum):
+    """Values of --by."""
+
+    SECOND = "second"
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
+def run(
+    ctx: typer.Context,
+    by: Annotated[Unit, typer.Option(help="Length of a row.")] = Unit.MINUTE,
+    topic: Annotated[str | None, typer.Option(help="Count only this topic.")] = None,
+    gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Name pauses longer than this.")] = 3600,
+) -> Result:
+    """Show messages and bytes over time.
+
+    Walks the whole log, behind damage as well. Names pauses, backward jumps of the broker's clock, and the last
+    seconds in which something was stored. Rows without messages are left out.
+    """
+    session: Session = ctx.obj
+
+    from store.disk.store_reader import StoreReader
+    from store.forensics.timeline import build_timeline
+
+    reader = StoreReader(session.options.uri or str(session.root))
+    reader.check_is_store()
+    with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
+        timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
+    most = max(timeline.messages.values(), default=1)
+    rows = [
+        {"start_ms": start, "messages": messages, "size_bytes": size, "share": "█" * (messages * BAR_WIDTH // most)}
+        for start, messages, size in timeline.rows()
+    ]
+    last = [{"start_ms": start, "messages": count} for start, count in sorted(timeline.last_seconds.items())]
+    facts = {
+        "messages": sum(timeline.messages.values()),
+        "size_bytes": sum(timeline.size_bytes.values()),
+        "first_ms": timeline.first_ms,
+        "last_ms": timeline.last_ms,
+        "jump_count": timeline.jump_count,
+    }
+    jumps = [{**asdict(jump), "jump_seconds": (jump.after_ms - jump.before_ms) / 1000} for jump in timeline.jumps]
+    return Result("timeline", facts, [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)])

@@ -1,0 +1,59 @@
+"""Fastjson's text: JSON in which integer keys of a map are written without quotes.
+
+    {
+    →"offsetTable":{"T@G":{0:7,1:9
+    →→}
+    →}
+    }
+
+Written form: TAB indentation, no blank behind a colon, no newline at the end, non-ASCII raw. A map with integer keys
+has all entries behind its opening brace on one line. Sets and arrays stay on one line.
+
+Source: JSON.toJSONString(object, true) of Fastjson 1.2.69 (4.9.8) and 1.2.83 (5.3.3).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+Json = dict[str, "Json"] | dict[int, "Json"] | list["Json"] | str | int | float | bool | None
+
+_TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
+
+
+def parse_fastjson(text: str) -> Json:
+    """Reads a document with quoted or unquoted integer keys; every key of the result is text.
+
+    Raises ValueError for text that Fastjson refuses as well: cut off, followed by other bytes, or not JSON.
+    """
+    try:
+        parsed: Json = json.loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text), strict=False)
+    except RecursionError as error:
+        raise ValueError("the document is nested too deeply") from error
+    return parsed
+
+
+def write_fastjson(value: Json) -> str:
+    """Writes a document as a broker does. Keys keep their order; int keys are written without quotes."""
+    return _write(value, 0)
+
+
+def _quote_key(match: re.Match[str]) -> str:
+    text = match.group()
+    return text if text.startswith('"') else _BARE_KEY.sub(r'\1"\2"\3', text)
+
+
+def _write(value: Json, depth: int) -> str:
+    if not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    inner, outer = "\n" + "\t" * (depth + 1), "\n" + "\t" * depth
+    entries = [f"{_key(key)}:{_write(item, depth + 1)}" for key, item in value.items()]
+    if all(isinstance(key, int) for key in value):
+        return "{" + ",".join(entries) + outer + "}"
+    return "{" + inner + ("," + inner).join(entries) + outer + "}"
+
+
+def _key(key: str | int) -> str:
+    return str(key) if isinstance(key, int) else json.dumps(key, ensure_ascii=False)

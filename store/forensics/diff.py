@@ -1,0 +1,191 @@
+"""diff: two stores held against each other, record by record and queue by queue.
+
+Log offsets name the same place in both, so the logs are walked side by side. Stale bytes behind a valid end and
+preallocated tails are not compared. By default the records' columns are: offset, size, topic, queue, times, flags and
+body CRC. `deep` compares every byte of the records. Queues are compared by their units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from store.commitlog.scan import ScanRules
+from store.commitlog.slices import LogSlice, walk_slice
+from store.disk.store_reader import StoredFile, StoreReader
+from store.forensics.fingerprint import Digest, queue_digests
+from store.kernels.run import Run
+
+COMPARED = ("size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "body_size", "body_crc", "topic_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes of the log that hold records: [start, end) in log offsets."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDifference:
+    """The first record that differs: its log offset, what differs, and both values."""
+
+    log_offset: int
+    field: str
+    value_a: Any
+    value_b: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDiff:
+    """What differs between store A and store B. `only_a` and `only_b` are ranges of records in one log alone."""
+
+    first: FirstDifference | None
+    differing_records: int
+    same_records: int
+    only_a: list[Range]
+    only_b: list[Range]
+    queues: list[dict[str, Any]]
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.first or self.only_a or self.only_b or self.queues)
+
+
+def diff_stores(a: StoreReader, b: StoreReader, *, deep: bool = False) -> StoreDiff:
+    """Compares the logs in order of log offset, then the queues."""
+    comparison = _Comparison(deep)
+    segments_a, segments_b = ({file.number: file for file in one.segments()} for one in (a, b))
+    common = segments_a.keys() & segments_b.keys()
+    if all(segments_a[number].size == segments_b[number].size for number in common):
+        stretches = [{number} for number in sorted(segments_a.keys() | segments_b.keys())]
+    else:
+        stretches = [segments_a.keys() | segments_b.keys()]
+    for numbers in stretches:
+        one, other = ([held[n] for n in sorted(numbers) if n in held] for held in (segments_a, segments_b))
+        comparison.compare(_records(a, one), _records(b, other))
+    return StoreDiff(
+        comparison.first,
+        comparison.differing,
+        comparison.same,
+        _merged(comparison.only_a),
+        _merged(comparison.only_b),
+        list(_queue_differences(a, b)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records of one log: their offsets, the columns compared, and where their bytes are."""
+
+    offsets: Any
+    columns: Any
+    runs: list[Run]
+    ends: Any
+
+    def bytes_of(self, row: int) -> bytes:
+        """The bytes of one record."""
+        run_number = int(np.searchsorted(self.ends, row, side="right"))
+        run = self.runs[run_number]
+        inside = row - (int(self.ends[run_number - 1]) if run_number else 0)
+        at = int(run.columns.position[inside])
+        return bytes(run.buffer[at : at + int(run.columns.size[inside])])
+
+
+def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
+    runs = []
+    for segment in segments:
+        whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
+        runs += [step for step in walk_slice(reader, whole, ScanRules(check_crc=False)) if isinstance(step, Run)]
+    if not runs:
+        return _Records(np.empty(0, np.int64), np.empty((len(COMPARED), 0), np.int64), [], np.empty(0, np.int64))
+    offsets = np.concatenate([run.columns.position + run.file_start for run in runs])
+    columns = np.concatenate([[getattr(run.columns, name) for name in COMPARED] for run in runs], axis=1)
+    return _Records(offsets, columns, runs, np.cumsum([run.count for run in runs]))
+
+
+class _Comparison:
+    """Adds up what the compared stretches of log show."""
+
+    def __init__(self, deep: bool) -> None:
+        self.deep = deep
+        self.first: FirstDifference | None = None
+        self.differing = self.same = 0
+        self.only_a: list[Range] = []
+        self.only_b: list[Range] = []
+
+    def compare(self, a: _Records, b: _Records) -> None:
+        _, rows_a, rows_b = np.intersect1d(a.offsets, b.offsets, assume_unique=True, return_indices=True)
+        self.only_a += _ranges(a, np.setdiff1d(np.arange(len(a.offsets)), rows_a, assume_unique=True))
+        self.only_b += _ranges(b, np.setdiff1d(np.arange(len(b.offsets)), rows_b, assume_unique=True))
+        unlike = (a.columns[:, rows_a] != b.columns[:, rows_b]).any(axis=0)
+        if self.deep:
+            alike = np.flatnonzero(~unlike).tolist()
+            unlike[[i for i in alike if a.bytes_of(rows_a[i]) != b.bytes_of(rows_b[i])]] = True
+        self.differing += int(unlike.sum())
+        self.same += int((~unlike).sum())
+        if self.first is None and unlike.any():
+            row = int(np.flatnonzero(unlike)[0])
+            self.first = self._explain(a, int(rows_a[row]), b, int(rows_b[row]))
+
+    def _explain(self, a: _Records, row_a: int, b: _Records, row_b: int) -> FirstDifference:
+        offset = int(a.offsets[row_a])
+        for number, name in enumerate(COMPARED):
+            values = int(a.columns[number, row_a]), int(b.columns[number, row_b])
+            if values[0] != values[1]:
+                return FirstDifference(offset, name, *values)
+        one, other = a.bytes_of(row_a), b.bytes_of(row_b)
+        at = next(i for i, (x, y) in enumerate(zip(one, other, strict=True)) if x != y)
+        return FirstDifference(offset, f"byte {at} of the record", f"{one[at]:02x}", f"{other[at]:02x}")
+
+
+def _ranges(records: _Records, rows: Any) -> list[Range]:
+    """The ranges that these rows cover; neighbours are one."""
+    if not len(rows):
+        return []
+    starts = records.offsets[rows]
+    ends = starts + records.columns[0, rows]
+    breaks = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), len(rows)]
+    return [Range(int(starts[first]), int(ends[last - 1])) for first, last in pairwise(breaks)]
+
+
+def _merged(ranges: list[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for one in sorted(ranges, key=lambda each: each.start):
+        if merged and merged[-1].end == one.start:
+            merged[-1] = Range(merged[-1].start, one.end)
+        else:
+            merged.append(one)
+    return merged
+
+
+def _queue_differences(a: StoreReader, b: StoreReader) -> Iterator[dict[str, Any]]:
+    """Queues that one store lacks, or whose offsets or units differ."""
+    digests_a, digests_b = ({one.name: one for one in queue_digests(each)} for each in (a, b))
+    for name in sorted(digests_a.keys() | digests_b.keys()):
+        one, other = digests_a.get(name), digests_b.get(name)
+        difference = _queue_difference(one, other)
+        if difference:
+            topic, _, queue_id = name.rpartition("/")
+            yield {
+                "topic": topic,
+                "queue_id": int(queue_id),
+                "difference": difference,
+                "min_offset_a": one and one.start,
+                "max_offset_a": one and one.end,
+                "min_offset_b": other and other.start,
+                "max_offset_b": other and other.end,
+            }
+
+
+def _queue_difference(one: Digest | None, other: Digest | None) -> str:
+    if one is None or other is None:
+        return "only in B" if one is None else "only in A"
+    if (one.start, one.end) != (other.start, other.end):
+        return "offsets differ"
+    return "units differ" if one.sha256 != other.sha256 else ""

@@ -1,0 +1,140 @@
+"""lag: consumer groups against the queues they consume.
+
+    consumed < min    messages were deleted before the group consumed them        below-min
+    consumed = max    nothing is left to consume                                  ok
+    consumed > max    the group waits for offsets that do not exist               beyond-max
+    no queue          the queue is gone, or was never written                     no-queue
+    else              max - consumed messages are left                            behind
+
+Offsets are queue offsets. Bytes are the sizes of the records that are left, as the queue's units have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from store.brokerconfig.config_file import ConfigCopy, read_config_file
+from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, read_consumer_offsets
+from store.formats.derived import units_of
+from store.message_store import MessageStore
+
+RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLag:
+    """One consumer group on one queue.
+
+    lag                   messages between the group's offset and the queue's maximum
+    lag_bytes             bytes of those that are in the queue
+    lag_seconds           from the first of them to the newest message of the queue
+    deleted               messages that were deleted before the group consumed them
+    first_unconsumed_ms   store time of the first message left, -1 without one
+    """
+
+    group: str
+    topic: str
+    queue_id: int
+    consumed_offset: int
+    min_offset: int
+    max_offset: int
+    state: str
+    lag: int = 0
+    lag_bytes: int = 0
+    lag_seconds: float = 0.0
+    deleted: int = 0
+    first_unconsumed_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """The lag of every group, and the groups and topics around it.
+
+    source             the file that the offsets are from; None where a broker would load none
+    never_consumed     groups of subscriptionGroup.json without an offset
+    retry, dead_letter messages per retry and dead-letter topic
+    """
+
+    queues: list[QueueLag]
+    source: ConfigCopy | None
+    never_consumed: list[str]
+    retry: dict[str, int]
+    dead_letter: dict[str, int]
+
+
+def review_lag(store: MessageStore, group: str | None = None, topic: str | None = None) -> LagReport:
+    """The lag of all groups and topics, or of one."""
+    folder, fs = store.layout.config, store.opened.fs
+    offsets = read_consumer_offsets(folder, fs)
+    rows = [
+        _queue_lag(store, name, of_topic, queue_id, consumed)
+        for (of_topic, name), queues in sorted(offsets.items())
+        if group in (None, name) and topic in (None, of_topic)
+        for queue_id, consumed in sorted(queues.items())
+    ]
+    counts = _messages_by_topic(store)
+    return LagReport(
+        rows,
+        offsets_file(folder, fs).loaded,
+        [name for name in _never_consumed(store, offsets) if group in (None, name)],
+        {name: count for name, count in counts if name.startswith(RETRY_PREFIX)},
+        {name: count for name, count in counts if name.startswith(DLQ_PREFIX)},
+    )
+
+
+def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consumed: int) -> QueueLag:
+    low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    if not high:
+        return QueueLag(group, topic, queue_id, consumed, 0, 0, "no-queue")
+    first = max(consumed, low)
+    if first >= high:
+        state = "ok" if consumed == high else "beyond-max"
+        return QueueLag(group, topic, queue_id, consumed, low, high, state, lag=high - consumed)
+    times = _store_time(store, topic, queue_id, first), _store_time(store, topic, queue_id, high - 1)
+    return QueueLag(
+        group,
+        topic,
+        queue_id,
+        consumed,
+        low,
+        high,
+        "below-min" if consumed < low else "behind",
+        lag=high - first,
+        lag_bytes=sum(_sizes(store, topic, queue_id, first, high)),
+        lag_seconds=max(0, times[1] - times[0]) / 1000 if min(times) >= 0 else 0.0,
+        deleted=max(0, low - consumed),
+        first_unconsumed_ms=times[0],
+    )
+
+
+def _sizes(store: MessageStore, topic: str, queue_id: int, first: int, stop: int) -> Iterator[int]:
+    """Bytes that the units [first, stop) name, queue file by queue file."""
+    queue = store.opened.queues.find(topic, queue_id)
+    while queue is not None and first < stop:
+        data = queue.read_range(first)
+        if data is None or not len(data):
+            return
+        units = units_of(data)[: stop - first]
+        yield int(units["size"].sum(dtype="i8"))
+        first += len(units)
+
+
+def _store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:
+    queue, log = store.opened.queues.find(topic, queue_id), store.opened.log
+    unit = queue.unit(queue_offset) if queue is not None else None
+    return log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
+
+
+def _messages_by_topic(store: MessageStore) -> list[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for queue in store.queues():
+        counts[queue.topic] = counts.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+    return sorted(counts.items())
+
+
+def _never_consumed(store: MessageStore, offsets: ConsumerOffsets) -> list[str]:
+    groups = read_config_file(store.layout.config, "subscriptionGroup.json", store.opened.fs).loaded
+    table = (groups.document or {}).get("subscriptionGroupTable") if groups is not None else None
+    seen = {name for _, name in offsets}
+    return sorted(str(name) for name in table if str(name) not in seen) if isinstance(table, dict) else []

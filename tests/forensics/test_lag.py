@@ -1,0 +1,62 @@
+"""Consumer offsets held against their queues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.forensics.lag import LagReport, review_lag
+from tests.conftest import CopyOf
+
+
+def with_offsets(root: Path, offsets: dict[str, dict[int, int]], **config: object) -> LagReport:
+    """The lag of a store whose consumerOffset.json holds these offsets."""
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    for name, value in config.items():
+        (root / f"config/{name}.json").write_text(json.dumps(value))
+    with open_store(root) as store:
+        return review_lag(store)
+
+
+@pytest.mark.parametrize(("beyond", "state", "lag"), [(-5, "behind", 5), (0, "ok", 0), (2, "beyond-max", -2)])
+def test_an_offset_is_held_against_its_queue(copy_of: CopyOf, beyond: int, state: str, lag: int) -> None:
+    _, root = copy_of("normal")
+    with open_store(root) as store:
+        top = store.max_offset("TopicA", 0)
+    (row,) = with_offsets(root, {"TopicA@G": {0: top + beyond}}).queues
+    assert (row.state, row.lag) == (state, lag)
+
+
+def test_lag_is_counted_in_messages_bytes_and_time(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with open_store(root) as store:
+        top = store.max_offset("TopicA", 0)
+        left = store.get("TopicA", 0, top - 3).messages
+    (row,) = with_offsets(root, {"TopicA@G": {0: top - 3}}).queues
+    assert (row.lag, row.lag_bytes) == (3, sum(message.size for message in left))
+    assert row.first_unconsumed_ms == left[0].store_timestamp_ms
+    assert row.lag_seconds == (left[-1].store_timestamp_ms - left[0].store_timestamp_ms) / 1000
+
+
+def test_messages_deleted_before_they_were_consumed_are_counted(copy_of: CopyOf) -> None:
+    _, root = copy_of("preblank")
+    with open_store(root) as store:
+        queue = next(one for one in store.queues() if one.min_offset)
+    (row,) = with_offsets(root, {f"{queue.topic}@G": {queue.queue_id: 0}}).queues
+    assert (row.state, row.deleted) == ("below-min", queue.min_offset)
+
+
+def test_a_queue_that_is_not_there_is_named(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    (row,) = with_offsets(root, {"Gone@G": {3: 77}}).queues
+    assert (row.state, row.consumed_offset) == ("no-queue", 77)
+
+
+def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    report = with_offsets(root, {"TopicA@G": {0: 1}}, subscriptionGroup={"subscriptionGroupTable": {"G": {}, "H": {}}})
+    assert report.never_consumed == ["H"]
