@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.forensics.diff import StoreDiff
 
 EXAMPLES = (
     "rmqctl diff /data/master/store /data/slave/store",
@@ -50,4 +53,14 @@ def run(
         "first_difference": asdict(found.first) if found.first else None,
     }
     tables = [Table("only_in_one", ranges), Table("queues", found.queues)]
-    return Result("diff", facts, tables, OK if found.is_equal else FINDINGS)
+    verdict = "the stores hold the same" if found.is_equal else _verdict(found)
+    return Result("diff", facts, tables, OK if found.is_equal else FINDINGS, verdict)
+
+
+def _verdict(found: StoreDiff) -> str:
+    """How the stores differ, in one line."""
+    ranges = len(found.only_a) + len(found.only_b)
+    return (
+        f"{found.differing_records} records differ, {ranges} ranges of the log are in one store only, "
+        f"{len(found.queues)} queues differ"
+    )

@@ -48,7 +48,8 @@ def run(
         return Result("fingerprint", {"sha256": whole}, [parts])
     rows = differences(before, digests)
     facts = {"sha256": whole, "verified": not rows, "difference_count": len(rows)}
-    return Result("fingerprint", facts, [Table("differences", rows), parts], FINDINGS if rows else OK)
+    verdict = f"{len(rows)} parts differ" if rows else "the store has the fingerprint of the file"
+    return Result("fingerprint", facts, [Table("differences", rows), parts], FINDINGS if rows else OK, verdict)
 
 
 def _read(path: Path) -> list[Digest]:

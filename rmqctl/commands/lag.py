@@ -52,4 +52,6 @@ def run(
         for name, count in counts.items()
     ]
     tables = [Table("queues", [asdict(row) for row in report.queues], COLUMNS), Table("retry_topics", topics)]
-    return Result("lag", facts, tables, FINDINGS if wrong else OK)
+    behind = len({row.group for row in report.queues if row.lag > 0})
+    verdict = f"{behind} of {facts['groups']} groups are behind, {wrong} offsets are outside of their queue"
+    return Result("lag", facts, tables, FINDINGS if wrong else OK, verdict)

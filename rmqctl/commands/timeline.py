@@ -61,4 +61,6 @@ def run(
         "jump_count": timeline.jump_count,
     }
     jumps = [{**asdict(jump), "jump_seconds": (jump.after_ms - jump.before_ms) / 1000} for jump in timeline.jumps]
-    return Result("timeline", facts, [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)])
+    tables = [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)]
+    verdict = f"{facts['messages']} messages, {timeline.jump_count} pauses and clock jumps"
+    return Result("timeline", facts, tables, verdict=verdict)
