@@ -79,7 +79,7 @@ def checkpoint_findings(
     """Times that the checkpoint promises and no file reaches."""
     if not files.exists("checkpoint"):
         return
-    page = decode_checkpoint(files.read("checkpoint").to_pybytes())
+    page = decode_checkpoint(bytes(files.read("checkpoint")))
     log_ms = max((seam.last_ms for seam in seams), default=0)
     index_ms = max((index.end_timestamp_ms for index in indexes), default=0)
     name = files.name_of("checkpoint")

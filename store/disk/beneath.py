@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.disk.descriptor import open_number
+from store.disk.descriptor import Descriptor, open_number, require_kind
 from store.errors import ForeignFile
 from store.layout import OWN_FOLDER
 
@@ -44,6 +45,15 @@ def opened_folder(path: Path) -> Iterator[int]:
         yield number
     finally:
         os.close(number)
+
+
+def open_file(path: Path, flags: int) -> Descriptor:
+    """Opens a regular file; ForeignFile for anything else."""
+    with parent_of(path) as (folder, name):
+        # Below the own folder no link is followed, in the last place neither.
+        descriptor = Descriptor(open_number(name, flags | (os.O_NOFOLLOW if folder is not None else 0), folder), path)
+    require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
+    return descriptor
 
 
 def make_folders(path: Path) -> None:

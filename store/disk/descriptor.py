@@ -11,9 +11,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from store.errors import StoreIOError
+from store.errors import ForeignFile, StoreIOError
 
 NEW_FILE_MODE = 0o644
+MOVE_IT_OUT = "no broker made it; move it out of the store"
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFLNK: "a link",
+}
 
 T = TypeVar("T")
 
@@ -26,6 +36,7 @@ class Entry(NamedTuple):
     mtime_ns: int
     is_folder: bool
     is_link: bool = False
+    is_file: bool = True
 
 
 class Descriptor:
@@ -72,8 +83,28 @@ def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Ent
                 if not item.is_symlink():
                     continue
                 status = item.stat(follow_symlinks=False)
-            is_folder = stat.S_ISDIR(status.st_mode)
-            yield Entry(path / item.name, status.st_size, status.st_mtime_ns, is_folder, item.is_symlink())
+            yield entry_of(path / item.name, status, is_link=item.is_symlink())
+
+
+def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> Entry:
+    """The entry of a name with this status."""
+    kind = stat.S_IFMT(status.st_mode)
+    return Entry(
+        path,
+        status.st_size,
+        status.st_mtime_ns,
+        is_folder=kind == stat.S_IFDIR,
+        is_link=is_link,
+        is_file=kind == stat.S_IFREG,
+    )
+
+
+def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
+    found = stat.S_IFMT(status.st_mode)
+    if found != expected:
+        raise ForeignFile(
+            f"{_KINDS.get(found, 'something odd')}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
+        )
 
 
 def _with_more_descriptors(action: Callable[[], T]) -> T:

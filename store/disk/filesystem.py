@@ -33,27 +33,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from store.disk import mapping
-from store.disk.beneath import make_folders, opened_folder, parent_of
-from store.disk.descriptor import Descriptor, Entry, entries_in, open_number, os_errors
+from store.disk.beneath import make_folders, open_file, opened_folder, parent_of
+from store.disk.descriptor import (
+    MOVE_IT_OUT,
+    Descriptor,
+    Entry,
+    entries_in,
+    entry_of,
+    open_number,
+    os_errors,
+    require_kind,
+)
 from store.errors import ForeignFile, StoreIOError
 
-__all__ = ["Descriptor", "Entry", "Filesystem", "os_errors"]
+__all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
 
 COPY_CHUNK_SIZE = 1 << 20
-MOVE_IT_OUT = "no broker made it; move it out of the store"
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _O_NOATIME = getattr(os, "O_NOATIME", 0)
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
-_KINDS = {
-    stat.S_IFREG: "a file",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFBLK: "a device",
-    stat.S_IFCHR: "a device",
-    stat.S_IFLNK: "a link",
-}
 
 
 class Filesystem:
@@ -83,9 +82,13 @@ class Filesystem:
                 return False
             return True
 
-    def is_link(self, path: Path) -> bool:
+    def look_at(self, path: Path) -> Entry | None:
+        """What has the name, None where nothing has."""
         with os_errors(path, "look at the file"):
-            return path.is_symlink()
+            try:
+                return entry_of(path, path.stat(), is_link=path.is_symlink())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def mtime_ns(self, path: Path) -> int:
         return self.stat(path).st_mtime_ns
@@ -117,7 +120,7 @@ class Filesystem:
 
     def _require(self, expected: int, path: Path) -> None:
         if self.exists(path):
-            _require_kind(expected, self.stat(path), path)
+            require_kind(expected, self.stat(path), path)
 
     # Opening.
 
@@ -125,15 +128,15 @@ class Filesystem:
         """Opens without touching the access time where that is permitted (the owner's privilege)."""
         with os_errors(path, "open the file"):
             try:
-                return _opened_file(path, os.O_RDONLY | _O_NOATIME)
+                return open_file(path, os.O_RDONLY | _O_NOATIME)
             except PermissionError:
-                return _opened_file(path, os.O_RDONLY)
+                return open_file(path, os.O_RDONLY)
 
     def open_write(self, path: Path) -> Descriptor:
         """Opens an existing file for reading and writing; a link is refused."""
         with os_errors(path, "open the file for writing"):
             try:
-                return _opened_file(path, os.O_RDWR | os.O_NOFOLLOW)
+                return open_file(path, os.O_RDWR | os.O_NOFOLLOW)
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise ForeignFile("a link, where a file is expected", file=path, hint=MOVE_IT_OUT) from None
@@ -142,7 +145,7 @@ class Filesystem:
     def open_new(self, path: Path) -> Descriptor:
         """Creates an empty file under its name; an existing one is an error."""
         with os_errors(path, "create the file"):
-            return _opened_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open_unnamed(self, path: Path) -> Descriptor | None:
         """Creates a file without a name, to be published as `path`; None where that is not offered."""
@@ -274,9 +277,11 @@ class Filesystem:
     def read_file(self, path: Path) -> bytes:
         """The whole content of a small file."""
         descriptor = self.open_read(path)
-        with os_errors(path, "read the file"):
-            size = os.fstat(descriptor.number).st_size
-        return self.read(descriptor, 0, size)
+        return self.read(descriptor, 0, self.size_of(descriptor))
+
+    def size_of(self, descriptor: Descriptor) -> int:
+        with os_errors(descriptor.path, "look at the file"):
+            return os.fstat(descriptor.number).st_size
 
     def zero(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Overwrites a range with zeros; the file keeps its length and its blocks."""
@@ -385,22 +390,6 @@ class Filesystem:
             else:
                 self.unlink(entry.path)
         self.remove_folder(folder)
-
-
-def _opened_file(path: Path, flags: int) -> Descriptor:
-    with parent_of(path) as (folder, name):
-        # Below the own folder no link is followed, in the last place neither.
-        descriptor = Descriptor(open_number(name, flags | (os.O_NOFOLLOW if folder is not None else 0), folder), path)
-    _require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
-    return descriptor
-
-
-def _require_kind(expected: int, status: os.stat_result, path: Path) -> None:
-    found = stat.S_IFMT(status.st_mode)
-    if found != expected:
-        raise ForeignFile(
-            f"{_KINDS.get(found, 'something odd')}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
-        )
 
 
 def _copy_some(source: int, target: int, position: int, size: int) -> int:

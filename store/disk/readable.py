@@ -10,6 +10,7 @@ window that failed, then pages.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from store.disk.filesystem import Filesystem
@@ -61,3 +62,33 @@ def unreadable(path: Path, position: int) -> StoreIOError:
         offset=position,
         hint="copy what can be read before anything else",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some bytes of a file. Those of a local file are part of a map, `whole`, that begins `start` bytes earlier."""
+
+    buffer: memoryview
+    fs: Filesystem | None = None
+    path: Path | None = None
+    whole: memoryview | None = None
+    start: int = 0
+
+    def readable_end(self, start: int, stop: int) -> int:
+        """Reads [start, stop) of the buffer in; gives `stop`, or where the first page begins that can't be read."""
+        if self.fs is None or self.path is None or self.whole is None:
+            return stop
+        end = readable_end(self.fs, self.path, self.whole, self.start + start, self.start + stop)
+        return end - self.start
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        if self.fs is None or self.path is None or self.whole is None:
+            return stop
+        end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + stop)
+        return end - self.start
+
+    def require(self, start: int, stop: int) -> None:
+        """StoreIOError with the place in the file when a byte of [start, stop) can't be read."""
+        if self.fs is not None and self.path is not None and self.whole is not None:
+            require_readable(self.fs, self.path, self.whole, self.start + start, self.start + stop)

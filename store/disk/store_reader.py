@@ -1,33 +1,27 @@
-"""A store's files by name, as check and the pipeline read them: through pyarrow.fs, so that `s3://`,
-`hdfs://` and `gs://` work like a folder.
+"""A store's files by name, at a folder or at an address of pyarrow.fs (`s3://`, `hdfs://`, `gs://`).
 
-A local or mounted folder is mapped: `read` copies nothing, and pages come in as the walk touches them. Of a remote file
-`read` fetches just the bytes asked for, which is why every reader here asks part by part.
+A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. Of a remote file they fetch just
+the bytes asked for, which is why every reader here asks part by part.
 
 A StoreReader is picklable: a Spark task opens its own from the same address.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.fs as pafs
 
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
-from store.errors import ForeignFile, NotAStore, StoreIOError
+from store.disk.places import LocalPlace, Place, connect
+from store.disk.readable import Stretch
+from store.errors import ForeignFile, NotAStore
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
-_EXPECTED = {
-    "consumequeue": pafs.FileType.Directory,
-    "index": pafs.FileType.Directory,
-    "checkpoint": pafs.FileType.File,
-}
+_FOLDERS = ("consumequeue", "index")
+# A file of one page has no hole. Beyond some pages a mapping costs less than a copy.
+_SMALL_SIZE = 4096
+_MOST_COPIED = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,37 +34,47 @@ class StoredFile:
     mtime_ms: int
 
 
-class StoreReader:
-    """The files of one store at a folder or URI. Numbers are log offsets or byte offsets (segments) or
-    times (index)."""
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """Something below a folder: its path below the store's root, length and mtime in ms."""
 
-    def __init__(self, address: str) -> None:
+    path: str
+    is_folder: bool
+    size: int
+    mtime_ms: int
+
+
+class StoreReader:
+    """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index)."""
+
+    def __init__(self, address: str, fs: Filesystem | None = None) -> None:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
-        self._fs, self._root = _connect(self.address)
+        self._place: Place = connect(self.address, fs or Filesystem())
 
     def __reduce__(self) -> tuple[type[StoreReader], tuple[str]]:
         return StoreReader, (self.address,)
 
     @property
     def is_local(self) -> bool:
-        return isinstance(self._fs, pafs.LocalFileSystem)
+        return isinstance(self._place, LocalPlace)
 
     def check_is_store(self) -> None:
         """NotAStore unless the folder is there and holds a commitlog folder.
 
-        ForeignFile where something else stands for one of the broker's folders, or for the checkpoint.
+        ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
         """
-        info = self._info(self._root)
-        if info.type == pafs.FileType.NotFound:
+        root = self._place.look_at("")
+        if root is None:
             raise NotAStore("no such folder", file=self.address)
-        if info.type != pafs.FileType.Directory:
+        if not root.is_folder:
             raise NotAStore("a store is a folder, this is a file", file=self.address)
-        if self._info(f"{self._root}/commitlog").type != pafs.FileType.Directory:
+        log = self._place.look_at("commitlog")
+        if log is None or not log.is_folder:
             raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
-        for name, expected in _EXPECTED.items():
-            found = self._info(f"{self._root}/{name}").type
-            if found not in (expected, pafs.FileType.NotFound):
-                wanted = "a file" if expected == pafs.FileType.File else "a folder"
+        for name in (*_FOLDERS, "checkpoint"):
+            found = self._place.look_at(name)
+            if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):
+                wanted = "a folder" if name in _FOLDERS else "a file"
                 raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
 
     def segments(self) -> list[StoredFile]:
@@ -80,16 +84,19 @@ class StoreReader:
     def foreign_in_commitlog(self) -> list[tuple[str, str]]:
         """Path and fault of everything in commitlog/ that is no segment, by name."""
         found = []
-        for info in self._list("commitlog"):
-            if info.type == pafs.FileType.Directory:
+        for entry in self._place.list_folder("commitlog"):
+            name = entry.path.name
+            if entry.is_folder:
                 fault = "a folder among the segments"
-            elif parse_segment_name(info.base_name) is None:
+            elif parse_segment_name(name) is None:
                 fault = "not the name of a segment"
-            elif not info.size:
+            elif not entry.is_file:
+                fault = "neither a file nor a folder"
+            elif not entry.size:
                 fault = "a segment of 0 bytes"
             else:
                 continue
-            found.append((f"commitlog/{info.base_name}", fault))
+            found.append((f"commitlog/{name}", fault))
         return sorted(found)
 
     def index_files(self) -> list[StoredFile]:
@@ -103,83 +110,65 @@ class StoreReader:
             found += [(topic, queue_id) for queue_id in ids if queue_id is not None]
         return sorted(found)
 
+    def below(self, folder: str) -> list[FolderEntry]:
+        """Everything below a folder, at any depth, by path."""
+        found, folders = [], [folder]
+        while folders:
+            parent = folders.pop()
+            for entry in self._place.list_folder(parent):
+                path = f"{parent}/{entry.path.name}"
+                found.append(FolderEntry(path, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000))
+                if entry.is_folder and not entry.is_link:
+                    folders.append(path)
+        return sorted(found, key=lambda entry: entry.path)
+
     def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
         return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
 
-    def read(self, path: str, position: int = 0, size: int | None = None) -> pa.Buffer:
-        """`size` bytes from `position` (to the file's end when None or beyond it); mapped, not copied, when local."""
-        with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
-            length = file.size()
-            start = min(position, length)
-            end = length if size is None else min(start + size, length)
-            if end == start:
-                return pa.py_buffer(b"")
-            file.seek(start)
-            return file.read_buffer(end - start)
+    def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
+        """`size` bytes from `position` (to the file's end when None or beyond it); local pages are not read yet."""
+        return self._place.map(path, position, size)
+
+    def read(self, path: str, position: int = 0, size: int | None = None) -> memoryview:
+        """The same bytes, all of them readable; StoreIOError with the place where the device can't give them."""
+        stretch = self.map(path, position, size)
+        stretch.require(0, len(stretch.buffer))
+        return stretch.buffer
+
+    def read_written(self, path: str, size: int) -> memoryview:
+        """The first `size` bytes of a file, less the hole at their end: of a reserved file what was ever written."""
+        if not self.is_local:
+            return self.read(path, 0, size)
+        if size > _SMALL_SIZE:
+            size = min(size, max((stop for _, stop in self.written_ranges(path, 0)), default=0))
+        # A process may have 65,530 maps by default, fewer than a store may have files.
+        return self._place.copy(path, size) if size <= _MOST_COPIED else self.read(path, 0, size)
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         """The ranges (start, stop) at or behind `position` in which anything may ever have been written.
 
         A local file system knows them; of a remote file all of the rest is one range.
         """
-        if self.is_local:
-            yield from Filesystem().written_ranges(Path(self._root, path), position)
-            return
-        size = self._info(f"{self._root}/{path}").size or 0
-        if position < size:
-            yield position, size
+        return self._place.written_ranges(path, position)
 
     def forget(self, path: str) -> None:
         """Lets the page cache drop a local file, but for pages that some process maps."""
-        if self.is_local:
-            fs = Filesystem()
-            fs.dont_need(fs.open_read(Path(self._root, path)), 0, 0)
+        self._place.forget(path)
 
     def exists(self, path: str) -> bool:
-        return bool(self._info(f"{self._root}/{path}").type != pafs.FileType.NotFound)
+        return self._place.look_at(path) is not None
 
     def name_of(self, path: str) -> str:
         """The path for messages and rows: full when local, the URI when remote."""
         return f"{self.address}/{path}"
 
-    def _numbered(self, folder: str, parse: Any) -> list[StoredFile]:
+    def _numbered(self, folder: str, parse: Callable[[str], int | None]) -> list[StoredFile]:
         files = []
-        for info in self._list(folder):
-            number = parse(info.base_name)
-            if info.type == pafs.FileType.File and number is not None:
-                mtime_ms = (info.mtime_ns or 0) // 1_000_000
-                files.append(StoredFile(f"{folder}/{info.base_name}", number, info.size, mtime_ms))
+        for entry in self._place.list_folder(folder):
+            number = parse(entry.path.name)
+            if entry.is_file and number is not None:
+                files.append(StoredFile(f"{folder}/{entry.path.name}", number, entry.size, entry.mtime_ns // 1_000_000))
         return sorted(files, key=lambda file: file.number)
 
     def _folders(self, folder: str) -> list[str]:
-        return [info.base_name for info in self._list(folder) if info.type == pafs.FileType.Directory]
-
-    def _list(self, folder: str) -> list[Any]:
-        with self._errors(folder, "list"):
-            return list(self._fs.get_file_info(pafs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)))
-
-    def _info(self, path: str) -> Any:
-        with self._errors(path, "look at"):
-            return self._fs.get_file_info(path)
-
-    @contextmanager
-    def _errors(self, path: str, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno:
-                # pyarrow's own text says the path once more.
-                error = OSError(error.errno, os.strerror(error.errno))
-            raise StoreIOError.from_os(error, self.name_of(path), doing) from error
-
-
-def _connect(address: str) -> tuple[Any, str]:
-    if "://" not in address:
-        return pafs.LocalFileSystem(use_mmap=True), address
-    try:
-        found, root = pafs.FileSystem.from_uri(address)
-    except (OSError, ValueError) as error:
-        raise NotAStore(f"cannot reach it: {str(error).splitlines()[0]}", file=address) from error
-    if isinstance(found, pafs.LocalFileSystem):
-        found = pafs.LocalFileSystem(use_mmap=True)
-    return found, root.rstrip("/")
+        return [entry.path.name for entry in self._place.list_folder(folder) if entry.is_folder]

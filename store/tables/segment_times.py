@@ -63,7 +63,7 @@ def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool
 
 def first_store_time_us(files: StoreReader, file: StoredFile) -> int | None:
     """The store time of the record at the segment's start; None when none lies there."""
-    head = files.read(file.path, 0, BORN_HOST_AT + 28).to_pybytes()
+    head = bytes(files.read(file.path, 0, BORN_HOST_AT + 28))
     if len(head) < BORN_HOST_AT + 28:
         return None
     if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
 from store import Message, open_store
 from store.check.check import check
 from store.disk.filesystem import Filesystem
+from store.disk.places import RemotePlace
 from store.disk.store_reader import StoreReader
 
 SEGMENT_SIZE = 64 << 20
@@ -45,7 +45,7 @@ def test_the_reserved_tail_of_a_segment_is_not_read(
 ) -> None:
     read, asked_for = StoreReader.read, []
 
-    def observed(self: StoreReader, path: str, position: int = 0, size: int | None = None) -> pa.Buffer:
+    def observed(self: StoreReader, path: str, position: int = 0, size: int | None = None) -> memoryview:
         if position and path.startswith("commitlog"):
             asked_for.append((position, position + (size or 0)))
         return read(self, path, position, size)
@@ -65,7 +65,8 @@ def test_a_record_left_behind_the_end_is_found_wherever_it_lies(root: Path, posi
 
 def test_of_a_remote_file_all_of_the_rest_counts_as_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = StoreReader(str(root))
-    monkeypatch.setattr(files, "_fs", pafs.SubTreeFileSystem("/", pafs.LocalFileSystem()))
+    remote = RemotePlace(str(root), pafs.SubTreeFileSystem("/", pafs.LocalFileSystem()), str(root))
+    monkeypatch.setattr(files, "_place", remote)
     path = "commitlog/" + segment_of(root).name
     assert list(files.written_ranges(path, 100)) == [(100, SEGMENT_SIZE)]
     assert list(files.written_ranges(path, SEGMENT_SIZE)) == []

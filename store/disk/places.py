@@ -1,0 +1,146 @@
+"""Where a store's files are: below a local folder, or on a file system of pyarrow.fs.
+
+Paths are relative to the store's root, "" is the root itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from store.disk.filesystem import Entry, Filesystem
+from store.disk.readable import Stretch
+from store.errors import NotAStore, StoreIOError
+
+
+class Place(Protocol):
+    """What a StoreReader asks of the place of its files."""
+
+    def look_at(self, path: str) -> Entry | None: ...
+
+    def list_folder(self, path: str) -> list[Entry]: ...
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch: ...
+
+    def copy(self, path: str, size: int) -> memoryview: ...
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
+
+    def forget(self, path: str) -> None: ...
+
+
+class LocalPlace:
+    """A local or mounted folder."""
+
+    def __init__(self, root: Path, fs: Filesystem) -> None:
+        self._root = root
+        self._fs = fs
+
+    def look_at(self, path: str) -> Entry | None:
+        return self._fs.look_at(self._root / path)
+
+    def list_folder(self, path: str) -> list[Entry]:
+        return self._fs.list_folder(self._root / path)
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch:
+        place = self._root / path
+        descriptor = self._fs.open_read(place)
+        length = self._fs.size_of(descriptor)
+        start = min(position, length)
+        stop = length if size is None else min(start + size, length)
+        if start == stop:
+            return Stretch(memoryview(b""))
+        whole = self._fs.map(descriptor, stop, writable=False)
+        return Stretch(whole[start:stop], self._fs, place, whole, start)
+
+    def copy(self, path: str, size: int) -> memoryview:
+        return memoryview(self._fs.read(self._fs.open_read(self._root / path), 0, size))
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        return self._fs.written_ranges(self._root / path, position)
+
+    def forget(self, path: str) -> None:
+        self._fs.dont_need(self._fs.open_read(self._root / path), 0, 0)
+
+
+class RemotePlace:
+    """A folder that pyarrow.fs reaches. `found` is its FileSystem."""
+
+    def __init__(self, address: str, found: Any, root: str) -> None:
+        self._address = address
+        self._fs = found
+        self._root = root
+
+    def look_at(self, path: str) -> Entry | None:
+        with self._errors(path, "look at"):
+            return _entry(self._fs.get_file_info(f"{self._root}/{path}".rstrip("/")))
+
+    def list_folder(self, path: str) -> list[Entry]:
+        from pyarrow.fs import FileSelector
+
+        with self._errors(path, "list"):
+            infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}", allow_not_found=True))
+        return [entry for entry in map(_entry, infos) if entry is not None]
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch:
+        with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
+            length = file.size()
+            start = min(position, length)
+            file.seek(start)
+            return Stretch(memoryview(file.read_buffer(length - start if size is None else min(size, length - start))))
+
+    def copy(self, path: str, size: int) -> memoryview:
+        return self.map(path, 0, size).buffer
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        entry = self.look_at(path)
+        if entry is not None and position < entry.size:
+            yield position, entry.size
+
+    def forget(self, path: str) -> None:
+        """A remote file is in no page cache of this machine."""
+
+    @contextmanager
+    def _errors(self, path: str, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno:
+                # pyarrow's own text says the path once more.
+                error = OSError(error.errno, os.strerror(error.errno))
+            raise StoreIOError.from_os(error, f"{self._address}/{path}", doing) from error
+
+
+def connect(address: str, fs: Filesystem) -> LocalPlace | RemotePlace:
+    """The place at a folder or URI; NotAStore when there is no way to it."""
+    if "://" not in address:
+        return LocalPlace(Path(address), fs)
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return LocalPlace(Path(unquote(parts.path)), fs)
+    # Loading pyarrow takes longer than most commands need; only a remote store is worth it.
+    from pyarrow.fs import FileSystem
+
+    try:
+        found, root = FileSystem.from_uri(address)
+    except (OSError, ValueError) as error:
+        raise NotAStore(f"cannot reach it: {str(error).splitlines()[0]}", file=address) from error
+    return RemotePlace(address, found, root.rstrip("/"))
+
+
+def _entry(info: Any) -> Entry | None:
+    from pyarrow.fs import FileType
+
+    if info.type == FileType.NotFound:
+        return None
+    return Entry(
+        Path(info.path),
+        info.size or 0,
+        info.mtime_ns or 0,
+        is_folder=info.type == FileType.Directory,
+        is_file=info.type == FileType.File,
+    )
