@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from store.brokerconfig.config_file import ConfigCopy, ConfigFile, read_config_file
-from store.brokerconfig.fastjson import Json
+from store.brokerconfig.fastjson import Json, members
 from store.disk.filesystem import Filesystem
 
 ConsumerOffsets = dict[tuple[str, str], dict[int, int]]
@@ -38,19 +38,15 @@ def offsets_of(copy: ConfigCopy) -> ConsumerOffsets:
     """The offsets of one file. A key without exactly one @, and a value that is no number, is left out."""
     document = copy.document or {}
     found: ConsumerOffsets = {}
-    for key, queues in _entries(document.get("offsetTable")):
+    for key, queues in members(document.get("offsetTable")).items():
         if key.count("@") == 1 and isinstance(queues, dict):
             topic, group = key.split("@")
             found[topic, group] = dict(_numbers(queues))
-    for key, offset in _entries(document.get("lmqOffsetTable")):
+    for key, offset in members(document.get("lmqOffsetTable")).items():
         if key.count("@") == 1 and isinstance(offset, int):
             topic, group = key.split("@")
             found[topic, group] = {0: offset}
     return found
-
-
-def _entries(table: Json) -> list[tuple[str, Json]]:
-    return [(str(key), value) for key, value in table.items()] if isinstance(table, dict) else []
 
 
 def _numbers(queues: Mapping[str, Json] | Mapping[int, Json]) -> Iterator[tuple[int, int]]:

@@ -40,6 +40,16 @@ def write_fastjson(value: Json) -> str:
     return _write(value, 0)
 
 
+def member(value: Json, name: str) -> Json:
+    """The member of an object; None where it has none, or is no object."""
+    return members(value).get(name)
+
+
+def members(value: Json) -> dict[str, Json]:
+    """The members of an object, none where it is no object. Keys are text."""
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
+
+
 def _quote_key(match: re.Match[str]) -> str:
     text = match.group()
     return text if text.startswith('"') else _BARE_KEY.sub(r'\1"\2"\3', text)

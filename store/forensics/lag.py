@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, read_consumer_offsets
+from store.brokerconfig.fastjson import members
 from store.formats.derived import units_of
 from store.message_store import MessageStore
 
@@ -135,6 +136,6 @@ def _messages_by_topic(store: MessageStore) -> list[tuple[str, int]]:
 
 def _never_consumed(store: MessageStore, offsets: ConsumerOffsets) -> list[str]:
     groups = read_config_file(store.layout.config, "subscriptionGroup.json", store.opened.fs).loaded
-    table = (groups.document or {}).get("subscriptionGroupTable") if groups is not None else None
+    table = members((groups.document or {}).get("subscriptionGroupTable") if groups is not None else None)
     seen = {name for _, name in offsets}
-    return sorted(str(name) for name in table if str(name) not in seen) if isinstance(table, dict) else []
+    return sorted(name for name in table if name not in seen)

@@ -1,0 +1,88 @@
+"""The tables under config/ reviewed: what a broker would load of each, and what it would silently lose.
+
+Findings, each with what to do:
+
+    lost          the file is damaged and has no .bak: a broker starts with an empty table
+    refused       file and .bak are damaged: a broker does not start
+    backup        a broker loads .bak, which is older than the file was
+    newer-copy    .tmp parses and is newer than what a broker loads
+    bad-key       a key of the offsets without exactly one @, which a broker's helpers skip
+    outside       a consumer offset beyond its queue
+    no-topic      a topic of the store that topics.json does not name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from store.brokerconfig.config_file import ConfigFile, Load
+from store.brokerconfig.consumer_offsets import OFFSET_FILES, offsets_of
+from store.brokerconfig.fastjson import members
+from store.brokerconfig.topics import BUILT_IN
+from store.config import BrokerLine
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFinding:
+    """One thing wrong with a table. `remedy` is a clause for people."""
+
+    kind: str
+    file: str
+    detail: str
+    remedy: str
+
+
+def review_config(
+    files: Iterable[ConfigFile],
+    line: BrokerLine,
+    topics: Iterable[str],
+    max_offset: Callable[[str, int], int],
+) -> Iterator[ConfigFinding]:
+    """Findings on all tables. `topics` are those of the store, `max_offset` gives a queue's maximum."""
+    for file in files:
+        yield from _review_copies(file, line)
+        if file.name in OFFSET_FILES:
+            yield from _review_offsets(file, max_offset)
+        if file.name == "topics.json":
+            yield from _review_topics(file, topics)
+
+
+def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding]:
+    reason = f"{file.main.path.name} is {file.main.state}" + (f" ({file.main.reason})" if file.main.reason else "")
+    best = file.best(line)
+    restore = f"copy {best.path.name} over it" if best is not None else "write it anew; no copy can be read"
+    match file.load:
+        case Load.LOST:
+            yield ConfigFinding("lost", file.name, f"{reason}; a broker {file.load.value}", restore)
+        case Load.REFUSED:
+            detail = f"{reason}, and so is its .bak; a broker {file.load.value}"
+            yield ConfigFinding("refused", file.name, detail, restore)
+        case Load.BACKUP:
+            yield ConfigFinding("backup", file.name, f"{reason}; a broker {file.load.value}", restore)
+    loaded = file.loaded
+    if best is not None and best is file.temporary and loaded is not best:
+        yield ConfigFinding("newer-copy", file.name, f"{best.path.name} is newer than what a broker loads", restore)
+
+
+def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> Iterator[ConfigFinding]:
+    copy = file.loaded
+    if copy is None:
+        return
+    for key in members((copy.document or {}).get("offsetTable")):
+        if key.count("@") != 1:
+            detail = f"{key!r} does not name one topic and one group"
+            yield ConfigFinding("bad-key", file.name, detail, "remove the entry")
+    for (topic, group), queues in sorted(offsets_of(copy).items()):
+        for queue_id, offset in sorted(queues.items()):
+            top = max_offset(topic, queue_id)
+            if offset > top:
+                detail = f"{group} is at {offset} of {topic}/{queue_id}, whose maximum is {top}"
+                yield ConfigFinding("outside", file.name, detail, f"reset the group's offset to {top}")
+
+
+def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:
+    copy = file.loaded
+    known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
+    for topic in sorted(set(topics) - known - set(BUILT_IN)):
+        yield ConfigFinding("no-topic", file.name, f"{topic} has messages but no entry", "rebuild the table from the store")
