@@ -85,4 +85,5 @@ def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFi
     copy = file.loaded
     known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
     for topic in sorted(set(topics) - known - set(BUILT_IN)):
-        yield ConfigFinding("no-topic", file.name, f"{topic} has messages but no entry", "rebuild the table from the store")
+        detail = f"{topic} has messages but no entry"
+        yield ConfigFinding("no-topic", file.name, detail, "rebuild the table from the store")
