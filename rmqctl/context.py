@@ -10,6 +10,7 @@ A command opens the store through the session, which closes it when the command 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import sys
@@ -89,14 +90,36 @@ class Session:
 
     @property
     def root(self) -> Path:
-        return self.options.store.expanduser()
+        """The folder of --store; without it storePathRootDir, else the default."""
+        root = self.options.store
+        if root == Path(DEFAULT_STORE):
+            root = Path(self.settings().get("storePathRootDir", root))
+        return root.expanduser()
 
     def settings(self, **changes: str) -> dict[str, str]:
         """Settings given: of --broker-conf, then --set, then `changes`. What is not given is read off the files."""
-        from store.config import read_broker_conf
+        return {**self.file_settings, **self.options.settings, **changes}
 
+    @functools.cached_property
+    def file_settings(self) -> dict[str, str]:
+        """The settings of --broker-conf; tells once which of these and of --set have no effect."""
+        from store.config import check_settings, read_broker_conf
+
+        check_settings(self.options.settings, "--set")
         conf = self.options.broker_conf
-        return {**(read_broker_conf(conf) if conf is not None else {}), **self.options.settings, **changes}
+        found = read_broker_conf(conf) if conf is not None else {}
+        self._note_without_effect(found)
+        return found
+
+    def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
+        from store.config import has_effect
+
+        for name in self.options.settings:
+            if not has_effect(name):
+                self.note(f"note: the setting {name} has no effect here")
+        count = sum(not has_effect(name) for name in file_settings)
+        if count:
+            self.note(f"note: {count} settings in the broker configuration have no effect here")
 
     def open_store(
         self, *, read_only: bool = True, settings: Mapping[str, str] | None = None, **options: Any

@@ -1,25 +1,34 @@
 """StoreConfig: RocketMQ's settings under RocketMQ's names, with the broker's defaults.
 
-A field is the snake_case of its broker.conf name: `mapped_file_size_commit_log` is mappedFileSizeCommitLog.
-Sizes are bytes, times are in the unit that the broker uses (given by the comment of the group).
+A field is the snake_case of its broker.conf name: `mapped_file_size_commit_log` is mappedFileSizeCommitLog. Each field
+says what it changes here. settings_without_effect.csv lists every other name of a broker.conf; a name in neither
+is refused.
 
-Source: MessageStoreConfig (4.9.8).
+Source: MessageStoreConfig, BrokerConfig, NettyServerConfig, NettyClientConfig (4.9.8, 5.3.3).
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-import re
-from collections.abc import Iterable, Mapping
+import difflib
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from store.errors import BadRequest, StoreIOError
 
 CONSUME_QUEUE_UNIT_SIZE = 20
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# Java maps a file with an int for its size, and keeps times in longs.
+MAX_INT = (1 << 31) - 1
+MAX_LONG = (1 << 63) - 1
+_INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,80 +86,97 @@ def broker_line(name: str) -> BrokerLine:
     return line
 
 
+def _setting(default: T, effect: str, *, least: int = 0, most: int = MAX_INT, choices: tuple[str, ...] = ()) -> T:
+    """A field of StoreConfig; numbers lie in least..most, texts with `choices` are one of them."""
+    rules = {"effect": effect, "least": least, "most": most, "choices": choices}
+    return dataclasses.field(default=default, metadata=rules)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
     """One store's settings. Immutable: `with_settings` gives a changed copy."""
 
     # Folders; None means the default place under the root.
-    store_path_root_dir: str | None = None
-    store_path_commit_log: str | None = None
+    store_path_root_dir: str | None = _setting(None, "the store's folder where --store names none")
+    store_path_commit_log: str | None = _setting(None, "folder of the segments; several with commas")
+    read_only_commit_log_store_paths: str | None = _setting(
+        None, "more folders of segments, in which none is created; needs several in storePathCommitLog"
+    )
 
     # File sizes in bytes, index geometry in entries.
-    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
-    mapped_file_size_consume_queue: int = 300_000 * CONSUME_QUEUE_UNIT_SIZE
-    enable_consume_queue_ext: bool = False
-    mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
-    bit_map_length_consume_queue_ext: int = 64
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
+    mapped_file_size_commit_log: int = _setting(1 << 30, "bytes of a segment", least=1)
+    mapped_file_size_consume_queue: int = _setting(
+        300_000 * CONSUME_QUEUE_UNIT_SIZE, "bytes of a consume queue file, rounded up to whole units", least=1
+    )
+    enable_consume_queue_ext: bool = _setting(False, "queue units keep tags and times in consumequeue_ext/")
+    mapped_file_size_consume_queue_ext: int = _setting(48 << 20, "bytes of a consumequeue_ext file", least=1)
+    max_hash_slot_num: int = _setting(5_000_000, "slots of an index file", least=1)
+    max_index_num: int = _setting(20_000_000, "entries of an index file", least=2)
 
     # What a put may be.
-    max_message_size: int = 4 * 1024 * 1024
-    message_delay_level: str = DEFAULT_DELAY_LEVELS
-    message_index_enable: bool = True
-    message_index_safe: bool = False
-    check_crc_on_recover: bool = True
-    duplication_enable: bool = False
-    enable_lmq: bool = False
-    enable_multi_dispatch: bool = False
-    broker_role: str = "ASYNC_MASTER"
+    max_message_size: int = _setting(4 << 20, "bytes of the largest body")
+    message_delay_level: str = _setting(DEFAULT_DELAY_LEVELS, "the delay of each level")
+    message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
+    message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
+    check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
+    enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
+    enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")
+    broker_role: str = _setting("ASYNC_MASTER", "SLAVE refuses puts", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"))
+    os_page_cache_busy_time_out_mills: int = _setting(
+        1000, "ms that a put may hold the log before others are refused", most=MAX_LONG
+    )
 
     # Flushing; intervals in ms.
-    flush_disk_type: str = "ASYNC_FLUSH"
-    sync_flush_timeout: int = 5000
-    flush_interval_commit_log: int = 500
-    flush_commit_log_timed: bool = True
-    flush_commit_log_least_pages: int = 4
-    flush_commit_log_thorough_interval: int = 10_000
-    commit_interval_commit_log: int = 200
-    commit_commit_log_least_pages: int = 4
-    commit_commit_log_thorough_interval: int = 200
-    flush_interval_consume_queue: int = 1000
-    flush_consume_queue_least_pages: int = 2
-    flush_consume_queue_thorough_interval: int = 60_000
-    transient_store_pool_enable: bool = False
-    transient_store_pool_size: int = 5
-    warm_maped_file_enable: bool = False
+    flush_disk_type: str = _setting(
+        "ASYNC_FLUSH", "SYNC_FLUSH answers a put when it is durable", choices=("ASYNC_FLUSH", "SYNC_FLUSH")
+    )
+    sync_flush_timeout: int = _setting(5000, "ms that a put waits for a synchronous flush")
+    flush_interval_commit_log: int = _setting(500, "ms between flushes of the log")
+    flush_commit_log_timed: bool = _setting(True, "flushes come by time only; else a put wakes them")
+    flush_commit_log_least_pages: int = _setting(4, "pages that a flush of the log waits for")
+    flush_commit_log_thorough_interval: int = _setting(10_000, "ms between flushes of whatever waits")
+    commit_interval_commit_log: int = _setting(200, "ms between commits of lent buffers")
+    commit_commit_log_least_pages: int = _setting(4, "pages that a commit waits for")
+    commit_commit_log_thorough_interval: int = _setting(200, "ms between commits of whatever waits")
+    flush_interval_consume_queue: int = _setting(1000, "ms between flushes of the queues")
+    flush_consume_queue_least_pages: int = _setting(2, "pages that a flush of a queue waits for")
+    flush_consume_queue_thorough_interval: int = _setting(60_000, "ms between flushes of whatever waits in queues")
+    transient_store_pool_enable: bool = _setting(False, "puts go through lent buffers (ASYNC_FLUSH, no SLAVE)")
+    transient_store_pool_size: int = _setting(5, "number of lent buffers", least=1)
+    warm_maped_file_enable: bool = _setting(False, "new segments are written with zeros before use")
 
     # Reading.
-    max_transfer_bytes_on_message_in_memory: int = 262_144
-    max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 65_536
-    max_transfer_count_on_message_in_disk: int = 8
-    access_message_in_memory_max_ratio: int = 40
-    default_query_max_num: int = 32
-    max_msgs_num_batch: int = 64
-    offset_check_in_slave: bool = False
-    os_page_cache_busy_time_out_mills: int = 1000
+    max_transfer_bytes_on_message_in_memory: int = _setting(262_144, "bytes of one get from the page cache")
+    max_transfer_count_on_message_in_memory: int = _setting(32, "messages of one get from the page cache")
+    max_transfer_bytes_on_message_in_disk: int = _setting(65_536, "bytes of one get from the disk")
+    max_transfer_count_on_message_in_disk: int = _setting(8, "messages of one get from the disk")
+    access_message_in_memory_max_ratio: int = _setting(
+        40, "% of memory that the newest messages are taken to be in", most=100
+    )
+    max_msgs_num_batch: int = _setting(64, "messages of one query by key")
 
-    # Cleaning; file_reserved_time in hours, intervals in ms, ratios in percent.
-    delete_when: str = "04"
-    file_reserved_time: int = 72
-    delete_commit_log_files_interval: int = 100
-    destroy_maped_file_interval_forcibly: int = 120_000
-    disk_max_used_space_ratio: int = 75
-    disk_space_warning_level_ratio: int = 90
-    disk_space_clean_forcibly_ratio: int = 85
-    clean_file_forcibly_enable: bool = True
-    delete_file_batch_max: int = 10
+    # Cleaning; file_reserved_time in hours, ratios in percent.
+    delete_when: str = _setting("04", "hours of the day in which expired segments go")
+    file_reserved_time: int = _setting(72, "hours that a segment is kept")
+    disk_max_used_space_ratio: int = _setting(75, "% of the partition above which expired segments go", most=100)
+    disk_space_warning_level_ratio: int = _setting(90, "% of the partition above which puts are refused", most=100)
+    disk_space_clean_forcibly_ratio: int = _setting(
+        85, "% of the partition above which segments go before they expire", most=100
+    )
+    clean_file_forcibly_enable: bool = _setting(True, "a full partition lets segments go before they expire")
+    delete_file_batch_max: int = _setting(10, "segments of one cleaning pass", least=1)
 
     def __post_init__(self) -> None:
-        sizes = ("mapped_file_size_commit_log", "mapped_file_size_consume_queue", "max_hash_slot_num", "max_index_num")
-        for name in sizes:
-            if getattr(self, name) <= 0:
-                raise BadRequest(f"{_camel(name)} must be positive, not {getattr(self, name)}")
-        if self.flush_disk_type not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
-            raise BadRequest(f"flushDiskType must be ASYNC_FLUSH or SYNC_FLUSH, not {self.flush_disk_type}")
+        for field in dataclasses.fields(self):
+            _check(_camel(field.name), getattr(self, field.name), field.metadata)
+        parse_delay_levels(self.message_delay_level)
+        parse_hours(self.delete_when)
+        index_size = _INDEX_SLOT_SIZE * self.max_hash_slot_num + _INDEX_ENTRY_SIZE * self.max_index_num
+        if _INDEX_HEADER_SIZE + index_size > MAX_INT:
+            raise BadRequest(
+                f"maxHashSlotNum {self.max_hash_slot_num} and maxIndexNum {self.max_index_num} make an index file of "
+                f"{_INDEX_HEADER_SIZE + index_size} bytes, the limit is {MAX_INT}"
+            )
         # The broker's getter rounds a queue file up to whole units.
         unit = CONSUME_QUEUE_UNIT_SIZE
         rounded = -(-self.mapped_file_size_consume_queue // unit) * unit
@@ -170,41 +196,129 @@ class StoreConfig:
 
     def with_settings(self, settings: Mapping[str, Any]) -> StoreConfig:
         """A copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`); text becomes the field's type."""
-        known = {_camel(f.name): f for f in dataclasses.fields(self)}
-        changes: dict[str, Any] = {}
-        for name, value in settings.items():
-            field = known.get(name)
-            if field is None:
-                raise BadRequest(f"unknown setting {name}", hint="use a name of RocketMQ's MessageStoreConfig")
-            changes[field.name] = _convert(name, str(field.type), value)
-        return dataclasses.replace(self, **changes)
+        values = check_settings(settings)
+        fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
+        return dataclasses.replace(self, **{fields[name]: value for name, value in values.items() if name in fields})
 
-    @classmethod
-    def names(cls) -> Iterable[str]:
-        """The RocketMQ names of all settings that are understood."""
-        return [_camel(f.name) for f in dataclasses.fields(cls)]
+
+# The table of all settings.
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One name of a broker.conf."""
+
+    name: str
+    type: str
+    """bool, int, float or str."""
+    default: str | int | float | bool | None
+    effect: str
+    """What it changes here; empty for a setting without effect."""
+    owner: str
+    """The class of the broker that has it."""
+
+
+@functools.cache
+def all_settings() -> dict[str, Setting]:
+    """Every known setting by its name; those with an effect first."""
+    fields = dataclasses.fields(StoreConfig)
+    known = [
+        Setting(_camel(f.name), _type_name(f), _DEFAULTS[f.name], f.metadata["effect"], "MessageStoreConfig")
+        for f in fields
+    ]
+    with _WITHOUT_EFFECT.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            default = _convert(row["name"], row["type"], row["default"]) if row["default"] else None
+            known.append(Setting(row["name"], row["type"], default, "", row["owner"]))
+    return {setting.name: setting for setting in known}
+
+
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(StoreConfig)}
+
+
+def _type_name(field: dataclasses.Field[Any]) -> str:
+    return str(field.type).split()[0]
+
+
+def has_effect(name: str) -> bool:
+    """Whether a known setting changes anything here."""
+    return bool(all_settings()[name].effect)
+
+
+_WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
+
+
+def check_settings(settings: Mapping[str, Any], source: str | Path | None = None) -> dict[str, Any]:
+    """The values in their types; BadRequest, naming `source`, for an unknown name or a value of another type."""
+    types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
+    if not settings.keys() <= types.keys():
+        types = {name: setting.type for name, setting in all_settings().items()}
+    for name in settings:
+        if name not in types:
+            raise _unknown(name, source)
+    return {name: _convert(name, types[name], value) for name, value in settings.items()}
+
+
+def _unknown(name: str, source: str | Path | None) -> BadRequest:
+    lower = {known.lower(): known for known in all_settings()}
+    nearest = difflib.get_close_matches(name.lower(), lower, n=1)
+    hint = f"did you mean {lower[nearest[0]]}?" if nearest else "`rmqctl config settings` lists the names"
+    return BadRequest(f"RocketMQ has no setting {name}", file=source, hint=hint)
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:
-    """The settings of a broker.conf (a Java properties file) that a store understands; others belong to the broker."""
+    """The settings of a broker.conf, a Java properties file; BadRequest for a name that RocketMQ does not know."""
+    import javaproperties
+
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        with Path(path).open("rb") as stream:
+            pairs: dict[str, str] = javaproperties.load(stream)
     except OSError as error:
         raise StoreIOError.from_os(error, path, "read the broker configuration") from error
-    known = set(StoreConfig.names())
-    pairs = (re.split(r"\s*[=:]\s*", line.strip(), maxsplit=1) for line in text.splitlines())
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2 and pair[0] in known}
+    except ValueError as error:
+        raise BadRequest(f"not a Java properties file: {error}", file=path) from None
+    check_settings(pairs, path)
+    return {name: value.strip() for name, value in pairs.items()}
+
+
+# Values.
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """`1s 5s 2h` as milliseconds (units s, m, h, d)."""
+    """`1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker needs it to start.
+
+    Empty text gives no levels, which is how 4.9.8 recovers.
+    """
     levels = []
-    for word in text.split():
-        unit = _DELAY_UNITS_MS.get(word[-1])
-        if unit is None or not word[:-1].isdigit():
-            raise BadRequest(f"messageDelayLevel holds {word!r}, which is not a number with s, m, h or d")
-        levels.append(int(word[:-1]) * unit)
+    for word in text.split(" ") if text else ():
+        unit, number = _DELAY_UNITS_MS.get(word[-1:]), word[:-1]
+        if unit is None or not (number.isascii() and number.isdigit()):
+            raise BadRequest(f"messageDelayLevel holds {word[:20]!r}, which is not a number with s, m, h or d")
+        if len(number) > _MAX_DELAY_DIGITS or int(number) * unit > MAX_DELAY_MS:
+            raise BadRequest(f"messageDelayLevel holds {word[:40]}, the limit is {MAX_DELAY_MS} ms")
+        levels.append(int(number) * unit)
     return tuple(levels)
+
+
+# A store time plus a delay stays a long for some 100 million years.
+MAX_DELAY_MS = 1 << 61
+_MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
+
+
+def parse_hours(text: str) -> tuple[int, ...]:
+    """`04;16` as hours of the day."""
+    words = text.split(";")
+    if not all(word.isascii() and word.isdigit() and int(word) < 24 for word in words):
+        raise BadRequest(f"deleteWhen needs hours from 00 to 23 with semicolons, not {text[:40]!r}")
+    return tuple(int(word) for word in words)
+
+
+def _check(name: str, value: Any, rules: Mapping[str, Any]) -> None:
+    choices = rules["choices"]
+    if choices and value not in choices:
+        raise BadRequest(f"{name} is {', '.join(choices[:-1])} or {choices[-1]}, not {str(value)[:40]}")
+    if type(value) is int and not rules["least"] <= value <= rules["most"]:
+        raise BadRequest(f"{name} lies between {rules['least']} and {rules['most']}, not {str(value)[:40]}")
 
 
 def _camel(name: str) -> str:
@@ -213,17 +327,20 @@ def _camel(name: str) -> str:
 
 
 _ACRONYMS = {"crc": "CRC"}
+_WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 
 def _convert(name: str, type_name: str, value: Any) -> Any:
     if not isinstance(value, str):
         return value
+    text = value.strip()
     try:
         if type_name == "bool":
-            return {"true": True, "false": False}[value.strip().lower()]
+            return {"true": True, "false": False}[text.lower()]
         if type_name == "int":
-            return int(value.strip())
+            return int(text) if len(text) <= _MAX_DELAY_DIGITS + 1 else MAX_LONG + 1
+        if type_name == "float":
+            return float(text)
     except (KeyError, ValueError):
-        wanted = "true or false" if type_name == "bool" else "a whole number"
-        raise BadRequest(f"setting {name} needs {wanted}, not {value!r}") from None
-    return value.strip()
+        raise BadRequest(f"setting {name} needs {_WANTED[type_name]}, not {value[:40]!r}") from None
+    return text

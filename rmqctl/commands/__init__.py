@@ -75,12 +75,14 @@ COMMANDS = (
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
     CommandPlace("flush-bench", "flush_bench"),
+    CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
     CommandPlace("quarantine list", "quarantine", "run_list"),
     CommandPlace("quarantine purge", "quarantine", "run_purge"),
 )
 
 GROUPS = {
+    "config": "Show what a broker's settings are here",
     "checkpoint": "Show or rewrite the checkpoint",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -31,7 +31,6 @@ from store.index.keys import KeyHasher, Keys
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
-MAX_QUERY_COUNT = 64
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")
 
 
@@ -66,6 +65,7 @@ class IndexService:
         self._folder = layout.index
         self._root = layout.root
         self._slot_count = config.max_hash_slot_num
+        self._max_query_count = config.max_msgs_num_batch
         self._entry_count = config.max_index_num
         self._fs = fs
         self._writable = writable
@@ -215,7 +215,7 @@ class IndexService:
         """Log offsets for a key, newest first. Other keys with the same hash are among them."""
         found: list[int] = []
         visited: list[Path] = []
-        max_count = min(max_count, MAX_QUERY_COUNT)
+        max_count = min(max_count, self._max_query_count)
         for file in reversed(self.files):
             if file.matches_time(begin_ms, end_ms):
                 visited.append(file.path)

@@ -97,6 +97,11 @@ def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
     """The given settings, what the files' lengths tell about the rest, and the broker's defaults."""
+    return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
+
+
+def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> dict[str, Any]:
+    """What the files' lengths tell about settings that are not given."""
     found: dict[str, Any] = {}
     segment_size = _usual_size(_segments(layout.commitlog, fs))
     if segment_size:
@@ -111,7 +116,7 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesyste
             found["mappedFileSizeConsumeQueueExt"] = ext_size
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)
-    return StoreConfig().with_settings({**found, **settings})
+    return {name: value for name, value in found.items() if name not in settings}
 
 
 def _segments(folder: Path, fs: Filesystem) -> list[Entry]:
