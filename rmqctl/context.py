@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import typer
 
 from rmqctl.interrupts import Interrupts
-from rmqctl.options import Color, Options, read_options
+from rmqctl.options import DEFAULT_STORE, Color, Options, read_options
 from rmqctl.output import Format, render
 from rmqctl.show import escape_controls
 from rmqctl.times import parse_time

@@ -307,8 +307,8 @@ _MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
 
 def parse_hours(text: str) -> tuple[int, ...]:
     """`04;16` as hours of the day."""
-    words = text.split(";")
-    if not all(word.isascii() and word.isdigit() and int(word) < 24 for word in words):
+    words = [word.strip() for word in text.split(";") if word.strip()]
+    if not words or not all(word.isascii() and word.isdigit() and int(word) < 24 for word in words):
         raise BadRequest(f"deleteWhen needs hours from 00 to 23 with semicolons, not {text[:40]!r}")
     return tuple(int(word) for word in words)
 

@@ -61,14 +61,30 @@ def is_topic_folder_name(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """Where the parts of one store lie. `commitlog` may be placed elsewhere by storePathCommitLog."""
+    """Where the parts of one store lie.
+
+    commitlog_paths    of storePathCommitLog, when the log lies elsewhere, or in several folders
+    read_only_paths    of readOnlyCommitLogStorePaths, which counts only when the log lies in several folders
+    """
 
     root: Path
-    commitlog_path: Path | None = None
+    commitlog_paths: tuple[Path, ...] = ()
+    read_only_paths: tuple[Path, ...] = ()
 
     @property
     def commitlog(self) -> Path:
-        return self.commitlog_path or self.root / "commitlog"
+        """The folder of the log, the first of several."""
+        return self.writable_commitlogs[0]
+
+    @property
+    def writable_commitlogs(self) -> tuple[Path, ...]:
+        """The folders in which segments are created."""
+        return self.commitlog_paths or (self.root / "commitlog",)
+
+    @property
+    def commitlogs(self) -> tuple[Path, ...]:
+        """Every folder that may hold segments."""
+        return tuple(dict.fromkeys((*self.writable_commitlogs, *self.read_only_paths)))
 
     @property
     def consumequeue(self) -> Path:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,8 @@ class _Opener:
     def for_writing(self, recover: bool) -> MessageStore:
         if is_absent_or_empty(self.layout, self.fs):
             self.fs.make_folder(self.layout.root)
-            self.fs.make_folder(self.layout.commitlog)
+            for folder in self.layout.writable_commitlogs:
+                self.fs.make_folder(folder)
         else:
             require_store(self.layout, self.fs)
         lock = StoreLock(self.layout.lock, self.fs)
@@ -149,7 +150,7 @@ class _Opener:
         services = StoreServices(opened, lock, allocate, pool)
         services.start()
         store = MessageStore(opened, services)
-        store.notes += _what_opening_cut(change, change_id, self.layout.commitlog)
+        store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
         return store
 
     @contextlib.contextmanager
@@ -169,10 +170,10 @@ class _Opener:
         return load_store(self.layout, config, self.fs, self.clock, line=line, **options)
 
 
-def _what_opening_cut(change: Change, change_id: str | None, commitlog: Path) -> list[str]:
+def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
     """A broker that starts on a damaged log cuts it and says so in a line of its own log; here the user is told."""
     # What an earlier cut left behind the end is counted among the lost again, but not touched again.
-    if not change.lost or not any(action.path.parent == commitlog for action in change.actions):
+    if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
         return []
     cut = f"the log was cut at {change.facts['valid_end']} because of {change.facts['stopped_by']}"
     return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]

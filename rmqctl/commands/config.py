@@ -29,8 +29,9 @@ def run_settings(
 ) -> Result:
     """List a broker's settings and where they come from.
 
-    Each with its value here and what it changes. Sources: set (--set), file (--broker-conf), inferred (read off the store's files), default. A setting without
-    an effect is a broker's that nothing here depends on; a name that no broker knows is refused.
+    Each with its value here and what it changes. Sources: set (--set), file (--broker-conf), inferred (read off the
+    store's files), default. A setting without an effect is one that nothing here depends on; a name that no broker
+    knows is refused.
     """
     from store.config import all_settings
 

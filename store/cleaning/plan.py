@@ -90,8 +90,7 @@ def find_trigger(opened: OpenedStore, now_ms: int, disk_used_percent: float | No
     hour = time.localtime(now_ms // 1000).tm_hour
     if hour in _hours(config.delete_when):
         reasons.append(f"hour {hour:02d} is in deleteWhen")
-    folders = (opened.layout.commitlog, opened.layout.consumequeue)
-    used = [disk_used_percent / 100] if disk_used_percent is not None else [_used(opened, one) for one in folders]
+    used = [disk_used_percent / 100] if disk_used_percent is not None else _used_ratios(opened)
     fullest = max(used)
     if any(one < 0 or one > config.disk_max_used_space_ratio / 100 for one in used):
         reasons.append(f"the disk is {fullest:.0%} full, more than {config.disk_max_used_space_ratio} %")
@@ -99,6 +98,12 @@ def find_trigger(opened: OpenedStore, now_ms: int, disk_used_percent: float | No
         reasons.append("forced by hand")
     forced = fullest > config.disk_space_clean_forcibly_ratio / 100 and config.clean_file_forcibly_enable
     return Trigger(tuple(reasons), forced, fullest * 100)
+
+
+def _used_ratios(opened: OpenedStore) -> list[float]:
+    """Of the log's partition, the emptiest where there are several, and of the queues' partition."""
+    layout = opened.layout
+    return [min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)]
 
 
 def _used(opened: OpenedStore, folder: Any) -> float:

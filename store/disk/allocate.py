@@ -54,13 +54,15 @@ class AllocateMappedFileService:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def take(self, folder: Path, file_start: int, size: int) -> MappedFile:
-        """The file that starts at `file_start`; StoreIOError when it can't be created."""
+    def take(self, folder: Path, file_start: int, size: int, next_folder: Path | None = None) -> MappedFile:
+        """The file that starts at `file_start`; StoreIOError when it can't be created.
+
+        The file behind it is made ahead in `next_folder`, without one in the same folder."""
         request = self._ask_for(folder, file_start, size)
         file = self._wait_for(request) if request is not None else None
         if file is None:
             file = self._create(_Request(folder, file_start, size))
-        self._ask_for(folder, file_start + size, size)
+        self._ask_for(next_folder or folder, file_start + size, size)
         return file
 
     def stop(self) -> None:

@@ -28,6 +28,7 @@ from typing import Protocol
 from store.config import LINE_4_9, BrokerLine
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.mapped_file import MappedFile
+from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
 from store.errors import ForeignFile, StoreError, WrongFileSize
 from store.layout import parse_segment_name, segment_name
@@ -36,13 +37,14 @@ from store.layout import parse_segment_name, segment_name
 class Allocator(Protocol):
     """What gives new files, usually an AllocateMappedFileService."""
 
-    def take(self, folder: Path, file_start: int, size: int) -> MappedFile: ...
+    def take(self, folder: Path, file_start: int, size: int, next_folder: Path) -> MappedFile: ...
 
 
 class MappedFileQueue:
     """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed.
 
     keeps_descriptors  for the queue that is flushed all the time; the others open a file for each flush
+    folders            for a log over several folders; `folder` is then the first of them
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class MappedFileQueue:
         allocate: Allocator | None = None,
         transient_pool: TransientStorePool | None = None,
         keeps_descriptors: bool = False,
+        folders: SegmentFolders | None = None,
     ) -> None:
         self.folder = folder
+        self.folders = folders or SegmentFolders((folder,), file_size=file_size)
         self.file_size = file_size
         self.files: list[MappedFile] = []
         self.flushed_where = 0
@@ -79,7 +83,7 @@ class MappedFileQueue:
 
         WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
         length zero; a read-only queue only leaves that one out."""
-        entries = self._fs.list_folder(self.folder)
+        entries = self.folders.entries(self._fs)
         if line.skips_folders:
             entries = [entry for entry in entries if not entry.is_folder]
         if line.drops_empty_last_file:
@@ -193,11 +197,13 @@ class MappedFileQueue:
             return file
 
     def _create(self, file_start: int) -> MappedFile:
-        if not self.files:
-            self._fs.make_folder(self.folder)
+        folder = self.folders.folder_of(file_start)
+        if not self.files or len(self.folders.all) > 1:
+            self._fs.make_folder(folder)
         if self._allocate is not None:
-            return self._allocate.take(self.folder, file_start, self.file_size)
-        path = self.folder / segment_name(file_start)
+            next_folder = self.folders.folder_of(file_start + self.file_size)
+            return self._allocate.take(folder, file_start, self.file_size, next_folder)
+        path = folder / segment_name(file_start)
         return MappedFile.create(
             path,
             file_start,
@@ -301,12 +307,13 @@ class MappedFileQueue:
         self.files = []
 
     def destroy(self) -> None:
-        """Deletes every file, and the folder if nothing else is in it."""
+        """Deletes every file, and each folder if nothing else is in it."""
         for file in reversed(self.files):
             self._delete(file)
         self.files = []
         self.flushed_where = self.committed_where = 0
-        self._fs.remove_folder(self.folder)
+        for folder in self.folders.all:
+            self._fs.remove_folder(folder)
 
 
 def _holds(file: MappedFile, offset: int) -> bool:

@@ -17,6 +17,7 @@ from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.mapping import PAGE_SIZE
+from store.disk.segment_folders import SegmentFolders
 from store.layout import segment_name
 
 
@@ -50,8 +51,16 @@ def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descripto
 class OverlayFileQueue(MappedFileQueue):
     """The files of `folder` with changes kept under `staged_folder`."""
 
-    def __init__(self, folder: Path, file_size: int, fs: Filesystem, overlay: Overlay, staged_folder: Path) -> None:
-        super().__init__(folder, file_size, fs, writable=False)
+    def __init__(
+        self,
+        folder: Path,
+        file_size: int,
+        fs: Filesystem,
+        overlay: Overlay,
+        staged_folder: Path,
+        folders: SegmentFolders | None = None,
+    ) -> None:
+        super().__init__(folder, file_size, fs, writable=False, folders=folders)
         self._overlay = overlay
         self._staged_folder = staged_folder
         self._staged: dict[Path, Path] = {}
@@ -80,14 +89,14 @@ class OverlayFileQueue(MappedFileQueue):
         return copy
 
     def _create(self, file_start: int) -> MappedFile:
-        path = self.folder / segment_name(file_start)
+        path = self.folders.folder_of(file_start) / segment_name(file_start)
         staged = self._staged_folder / path.name
         descriptor = stage_new_file(staged, self.file_size, self._fs)
         self._staged[path] = staged
         return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
 
     def _delete(self, file: MappedFile) -> None:
-        path = self.folder / file.path.name
+        path = next((real for real, staged in self._staged.items() if staged == file.path), file.path)
         staged = self._staged.pop(path, None)
         if staged is not None:
             self._fs.unlink(staged)

@@ -60,9 +60,15 @@ class StoreServices:
         return self._flush_log if self._pool is None else self._commit_log
 
     def check_disk(self) -> None:
-        """Refuse puts while the log's partition is nearly full (CleanCommitLogService.isSpaceFull)."""
-        config = self._opened.config
-        used = self._opened.fs.used_ratio(self._opened.layout.commitlog)
+        """Refuse puts while the log's partition is nearly full; of several the emptiest counts.
+
+        Folders above diskSpaceCleanForciblyRatio take no new segment (CleanCommitLogService.isSpaceFull).
+        """
+        config, opened = self._opened.config, self._opened
+        ratios = {folder: opened.fs.used_ratio(folder) for folder in opened.layout.writable_commitlogs}
+        above = config.disk_space_clean_forcibly_ratio / 100
+        opened.log.segments.folders.full = frozenset(folder for folder, used in ratios.items() if used > above)
+        used = min(ratios.values())
         limit = config.disk_space_warning_level_ratio
         full = f"the disk is {used:.0%} full, diskSpaceWarningLevelRatio is {limit}" if used > limit / 100 else ""
         if config.broker_role != "SLAVE":

@@ -13,7 +13,7 @@ from typing import Any
 
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.disk.filesystem import Entry, Filesystem
-from store.errors import NotAStore, UnsupportedFormat
+from store.errors import BadRequest, NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
@@ -33,12 +33,12 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
         raise NotAStore("there is no such folder", file=root, hint="give the store's root folder with --store")
     if not root.is_dir():
         raise NotAStore("a file, where a store's folder is expected", file=root)
-    for folder in (layout.commitlog, layout.consumequeue, layout.index):
+    for folder in (*layout.commitlogs, layout.consumequeue, layout.index):
         fs.require_folder(folder)
     for file in (layout.lock, layout.checkpoint, layout.abort):
         fs.require_file(file)
     refuse_unsupported(layout, fs)
-    if not any(fs.exists(folder) for folder in (layout.commitlog, layout.consumequeue, layout.checkpoint)):
+    if not any(fs.exists(folder) for folder in (*layout.commitlogs, layout.consumequeue, layout.checkpoint)):
         raise NotAStore(
             "no store: it holds neither commitlog/ nor consumequeue/ nor checkpoint",
             file=root,
@@ -63,7 +63,7 @@ def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
         for entry in fs.list_folder(layout.root):
             if entry.is_folder and entry.path.name.startswith("dledger-"):
                 raise UnsupportedFormat("a DLedger commit log", file=entry.path)
-    for entry in _segments(layout.commitlog, fs):
+    for entry in _segments(layout, fs):
         if entry.size >= 8:
             _refuse_dledger(entry.path, fs)
 
@@ -89,10 +89,21 @@ def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
 
 def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
     """Where the parts lie, under the root or where storePathCommitLog says."""
-    commitlog = settings.get("storePathCommitLog")
-    if commitlog and "," in str(commitlog):
-        raise UnsupportedFormat("a commit log over several folders (storePathCommitLog with commas)", file=root)
-    return StoreLayout(root, Path(str(commitlog)) if commitlog else None)
+    commitlog = str(settings.get("storePathCommitLog") or "").strip()
+    if "," not in commitlog:
+        return StoreLayout(root, (Path(commitlog),) if commitlog else ())
+    read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
+    return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
+
+
+def _split_paths(text: str) -> tuple[Path, ...]:
+    """As the broker splits them: blanks belong to a name, empty names at the end go (MultiPathMappedFileQueue)."""
+    names = text.split(",")
+    while names and not names[-1]:
+        names.pop()
+    if "" in names:
+        raise BadRequest(f"an empty name among the folders of the commit log: {text}")
+    return tuple(Path(name) for name in names)
 
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
@@ -103,7 +114,7 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesyste
 def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> dict[str, Any]:
     """What the files' lengths tell about settings that are not given."""
     found: dict[str, Any] = {}
-    segment_size = _usual_size(_segments(layout.commitlog, fs))
+    segment_size = _usual_size(_segments(layout, fs))
     if segment_size:
         found["mappedFileSizeCommitLog"] = segment_size
     queue_size = _usual_size(_queue_files(layout.consumequeue, fs))
@@ -119,7 +130,11 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesys
     return {name: value for name, value in found.items() if name not in settings}
 
 
-def _segments(folder: Path, fs: Filesystem) -> list[Entry]:
+def _segments(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
+    return [entry for folder in layout.commitlogs for entry in _numbered(folder, fs)]
+
+
+def _numbered(folder: Path, fs: Filesystem) -> list[Entry]:
     return [
         entry
         for entry in fs.list_folder(folder)
@@ -133,7 +148,7 @@ def _queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
     for topic in fs.list_folder(folder):
         for queue in fs.list_folder(topic.path) if topic.is_folder else ():
             if queue.is_folder:
-                files = _segments(queue.path, fs)
+                files = _numbered(queue.path, fs)
                 yield from files
                 queues += bool(files)
             if queues >= 16:

@@ -19,6 +19,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
+from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
@@ -66,8 +67,11 @@ def load_store(
 ) -> OpenedStore:
     """Opens and loads all opened; raises what would keep a broker from starting."""
     size = config.mapped_file_size_commit_log
+    folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
     if overlay is not None:
-        files: MappedFileQueue = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog")
+        files: MappedFileQueue = OverlayFileQueue(
+            layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders
+        )
     else:
         files = MappedFileQueue(
             layout.commitlog,
@@ -77,6 +81,7 @@ def load_store(
             allocate=allocate,
             transient_pool=transient_pool,
             keeps_descriptors=writable,
+            folders=folders,
         )
     files.load(line)
     queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)

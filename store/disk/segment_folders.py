@@ -1,0 +1,53 @@
+"""SegmentFolders: where the segments of a log lie that is spread over several folders.
+
+    storePathCommitLog=/a,/b           segments are created in these
+    readOnlyCommitLogStorePaths=/c     segments are only read, and deleted when they expire
+
+    folder of the segment at X     A[(X / file size) % |A|]; A: writable, not read-only, not full, sorted by name
+    all of them full               the same over all that are writable
+    load                           one list over all folders, sorted by file name; a missing folder is empty
+
+The broker loads a name that lies in two folders twice, which breaks its addressing. Here that is refused.
+
+Source: MultiPathMappedFileQueue, 4.9.8.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from store.disk.filesystem import Entry, Filesystem
+from store.errors import ForeignFile, StoreIOError
+
+
+class SegmentFolders:
+    """`full` are the folders that take no new segment while others do."""
+
+    def __init__(self, writable: tuple[Path, ...], read_only: tuple[Path, ...] = (), file_size: int = 1) -> None:
+        self.all = tuple(dict.fromkeys((*writable, *read_only)))
+        self.full: frozenset[Path] = frozenset()
+        self._usable = sorted({str(path) for path in writable} - {str(path) for path in read_only})
+        self._file_size = file_size
+
+    def entries(self, fs: Filesystem) -> list[Entry]:
+        """What lies in the folders, sorted by name; ForeignFile for a name that lies in two of them."""
+        found = sorted(
+            (entry for folder in self.all for entry in fs.list_folder(folder)), key=lambda entry: entry.path.name
+        )
+        for before, entry in pairwise(found):
+            if before.path.name == entry.path.name:
+                raise ForeignFile(
+                    f"the same name is in {before.path.parent}",
+                    file=entry.path,
+                    hint="move the one of zeros away, a broker that was killed leaves it; both at once cannot be read",
+                )
+        return found
+
+    def folder_of(self, file_start: int) -> Path:
+        """The folder in which the segment at `file_start` is created; StoreIOError where all are read-only."""
+        full = {str(path) for path in self.full}
+        usable = [path for path in self._usable if path not in full] or self._usable
+        if not usable:
+            raise StoreIOError("every folder of storePathCommitLog is read-only", file=self.all[0])
+        return Path(usable[file_start // self._file_size % len(usable)])
