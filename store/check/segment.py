@@ -95,7 +95,7 @@ class _SegmentCheck:
     def _add_damage(self, damage: Damage) -> None:
         kind = BAD_CRC if damage.reason == DamageReason.BAD_CRC else BAD_LENGTH
         self.seam.outcome = "damage"
-        self._add(kind, damage.file_start + damage.position, damage.reason.describe())
+        self._add(kind, damage.file_start + damage.position, damage.describe_reason())
 
     def _check_behind(self, end: int) -> None:
         """Records behind the log's end in this segment: a cut left them, and they can come back.

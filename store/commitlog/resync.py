@@ -21,6 +21,8 @@ from store.formats.message import BLANK_SIZE
 from store.kernels import Kernels, for_work
 from store.kernels.run import Run
 
+FIND_BYTES = 128 << 20
+LARGEST_RECORD_BYTES = 16 << 20
 _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 
 Scan = Callable[[int], Iterable[Step]]
@@ -64,8 +66,21 @@ def find_record(segment: Segment, position: int, kernels: Kernels | None = None,
     """Position of the first record at or behind `position` that names its own place, -1 without one."""
     kernels = kernels or for_work(segment.size - position)
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
-    view = kernels.view(segment.buffer)
-    return int(kernels.find_record_start(view, position, segment.size, segment.file_start, accept_v2, columns))
+    view, limit = kernels.view(segment.buffer), segment.size
+    while position < limit:
+        wanted = min(limit, position + FIND_BYTES)
+        end = segment.readable_end(position, wanted)
+        found = int(kernels.find_record_start(view, position, end, segment.file_start, accept_v2, columns))
+        if found >= 0:
+            return found
+        if end < wanted:
+            position = segment.behind_unreadable(end, limit)
+        elif end < limit:
+            # A record may begin in one piece and end in the next.
+            position = max(position + 1, end - LARGEST_RECORD_BYTES)
+        else:
+            return -1
+    return -1
 
 
 def readable_behind(
@@ -96,9 +111,13 @@ def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, kernels: K
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
     """Whether anything but zeros is written at or behind `position`."""
-    return has_bytes_in(
-        fs.written_ranges(segment.path, position), lambda start, stop: segment.buffer[start : min(stop, segment.size)]
-    )
+
+    def read(start: int, stop: int) -> memoryview:
+        end = segment.readable_end(start, min(stop, segment.size))
+        # What can't be read was written.
+        return segment.buffer[start:end] if end == min(stop, segment.size) else memoryview(b"?")
+
+    return has_bytes_in(fs.written_ranges(segment.path, position), read)
 
 
 def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], Any]) -> bool:

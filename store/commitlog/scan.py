@@ -24,14 +24,23 @@ from typing import Protocol
 
 import numpy as np
 
+from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
+from store.formats.message import BLANK_SIZE
 from store.kernels import Kernels, for_work
 from store.kernels.run import Int64Array, Run
 
 # Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
 RUN_CAPACITY = 8192 + 64
 FIRST_CAPACITY = 512
+FIRST_WINDOW_BYTES = 1 << 20
+_BEYOND = (
+    DamageReason.SIZE_BEYOND_SEGMENT,
+    DamageReason.BODY_BEYOND,
+    DamageReason.TOPIC_BEYOND,
+    DamageReason.PROPERTIES_BEYOND,
+)
 
 
 class Segment(Protocol):
@@ -46,6 +55,12 @@ class Segment(Protocol):
 
     @property
     def readable_position(self) -> int: ...
+
+    def readable_end(self, start: int, stop: int) -> int:
+        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        """The first readable page behind the unreadable one at `start`, or `stop`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +92,27 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """`size` is the record's total size where that much could be trusted (reason LENGTH_MISMATCH), else -1."""
+    """`size` is the record's total size where that much could be trusted (reason LENGTH_MISMATCH), else -1.
+
+    unreadable  positions of the first page that can't be read and of the first one behind it that can, (0, 0) without
+    """
 
     file_start: int
     path: Path
     position: int
     reason: DamageReason
     size: int
+    unreadable: tuple[int, int] = (0, 0)
 
     def describe(self) -> str:
         """Why the log ends here, as a clause for people."""
-        return str(DamagedRecord(self.reason.describe(), file=self.path.name, offset=self.position))
+        return str(DamagedRecord(self.describe_reason(), file=self.path.name, offset=self.position))
+
+    def describe_reason(self) -> str:
+        """What is wrong, without the place of the record."""
+        if self.reason != DamageReason.UNREADABLE:
+            return self.reason.describe()
+        return f"{self.reason.describe()}: bytes {self.unreadable[0]} to {self.unreadable[1]}"
 
 
 Outcome = Blank | End | Damage
@@ -127,16 +152,19 @@ def scan_segment(
         # A segment is as long when it holds one record: only a walk that goes on is worth loading the compiler.
         kernels, capacity = for_work(0), capacity if for_work(0).compiled else min(capacity, FIRST_CAPACITY)
     view = kernels.view(buffer)
+    pages = _PagesAhead(segment, position, limit)
     while True:
         # A run keeps its columns, so that it can be handed to other threads.
         array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
-        count = kernels.scan_records(view, position, limit, rules.accept_v2, rules.check_crc, array, state)
+        count = kernels.scan_records(view, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
         if count:
             yield Run(segment.file_start, segment.path, buffer, array, count, kernels)
         position = int(state[0])
         if state[1] != ScanOutcome.FULL:
-            yield _outcome(segment, position, state)
-            return
+            is_cut = pages.may_cut(position, state)
+            if not is_cut or not pages.read_on(position):
+                yield pages.unreadable(position) if is_cut else _outcome(segment, position, state)
+                return
         if not kernels.compiled and for_work(limit - position).compiled:
             kernels, capacity = for_work(limit - position), RUN_CAPACITY
             view = kernels.view(buffer)
@@ -169,6 +197,48 @@ def scan_log(
             yield step
         if not isinstance(step, Blank):
             return
+
+
+class _PagesAhead:
+    """The pages of a segment that were read in before a kernel touches them: [start of the walk, end).
+
+    A kernel takes `end` for the segment's, so a record that reaches beyond it is read again with more pages. Windows
+    begin small: a look at one message reads no more than it needs.
+    """
+
+    def __init__(self, segment: Segment, position: int, limit: int) -> None:
+        self._segment = segment
+        self._limit = limit
+        self._window = FIRST_WINDOW_BYTES
+        self._is_broken = False
+        self.end = position
+        self.read_on(position)
+
+    def may_cut(self, position: int, state: Int64Array) -> bool:
+        """Whether more pages could change what the kernel says of the bytes at `position`."""
+        outcome, reason = int(state[1]), int(state[2])
+        if self.end >= self._limit:
+            return False
+        if outcome != ScanOutcome.DAMAGE:
+            return outcome == ScanOutcome.LIMIT or (outcome == ScanOutcome.END and self.end - position < BLANK_SIZE)
+        size = int.from_bytes(self._segment.buffer[position : position + 4], "big")
+        return reason in _BEYOND and size <= self._limit - position
+
+    def read_on(self, position: int) -> bool:
+        """Reads more pages for a record at `position`; False when no more can be had."""
+        if self._is_broken:
+            return False
+        stop = min(self._limit, max(position, self.end) + self._window)
+        self._window = min(self._window * 4, WINDOW_BYTES)
+        self.end, before = self._segment.readable_end(self.end, stop), self.end
+        self._is_broken = self.end < stop
+        return self.end > before
+
+    def unreadable(self, position: int) -> Damage:
+        """The damage of a record at `position` that reaches into pages that can't be read."""
+        behind = self._segment.behind_unreadable(self.end, self._limit)
+        segment = self._segment
+        return Damage(segment.file_start, segment.path, position, DamageReason.UNREADABLE, -1, (self.end, behind))
 
 
 def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:

@@ -24,6 +24,7 @@ import numpy as np
 
 from store.commitlog.resync import find_record, read_on
 from store.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
+from store.disk.readable import Stretch
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.kernels.run import Run
@@ -66,11 +67,21 @@ class Window:
     path: Path
     file_start: int
     size: int
-    buffer: memoryview
+    bytes: Stretch
+
+    @property
+    def buffer(self) -> memoryview:
+        return self.bytes.buffer
 
     @property
     def readable_position(self) -> int:
         return self.size
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return self.bytes.readable_end(start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return self.bytes.behind_unreadable(start, stop)
 
 
 def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
@@ -146,8 +157,8 @@ def _may_be_cut(step: Blank | End | Damage) -> bool:
 
 
 def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Window:
-    data = memoryview(files.read(part.path, position, size))
-    return Window(Path(files.name_of(part.path)), part.file_start + position, len(data), data)
+    data = files.map(part.path, position, size)
+    return Window(Path(files.name_of(part.path)), part.file_start + position, len(data.buffer), data)
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
@@ -169,7 +180,10 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
 def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
     """`position`, or a later one before which only zeros lie: a preallocated file is mostly that."""
     while position < part.stop:
-        piece = np.frombuffer(files.read(part.path, position, ZERO_CHUNK_BYTES), np.uint8)
+        data = files.map(part.path, position, ZERO_CHUNK_BYTES)
+        if data.readable_end(0, len(data.buffer)) < len(data.buffer):
+            return position
+        piece = np.frombuffer(data.buffer, np.uint8)
         whole = len(piece) // 8 * 8
         if piece[:whole].view(np.uint64).any() or piece[whole:].any():
             return position

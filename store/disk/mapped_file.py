@@ -203,9 +203,13 @@ class MappedFile:
         StoreIOError when the disk can't give them."""
         if position < 0 or size < 0 or position + size > self.readable_position:
             return None
+        return self.raw(position, position + size)
+
+    def raw(self, start: int, stop: int) -> memoryview:
+        """A view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
         buffer = self.buffer
-        require_readable(self._fs, self.path, buffer, position, position + size)
-        return buffer[position : position + size]
+        require_readable(self._fs, self.path, buffer, start, stop)
+        return buffer[start:stop]
 
     def readable_end(self, start: int, stop: int) -> int:
         """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""

@@ -52,6 +52,7 @@ class DamageReason(IntEnum):
     BAD_CRC = 10
     BAD_SELF_OFFSET = 11
     BAD_PROPERTIES_CRC = 12
+    UNREADABLE = 13
 
     def describe(self) -> str:
         """The reason as a clause for people."""
@@ -72,5 +73,6 @@ _DESCRIPTIONS = {
     DamageReason.BAD_CRC: "bad body CRC",
     DamageReason.BAD_SELF_OFFSET: "stored log offset differs from the place",
     DamageReason.BAD_PROPERTIES_CRC: "bad properties CRC",
+    DamageReason.UNREADABLE: "pages that can't be read (a bad sector, or the file was shortened)",
 }
 assert set(_DESCRIPTIONS) == set(DamageReason)

@@ -14,6 +14,7 @@ from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
+from store.disk.readable import Stretch
 from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.java import decode_utf8
@@ -72,8 +73,18 @@ class _StoredSegment:
         self._name = file.path
 
     @cached_property
+    def _bytes(self) -> Stretch:
+        return self._files.map(self._name)
+
+    @property
     def buffer(self) -> memoryview:
-        return memoryview(self._files.read(self._name))
+        return self._bytes.buffer
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return self._bytes.readable_end(start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return self._bytes.behind_unreadable(start, stop)
 
 
 class _ChosenQueues:

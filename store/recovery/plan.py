@@ -96,7 +96,7 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
             change.actions.append(Remove(segment.path, "behind the log's end"))
         elif not isinstance(found.end.outcome, Blank | End):
             position = found.log_end - segment.file_start
-            stale = bytes(segment.buffer[position : position + CUT_SIZE])
+            stale = bytes(segment.raw(position, min(position + CUT_SIZE, segment.size)))
             if any(stale):
                 reason = "the record at the cut must not be read again"
                 change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))

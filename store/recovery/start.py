@@ -69,7 +69,7 @@ def trusted_time_ms(opened: OpenedStore) -> int:
 def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
     """Store time of a segment's first message, 0 when it does not begin with one."""
     magics = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) if line.accepts_v2 else (MESSAGE_MAGIC_V1,)
-    head = segment.buffer[: RECORD_MIN_SIZE + _V6_EXTRA]
+    head = segment.buffer[: segment.readable_end(0, min(segment.size, RECORD_MIN_SIZE + _V6_EXTRA))]
     if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
         return 0
     return read_store_timestamp(head)

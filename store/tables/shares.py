@@ -101,7 +101,7 @@ def _read_segment(
             count, used = count + step.count, step.end - file.number
             first, last = int(times[0]) if first is None else first, int(times[-1])
         elif isinstance(step, Damage):
-            outcome, reason = "damage", step.reason.describe()
+            outcome, reason = "damage", step.describe_reason()
         else:
             outcome = "blank" if isinstance(step, Blank) else "end"
     row = {

@@ -50,6 +50,12 @@ class SmallSegment:
     def readable_position(self) -> int:
         return len(self.buffer)
 
+    def readable_end(self, _start: int, stop: int) -> int:
+        return stop
+
+    def behind_unreadable(self, _start: int, stop: int) -> int:
+        return stop
+
 
 class SmallLog:
     """Records one second apart, from START_MS on."""
