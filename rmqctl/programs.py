@@ -45,7 +45,7 @@ def render_csv(result: Result, stream: TextIO) -> None:
     """The main table by RFC 4180, with a heading; on a terminal control characters are escaped."""
     rows = iter(result.tables[0].rows if result.tables else [result.read_facts()])
     first = next(rows, None)
-    names = list(first) if first is not None else list(result.tables[0].columns or ())
+    names = list(first) if first is not None else list(result.tables[0].read_columns())
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow(names)
     is_terminal = stream.isatty()

@@ -24,12 +24,15 @@ class Table:
 
     name     its key in JSON
     rows     read once, so that a command may yield them as it goes
-    columns  what people see; None for every key of the first row
+    columns  what people see, perhaps known only after the rows were read; None for every key of the first row
     """
 
     name: str
     rows: Iterable[Row]
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | Callable[[], Sequence[str]] | None = None
+
+    def read_columns(self) -> Sequence[str]:
+        return self.columns() if callable(self.columns) else self.columns or ()
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -69,6 +69,25 @@ def words(name: str) -> str:
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 message`, `1,234 messages`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def list_some(values: Sequence[object], most: int = 8) -> str:
+    """The first few of many, with commas."""
+    return ", ".join(map(str, values[:most])) + (", …" if len(values) > most else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The nearest of the known names, as the end of a sentence; nothing where none is near."""
+    from difflib import get_close_matches
+
+    by_folded = {one.casefold(): one for one in known}
+    near = get_close_matches(name.casefold(), by_folded, n=1)
+    return f"; did you mean {by_folded[near[0]]!r}?" if near else ""
 
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:

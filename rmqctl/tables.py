@@ -166,7 +166,7 @@ def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
 
 def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
     rows = list(table.rows)
-    columns = list(table.columns or (rows[0].keys() if rows else ()))
+    columns = list(table.read_columns() or (rows[0].keys() if rows else ()))
     numeric = [any(is_number(row.get(column)) for row in rows) for column in columns]
     cells = [[show_value(column, row.get(column), times) for column in columns] for row in rows]
     noun = words(table.name)

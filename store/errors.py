@@ -18,6 +18,11 @@ import os
 from pathlib import Path
 
 
+def quoted(text: str, most: int = 60) -> str:
+    """Text that a user gave, as a message repeats it: in quotes, and not whole where it is long."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}…"
+
+
 class StoreError(Exception):
     """The root of the tree.
 

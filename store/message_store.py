@@ -32,6 +32,7 @@ from store.live.services import StoreServices
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import GetResult, MessageFilter, get_message
+from store.reading.messages import MessageIterator
 
 QUERY_ROUNDS = 3
 END_OF_TIME_MS = (1 << 63) - 1
@@ -177,6 +178,37 @@ class MessageStore:
         with self._current.reading() as opened:
             queue = opened.queues.find(topic, queue_id)
             return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
+
+    def messages(
+        self,
+        topic: str,
+        queue_id: int,
+        start: int | None = None,
+        *,
+        max_count: int | None = None,
+        message_filter: MessageFilter | None = None,
+        one_call: bool = False,
+        only_sound: bool = False,
+    ) -> MessageIterator:
+        """Iterates over messages of one queue from a queue offset on, by default its first, as far as the queue goes.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_store(f"{folder}/store", read_only=False) as store:
+        ...         results = [store.put(Message.of("T", f"message {number}")) for number in range(3)]
+        ...         store.catch_up()
+        ...         [message.body for message in store.messages("T", 0, start=1)]
+        [b'message 1', b'message 2']
+        """
+        first = self.min_offset(topic, queue_id) if start is None else start
+        return MessageIterator(
+            lambda offset, count: self.get(topic, queue_id, offset, count, message_filter),
+            first,
+            max_count=max_count,
+            one_call=one_call,
+            only_sound=only_sound,
+        )
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a log offset, None where the log has none. DamagedRecord where the bytes are no record."""

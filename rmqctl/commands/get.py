@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import BodyEncoding, BodyOption, message_row, shown_columns
+from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
 from rmqctl.output import Format
-from rmqctl.programs import to_json
-from rmqctl.reading import QueueReader, RecordWriter
+from rmqctl.programs import json_for
+from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
-from rmqctl.show import show_value
+from rmqctl.show import count, did_you_mean, list_some, show_value
 
 if TYPE_CHECKING:
     from store import MessageStore, StoredMessage
+    from store.reading.messages import MessageIterator
 
 EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
@@ -27,6 +27,9 @@ EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --sql \"amount > 5 AND region IN ('eu', 'us')\"",
     "rmqctl --store /data/store get --msg-id 7F00000100002A9F0000000000000245 --raw > record.bin",
 )
+EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
+FILES = ("commitlog", "consumequeue", "checkpoint", "abort")
+SEE_ALSO = ("index-query", "check", "export")
 FOLLOW_EVERY_S = 0.5
 
 
@@ -55,32 +58,40 @@ def run(
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")] = False,
     body: BodyOption = None,
+    stored_body: StoredBody = False,
+    only_sound: OnlySound = False,
     raw: Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")] = False,
 ) -> Result | int:
     """Read messages of one queue, or one message.
 
-    Reads on over queue files until --max or the end of the queue. Exit code 1 when nothing was found.
+    Reads on over queue files until --max or the end of the queue. Compressed bodies are decompressed, unless
+    --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
+    --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
     Nothing is written, so it works on a read-only mount and beside a live broker.
     """
     session: Session = ctx.obj
-    _check_contradictions(ctx)
+    _check_contradictions(session, ctx)
+    rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     if msg_id is not None or log_offset is not None:
-        return _get_one(session, _place_of(msg_id, log_offset), body, raw)
+        return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
-    opened = session.open_store()
-    if queue is None:
-        _tell_of_other_queues(session, opened, topic)
-    reader = QueueReader(
-        opened, topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms), max_count,
-        message_filter=message_filter, one_call=one_call, endless=follow, warn=session.warn,
+    opened = session.open_for_reading()
+    _tell_of_queues(session, opened, topic, queue)
+    reader = opened.messages(
+        topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
+        max_count=None if follow else max_count,
+        message_filter=message_filter, one_call=one_call, only_sound=only_sound,
     )  # fmt: skip
-    return _follow(session, reader, body, raw) if follow else _get_queue(session, reader, body, raw)
+    run = _Reading(session, opened, reader, rows)
+    if follow:
+        return run.follow(raw)
+    return run.write_raw() if raw else run.result()
 
 
-def _check_contradictions(ctx: typer.Context) -> None:
+def _check_contradictions(session: Session, ctx: typer.Context) -> None:
     given = {name for name, value in ctx.params.items() if value is not None and value is not False}
     if len(given & {"offset", "since", "msg_id", "log_offset"}) > 1:
         raise typer.BadParameter("--offset, --since, --msg-id and --log-offset exclude one another")
@@ -88,6 +99,8 @@ def _check_contradictions(ctx: typer.Context) -> None:
         raise typer.BadParameter("give --tags or --sql, not both")
     if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "one_call", "follow"}:
         raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
+    if "raw" in given and session.environment.stdout.isatty():
+        raise typer.BadParameter("--raw writes bytes that a terminal may obey; send them to a file or a pipe")
 
 
 def _place_of(msg_id: str | None, log_offset: int | None) -> int:
@@ -113,58 +126,107 @@ def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, 
     return offset if offset is not None else opened.min_offset(topic, queue_id)
 
 
-def _tell_of_other_queues(session: Session, opened: MessageStore, topic: str) -> None:
-    others = [state.queue_id for state in opened.queues() if state.topic == topic and state.queue_id]
-    if others:
-        names = ", ".join(map(str, others[:8])) + (", …" if len(others) > 8 else "")
-        session.note(f"only queue 0 is read; {topic} also has {names} (--queue)")
+def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: int | None) -> None:
+    """Notes on what else there is: other queues of the topic, or the topic that was meant."""
+    queues = opened.queues()
+    own = [state.queue_id for state in queues if state.topic == topic]
+    if not own:
+        session.note(f"no topic is called {topic!r}{did_you_mean(topic, {state.topic for state in queues})}")
+    elif queue is None and (others := [queue_id for queue_id in own if queue_id]):
+        session.note(f"only queue 0 is read; {topic} also has {list_some(others)} (--queue)")
+    elif queue is not None and queue not in own:
+        session.note(f"{topic} has no queue {queue}; it has {list_some(own)}")
 
 
-def _get_queue(session: Session, reader: QueueReader, body: BodyEncoding | None, raw: bool) -> Result | int:
-    if raw:
-        _write_raw(session, reader.store, reader.messages())
-        return reader.exit_code()
-    rows = (message_row(message, body, session.format) for message in reader.messages())
-    return Result("get", reader.facts, [Table("messages", rows, shown_columns(body))], reader.exit_code)
+class _Reading:
+    """Messages of one queue on their way to stdout."""
+
+    def __init__(self, session: Session, opened: MessageStore, reader: MessageIterator, rows: MessageRows) -> None:
+        self.session, self.opened, self.reader, self.rows = session, opened, reader, rows
+
+    def result(self) -> Result:
+        """The messages as they come, and what there is to say when all have."""
+        table = Table("messages", self._rows(), lambda: self.rows.columns)
+        return Result("get", self._facts, [table], self._exit_code, self._verdict)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for message in self.reader:
+            yield self.rows.row(message)
+        self.rows.warn_of_damage()
+        for damage in self.reader.damaged:
+            self.session.warn(str(damage))
+
+    def write_raw(self) -> int:
+        """The records go from file to stdout inside the kernel."""
+        with RecordWriter(self.opened, self.session.environment.stdout) as writer:
+            for message in self.reader:
+                writer.write(message.log_offset, message.size)
+        return self._exit_code()
+
+    def follow(self, raw: bool) -> int:
+        """Prints messages as they arrive, one a line, until a signal ends it."""
+        stdout, form = self.session.environment.stdout, self.session.format
+        while True:
+            if raw:
+                self.write_raw()
+            else:
+                for message in self.reader:
+                    stdout.write(_line(self.rows.row(message), self.rows, form, stdout))
+                    stdout.flush()
+            time.sleep(FOLLOW_EVERY_S)
+            self.opened.refresh()
+
+    def _facts(self) -> dict[str, Any]:
+        reader = self.reader
+        return {
+            "status": reader.status.value,
+            "next_offset": reader.next_offset,
+            "min_offset": reader.min_offset,
+            "max_offset": reader.max_offset,
+            "unsound_count": reader.unsound_count,
+            "damaged_count": len(reader.damaged),
+        }
+
+    def _exit_code(self) -> int:
+        reader = self.reader
+        return FINDINGS if reader.damaged or reader.unsound_count or not reader.found_count else OK
+
+    def _verdict(self) -> str:
+        reader = self.reader
+        found = f"{count(reader.found_count, 'message')} found" if reader.found_count else "no message found"
+        wrong = [
+            *([f"{reader.unsound_count} with a body that is not what was put"] if reader.unsound_count else []),
+            *([f"{count(len(reader.damaged), 'record')} unreadable"] if reader.damaged else []),
+        ]
+        return ", ".join([found, *wrong])
 
 
-def _get_one(session: Session, log_offset: int, body: BodyEncoding | None, raw: bool) -> Result | int:
-    opened = session.open_store()
+def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
+    opened = session.open_for_reading()
     message = opened.lookup(log_offset)
-    exit_code = OK if message is not None else FINDINGS
+    if message is not None and only_sound and not message.is_crc_right:
+        session.note("the message's body does not have the record's CRC")
+        message = None
+    exit_code = OK if message is not None and message.is_crc_right else FINDINGS
     messages = [message] if message is not None else []
     if raw:
-        _write_raw(session, opened, messages)
+        _write_all(session, opened, messages)
         return exit_code
-    rows = [message_row(message, body, session.format) for message in messages]
-    facts = {"status": "FOUND" if messages else "NOT_FOUND"}
-    return Result("get", facts, [Table("messages", rows, ("topic", "queue_id", *shown_columns(body)))], exit_code)
+    table = [rows.row(message) for message in messages]
+    rows.warn_of_damage()
+    status = "FOUND" if messages else "NOT_FOUND"
+    verdict = "1 message found" if messages else f"no message at log offset {log_offset}"
+    columns = ("topic", "queue_id", *rows.columns)
+    return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
 
 
-def _write_raw(session: Session, opened: MessageStore, messages: Iterable[StoredMessage]) -> None:
-    """The records go from file to stdout inside the kernel."""
-    stdout = session.environment.stdout
-    stdout.flush()
-    with RecordWriter(opened, stdout.fileno()) as writer:
+def _write_all(session: Session, opened: MessageStore, messages: Iterable[StoredMessage]) -> None:
+    with RecordWriter(opened, session.environment.stdout) as writer:
         for message in messages:
             writer.write(message.log_offset, message.size)
 
 
-def _follow(session: Session, reader: QueueReader, body: BodyEncoding | None, raw: bool) -> int:
-    """Prints messages as they arrive, one a line, until a signal ends it."""
-    while True:
-        if raw:
-            _write_raw(session, reader.store, reader.messages())
-        else:
-            for message in reader.messages():
-                session.environment.stdout.write(_line(message_row(message, body, session.format), session.format))
-                session.environment.stdout.flush()
-        time.sleep(FOLLOW_EVERY_S)
-        reader.store.refresh()
-
-
-def _line(row: dict[str, Any], form: Format) -> str:
+def _line(row: dict[str, Any], rows: MessageRows, form: Format, stream: TextIO) -> str:
     if form.is_for_programs:
-        return to_json(row) + "\n"
-    shown = (show_value(name, row.get(name)) for name in itertools.chain(["queue_offset"], *[shown_columns(None)[1:]]))
-    return "  ".join(shown) + "\n"
+        return json_for(stream, row) + "\n"
+    return "  ".join(show_value(name, row.get(name)) for name in rows.columns if name != "log_offset") + "\n"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import BodyOption, message_row, shown_columns
+from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
 from rmqctl.result import Result, Table
+from rmqctl.show import count, did_you_mean
+
+if TYPE_CHECKING:
+    from store import MessageStore, QueryResult
 
 EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",
     "rmqctl --store /data/store --format json index-query OrderTopic order-4711 --begin -3d --max 5",
 )
+EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
+FILES = ("index", "commitlog", "checkpoint", "abort")
+SEE_ALSO = ("get", "rebuild")
 END_OF_TIME_MS = (1 << 63) - 1
 
 
@@ -29,25 +36,41 @@ def run(
         bool, typer.Option("--unverified", help="Also show messages whose key only has the same hash.")
     ] = False,
     body: BodyOption = None,
+    stored_body: StoredBody = False,
+    only_sound: OnlySound = False,
 ) -> Result:
     """Find messages by key.
 
     Every hit is compared with the record itself, because the index holds hashes only; --unverified leaves that out,
-    as a broker does. Exit code 1 when nothing was found.
+    as a broker does. Exit code 1 when nothing was found, or
+    something of it is damaged.
     """
     session: Session = ctx.obj
     begin_ms = session.parse_time(begin, "--begin") if begin is not None else 0
     end_ms = session.parse_time(end, "--end") if end is not None else END_OF_TIME_MS
     if begin_ms > end_ms:
         raise typer.BadParameter("--begin is later than --end")
-    answer = session.open_store().query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
-    if not answer.messages:
+    opened = session.open_for_reading()
+    answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
+    found = [message for message in answer.messages if message.is_crc_right or not only_sound]
+    if not found:
+        _tell_of_topic(session, opened, topic, key)
+    rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
+    table = [rows.row(message) for message in found]
+    rows.warn_of_damage()
+    tables = [Table("messages", table, ("queue_id", *rows.columns)), Table("index_files", _files(answer))]
+    exit_code = OK if found and not rows.unsound_count else FINDINGS
+    verdict = f"{count(len(found), 'message')} of {topic} with the key {key}"
+    return Result("index-query", {"message_count": len(found)}, tables, exit_code, verdict)
+
+
+def _tell_of_topic(session: Session, opened: MessageStore, topic: str, key: str) -> None:
+    topics = {state.topic for state in opened.queues()}
+    if topic in topics:
         session.note(f"no message of {topic} has the key {key}")
-    rows = [message_row(message, body, session.format) for message in answer.messages]
-    columns = ("queue_id", *shown_columns(body))
-    tables = [Table("messages", rows, columns), Table("index_files", _files(answer))]
-    return Result("index-query", {}, tables, OK if rows else FINDINGS)
+    else:
+        session.note(f"no topic is called {topic!r}{did_you_mean(topic, topics)}")
 
 
-def _files(answer: Any) -> list[dict[str, Any]]:
+def _files(answer: QueryResult) -> list[dict[str, str]]:
     return [{"file": name} for name in answer.index_files]

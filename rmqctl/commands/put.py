@@ -13,7 +13,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
-from rmqctl.messages import build_message, parse_message
+from rmqctl.message_input import build_message, parse_message
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:

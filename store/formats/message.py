@@ -23,14 +23,28 @@ Source: CommitLog.MessageExtEncoder, MessageDecoder, MessageSysFlag (4.9.8); Mes
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 from store.errors import BadRequest, DamagedRecord
 from store.formats.columns import DamageReason
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
 from store.formats.java import crc32, decode_utf8
-from store.formats.properties import DELAY, KEYS, TAGS, UNIQ_KEY, decode_properties, split_keys
+from store.formats.properties import (
+    DELAY,
+    KEY_SEPARATOR,
+    KEYS,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    PROPERTY_SEPARATOR_BYTE,
+    TAGS,
+    UNIQ_KEY,
+    decode_properties,
+    encode_properties,
+    split_keys,
+)
 
 MESSAGE_MAGIC_V1 = 0xDAA320A7
 MESSAGE_MAGIC_V2 = 0xDAA320AB
@@ -95,6 +109,39 @@ class Message:
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        body: bytes | str = b"",
+        *,
+        keys: Iterable[str] = (),
+        tags: str | None = None,
+        uniq_key: str | None = None,
+        delay_level: int = 0,
+        properties: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> Message:
+        """Makes a message from named values; `fields` are those of the class, such as queue_id or born_host.
+
+        >>> Message.of("Orders", "hello", keys=["order-1"], tags="paid", queue_id=3).properties
+        b'KEYS\\x01order-1\\x02TAGS\\x01paid'
+
+        Raises BadRequest for what a record cannot hold: a lone surrogate, or the bytes that separate properties.
+        """
+        named = {KEYS: KEY_SEPARATOR.join(keys), TAGS: tags, UNIQ_KEY: uniq_key}
+        named[DELAY] = str(delay_level) if delay_level else None
+        values = {**(properties or {}), **{name: value for name, value in named.items() if value}}
+        for name, value in values.items():
+            if not {NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR}.isdisjoint(name + value):
+                raise BadRequest(f"property {name!r} holds the byte 1 or 2, which separate properties")
+        try:
+            topic.encode()
+            data = body.encode() if isinstance(body, str) else body
+            return cls(topic, data, properties=encode_properties(values, "strict"), **fields)
+        except UnicodeEncodeError as error:
+            raise BadRequest(f"a lone surrogate in {error.object[:40]!r}", hint="give text that is UTF-8") from None
+
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
@@ -137,6 +184,11 @@ class StoredMessage:
     @property
     def tags(self) -> str | None:
         return self.properties.get(TAGS)
+
+    @property
+    def has_whole_properties(self) -> bool:
+        """Whether `properties` says all that the property string holds; else only the string itself does."""
+        return encode_properties(self.properties) == self.property_text.removesuffix(PROPERTY_SEPARATOR_BYTE)
 
     @property
     def is_crc_right(self) -> bool:

@@ -49,10 +49,10 @@ def decode_properties(data: bytes | memoryview) -> dict[str, str]:
     return found
 
 
-def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The string that 4.9.8 stores: no separator behind the last value."""
+def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepass") -> bytes:
+    """The string that 4.9.8 stores: no separator behind the last value; `errors` is for lone surrogates."""
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
-    return PROPERTY_SEPARATOR.join(parts).encode("utf-8", "surrogatepass")
+    return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
 
 
 def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:

@@ -79,4 +79,4 @@ def rmqctl(
     keyboard, known = Keyboard(stdin, terminal), {"NO_COLOR": "1"} if variables is None else variables
     environment = Environment(keyboard, out, err, known, lambda: NOW_MS, width)
     code = main(words, environment)
-    return Run(code, out.written.decode(encoding), err.written.decode(), out.written)
+    return Run(code, out.written.decode(encoding, "replace"), err.written.decode(), out.written)

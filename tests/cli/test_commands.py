@@ -72,8 +72,8 @@ def test_a_put_says_where_the_message_is(new_store: Path) -> None:
 def test_get_shows_every_name_of_the_message_object(new_store: Path) -> None:
     row = rmqctl("--format", "json", "get", "T", "--max", "1", store=new_store).json["messages"][0]
     names = """topic queue_id queue_offset log_offset size msg_id uniq_key keys tags flag sys_flag born_timestamp_ms
-        born_host store_timestamp_ms store_host reconsume_times prepared_transaction_offset body_crc body body_encoding
-        properties"""
+        born_host store_timestamp_ms store_host reconsume_times prepared_transaction_offset body_crc crc_ok
+        compression body_state body body_encoding properties"""
     assert list(row) == names.split()
 
 

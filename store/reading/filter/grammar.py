@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from store.errors import BadRequest
+from store.errors import BadRequest, quoted
 from store.reading.filter.tree import Builder
 
 GRAMMAR = r"""
@@ -69,8 +69,10 @@ def parser() -> Any:
 def syntax_error(text: str, error: Any) -> BadRequest:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
-        return BadRequest(f"SQL filter: {text!r} ends too early", hint="an operand or a closing parenthesis is missing")
+        return BadRequest(
+            f"SQL filter: {quoted(text)} ends too early", hint="an operand or a closing parenthesis is missing"
+        )
     position = error.pos_in_stream if error.pos_in_stream is not None else 0
     found = str(token) if token is not None else text[position : position + 1]
     hint = "strings stand in single quotes" if found in ('"', "'") else None
-    return BadRequest(f"SQL filter, column {position + 1}: unexpected {found!r} in {text!r}", hint=hint)
+    return BadRequest(f"SQL filter, column {position + 1}: unexpected {quoted(found)} in {quoted(text)}", hint=hint)

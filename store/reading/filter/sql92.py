@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 
-from store.errors import BadRequest
+from store.errors import BadRequest, quoted
 from store.formats.message import StoredMessage
 from store.reading.filter.grammar import parser, syntax_error
 from store.reading.filter.java_values import CannotCompare
@@ -72,7 +72,7 @@ def compile_sql(text: str) -> SqlFilter:
     except UnexpectedInput as error:
         raise syntax_error(text, error) from None
     except Meaningless as error:
-        raise BadRequest(f"SQL filter: {error} in {text!r}") from None
+        raise BadRequest(f"SQL filter: {error} in {quoted(text)}") from None
     except RecursionError:
         raise BadRequest("SQL filter: nested too deeply", hint="IN takes many values at once") from None
     return compiled

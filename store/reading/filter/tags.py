@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from store.errors import BadRequest
+from store.errors import BadRequest, quoted
 from store.formats.java import string_hash
 from store.formats.message import StoredMessage
 
@@ -31,7 +31,9 @@ class TagExpression:
         everything = text in ("", ALL)
         self.tags = frozenset() if everything else frozenset(filter(None, map(str.strip, text.split("||"))))
         if not self.tags and not everything:
-            raise BadRequest(f"the tag expression {text!r} names no tag", hint="write tags as 'A || B', or '*' for all")
+            raise BadRequest(
+                f"the tag expression {quoted(text)} names no tag", hint="write tags as 'A || B', or '*' for all"
+            )
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 
     def matches_tags_code(self, tags_code: int) -> bool:

@@ -1,0 +1,172 @@
+"""Messages from JSON lines: what `get`, `index-query` and `export` write, read back for `put --from`.
+
+A line is an object with the names of messages.py; names that the store itself gives (offsets, sizes, CRC) are passed
+over, unknown ones are refused. Every problem with a line is a ValueError that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from store import Message
+
+TRANSACTIONS = {"none": 0x0, "prepared": 0x4, "commit": 0x8, "rollback": 0xC}
+_TRANSACTION_MASK = 0xC
+_GIVEN_BY_THE_STORE = {
+    "queue_offset", "log_offset", "size", "msg_id", "store_timestamp_ms", "body_crc", "crc_ok", "status", "schema",
+}  # fmt: skip
+_KNOWN = _GIVEN_BY_THE_STORE | {
+    "topic", "queue_id", "uniq_key", "keys", "tags", "flag", "sys_flag", "born_timestamp_ms", "born_host", "store_host",
+    "reconsume_times", "prepared_transaction_offset", "body", "body_text", "body_encoding", "body_state", "compression",
+    "properties", "property_bytes", "delay_level", "transaction",
+}  # fmt: skip
+_INTEGERS = {
+    "queue_id": 31, "flag": 31, "sys_flag": 31, "reconsume_times": 31,
+    "born_timestamp_ms": 63, "prepared_transaction_offset": 63,
+}  # fmt: skip
+_ECHOED = 40
+"""Characters of a value that a message about it repeats."""
+
+
+def parse_message(line: str | bytes, default_topic: str | None, now_ms: int) -> Message:
+    """A message from one line of JSON."""
+    row = _read_object(line)
+    if unknown := row.keys() - _KNOWN:
+        raise ValueError(f"unknown name {_echo(min(unknown))}")
+    topic = row.get("topic", default_topic)
+    if not isinstance(topic, str):
+        raise ValueError("no topic")
+    return build_message(row | {"topic": topic}, _read_body(row), now_ms)
+
+
+def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
+    """A message from the names of a message object and its body; absent names get a producer's defaults."""
+    from store import Host, Message
+    from store.errors import BadRequest
+
+    fields: dict[str, Any] = {name: _read_integer(row, name, bits) for name, bits in _INTEGERS.items() if name in row}
+    fields.setdefault("born_timestamp_ms", now_ms)
+    fields["sys_flag"] = _read_sys_flag(row, fields.get("sys_flag", 0))
+    try:
+        fields |= {name: Host.parse(_read_text(row, name)) for name in ("born_host", "store_host") if row.get(name)}
+        message = Message.of(
+            row["topic"],
+            body,
+            properties=_read_properties(row),
+            keys=_read_keys(row),
+            tags=_read_text(row, "tags"),
+            uniq_key=_read_text(row, "uniq_key"),
+            delay_level=_read_integer(row, "delay_level", 31) if row.get("delay_level") else 0,
+            **fields,
+        )
+    except BadRequest as error:
+        raise ValueError(str(error)) from None
+    if "property_bytes" in row:
+        message.properties = _decode(row["property_bytes"], "base64", "property_bytes")
+    return message
+
+
+def _read_object(line: str | bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except RecursionError:
+        raise ValueError("not a message: brackets inside brackets without end") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")
+    return row
+
+
+def _read_body(row: Mapping[str, Any]) -> bytes:
+    """The body as it is to be stored: one that was decompressed for showing is compressed again."""
+    text, encoding = row.get("body", ""), row.get("body_encoding", "base64")
+    if "body_text" in row:
+        text, encoding = row["body_text"], "utf8"
+    body = _decode(text, encoding, "body")
+    state = row.get("body_state", "plain")
+    if state not in ("plain", "stored", "decompressed"):
+        raise ValueError(f"body_state {_echo(state)} is none of plain, stored, decompressed")
+    if state != "decompressed":
+        return body
+    from store.errors import BadRequest
+    from store.formats.body import encode_body
+
+    try:
+        return encode_body(body, row.get("compression") or "")
+    except BadRequest as error:
+        raise ValueError(str(error)) from None
+
+
+def _decode(text: Any, encoding: Any, name: str) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError(f"{name} is not text")
+    try:
+        if encoding == "base64":
+            return base64.b64decode(text, validate=True)
+        if encoding in ("hex", "utf8"):
+            return bytes.fromhex(text) if encoding == "hex" else text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"a lone surrogate in {name}, which no UTF-8 can hold") from None
+    except (binascii.Error, ValueError):
+        raise ValueError(f"{name} is not {encoding} (write text as body_text)") from None
+    raise ValueError(f"body_encoding {_echo(encoding)} is none of base64, hex, utf8")
+
+
+def _read_sys_flag(row: Mapping[str, Any], sys_flag: int) -> int:
+    transaction = row.get("transaction")
+    if transaction is None:
+        return sys_flag
+    if not isinstance(transaction, str) or transaction not in TRANSACTIONS:
+        raise ValueError(f"transaction {_echo(transaction)} is none of {', '.join(TRANSACTIONS)}")
+    return sys_flag & ~_TRANSACTION_MASK | TRANSACTIONS[transaction]
+
+
+def _read_properties(row: Mapping[str, Any]) -> dict[str, str]:
+    given = row.get("properties") or {}
+    if not isinstance(given, Mapping):
+        raise ValueError("properties is not an object")
+    for name, value in given.items():
+        if isinstance(value, (Mapping, list)):
+            raise ValueError(f"property {_echo(name)} is not text")
+    return {name: str(value) for name, value in given.items()}
+
+
+def _read_keys(row: Mapping[str, Any]) -> list[str]:
+    """As a list of keys, or as the text that a producer gives: keys with blanks between them."""
+    keys = row.get("keys") or []
+    if isinstance(keys, str):
+        return [keys]
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ValueError("keys is not a list of texts")
+    stored = (row.get("properties") or {}).get("KEYS")
+    # The property says the same, and how many blanks are between two keys.
+    return [] if isinstance(stored, str) and stored.split() == keys else keys
+
+
+def _read_text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"{name} is not text")
+    return value or ""
+
+
+def _read_integer(row: Mapping[str, Any], name: str, bits: int) -> int:
+    value = row[name]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name} is not a whole number")
+    if not -(1 << bits) <= value < 1 << bits:
+        raise ValueError(f"{name} does not fit in {bits + 1} bits")
+    return value
+
+
+def _echo(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _ECHOED else f"{text[:_ECHOED]}…"

@@ -1,0 +1,82 @@
+"""Reading on: the messages of one queue, over as many broker calls as it takes.
+
+    1. one call (get.py), from the offset where the last one ended
+    2. its messages are handed out; damaged records and bodies with a wrong CRC are counted
+    3. again, until enough was found, the queue ends, or a call gets no further
+
+The status is that of the first call that decided: once messages were found or looked at, the queue's end is no news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from store.errors import DamagedRecord
+from store.formats.message import StoredMessage
+from store.reading.get import GetResult, GetStatus
+
+GO_ON = frozenset(
+    (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)
+)
+"""After these answers the next offset lies further on, and reading goes on there."""
+_ENDS = frozenset((GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.OFFSET_OVERFLOW_BADLY))
+ONE_CALL_MAX = 32
+"""Messages that one broker call is asked for, where no limit is given."""
+
+GetCall = Callable[[int, int], GetResult]
+"""One broker call: from a queue offset, so many messages at most."""
+
+
+@dataclass(slots=True)
+class MessageIterator:
+    """Iterates over messages of one queue; the other fields say where it is, and hold after the last one.
+
+    max_count    messages at most, None for all of them
+    one_call     stop after one broker call, with its limits
+    only_sound   leave out messages whose body does not have the CRC of the record
+    """
+
+    call: GetCall
+    next_offset: int
+    max_count: int | None = None
+    one_call: bool = False
+    only_sound: bool = False
+    status: GetStatus = GetStatus.NO_MESSAGE_IN_QUEUE
+    min_offset: int = 0
+    max_offset: int = 0
+    found_count: int = 0
+    unsound_count: int = 0
+    """Messages met whose body does not have the CRC of the record."""
+    damaged: list[DamagedRecord] = field(default_factory=list)
+    """Records that the queue points to but that cannot be read."""
+    _call_count: int = 0
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        """Reads on from `next_offset`; a second iteration goes on where the first one ended."""
+        while self.max_count is None or self.found_count < self.max_count:
+            wanted = ONE_CALL_MAX if self.max_count is None else self.max_count - self.found_count
+            before = self.next_offset
+            answer = self.call(before, wanted)
+            self._take_over(answer)
+            for message in answer.messages:
+                if self._is_wanted(message):
+                    self.found_count += 1
+                    yield message
+            if self.one_call or self.next_offset <= before or answer.status not in GO_ON:
+                return
+
+    def _take_over(self, answer: GetResult) -> None:
+        is_news = self._call_count == 0 or answer.status is GetStatus.FOUND
+        if is_news or (self.status is not GetStatus.FOUND and answer.status not in _ENDS):
+            self.status = answer.status
+        self._call_count += 1
+        self.next_offset = answer.next_offset
+        self.min_offset, self.max_offset = answer.min_offset, answer.max_offset
+        self.damaged += answer.damaged
+
+    def _is_wanted(self, message: StoredMessage) -> bool:
+        if message.is_crc_right:
+            return True
+        self.unsound_count += 1
+        return not self.only_sound
