@@ -45,6 +45,11 @@ def map_file(descriptor: int, size: int, *, writable: bool) -> memoryview:
     return view if writable else view.toreadonly()
 
 
+def anonymous_map(size: int) -> memoryview:
+    """Memory of zeros that belongs to no file."""
+    return memoryview(mmap.mmap(-1, size))
+
+
 def is_mapped(view: memoryview) -> bool:
     """Whether `map_file` made the view."""
     return isinstance(view.obj, ctypes.Array)

@@ -15,9 +15,10 @@ Source: TransientStorePool, 4.9.8.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 from collections import deque
+
+from store.disk.mapping import anonymous_map
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,7 +32,7 @@ class TransientStorePool:
         """Why the buffers are not locked in memory, or None."""
         self._free: deque[memoryview] = deque()
         for _ in range(buffer_count):
-            buffer = memoryview(mmap.mmap(-1, buffer_size))
+            buffer = anonymous_map(buffer_size)
             self._lock_in_memory(buffer)
             self._free.append(buffer)
 

@@ -12,12 +12,12 @@ Source: IndexFile (4.9.8).
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 
 import numpy as np
 
 from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.mapping import anonymous_map
 from store.formats.index_page import (
     HEADER,
     IndexHeader,
@@ -153,6 +153,6 @@ def _map(descriptor: Descriptor, size: int, fs: Filesystem, *, writable: bool) -
         fs.truncate(descriptor, size)
         return memoryview(fs.map(descriptor, size, writable=True))
     # An anonymous map takes memory only for the pages that are touched.
-    padded = mmap.mmap(-1, size)
+    padded = anonymous_map(size)
     padded[:actual] = fs.read(descriptor, 0, actual)
-    return memoryview(padded).toreadonly()
+    return padded.toreadonly()

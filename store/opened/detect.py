@@ -29,9 +29,10 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     ForeignFile where a folder or a FIFO stands for one of the broker's files, or a file for one of its folders.
     """
     root = layout.root
-    if not fs.exists(root):
+    found = fs.look_at(root)
+    if found is None:
         raise NotAStore("there is no such folder", file=root, hint="give the store's root folder with --store")
-    if not root.is_dir():
+    if not found.is_folder:
         raise NotAStore("a file, where a store's folder is expected", file=root)
     for folder in (*layout.commitlogs, layout.consumequeue, layout.index):
         fs.require_folder(folder)
@@ -48,9 +49,8 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
 
 def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether a new store may be created here."""
-    if not fs.exists(layout.root):
-        return True
-    return layout.root.is_dir() and not fs.list_folder(layout.root)
+    found = fs.look_at(layout.root)
+    return found is None or (found.is_folder and not fs.list_folder(layout.root))
 
 
 def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:

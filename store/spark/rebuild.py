@@ -16,7 +16,6 @@ before the job is over.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from typing import Any
 from store.commitlog.scan import VERIFYING, ScanRules
 from store.commitlog.slices import split, split_into
 from store.config import StoreConfig
-from store.disk.filesystem import os_errors
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.rebuild.scope import RebuildReport, RebuildScope
@@ -60,22 +59,20 @@ def rebuild_on_spark(
     segments = files.segments()
     parts = split_into(segments, parts_per_segment) if parts_per_segment else split(segments, part_bytes)
     scratch = staging.absolute() / "pieces"
-    with os_errors(scratch, "create the folder"):
-        scratch.mkdir(parents=True, exist_ok=True)
+    fs = Filesystem()
+    fs.make_folder(scratch)
     with errors_as_sentences(), watched(spark, progress):
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
         live, end = valid_parts(list(map_tasks(spark, gather, parts)), gather)
-        file_count = _write_files(spark, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
-    with os_errors(scratch, "delete the folder"):
-        shutil.rmtree(scratch)
+        file_count = _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
+    fs.remove_tree(scratch)
     return RebuildReport(end.log_end, end.describe(), end.record_count, file_count)
 
 
-def _write_files(spark: Any, shares: Sequence[Share]) -> int:
+def _write_files(spark: Any, fs: Filesystem, shares: Sequence[Share]) -> int:
     """Writes every file; gives their number."""
     for folder in {share.path.parent for share in shares}:
-        with os_errors(folder, "create the folder"):
-            folder.mkdir(parents=True, exist_ok=True)
+        fs.make_folder(folder)
     return sum(map_tasks(spark, _write_shares, plan_tasks(shares)))
 
 

@@ -9,7 +9,6 @@ Each is the share of one task. The files are made anew, so a task that is tried 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +79,9 @@ class WholeQueue:
 
     def write(self) -> int:
         """Puts unit after unit; gives the number of files."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        files = MappedFileQueue(self.path, self.file_size, Filesystem(), writable=True)
+        fs = Filesystem()
+        fs.remove_tree(self.path)
+        files = MappedFileQueue(self.path, self.file_size, fs, writable=True)
         queue = ConsumeQueue(*self.queue, files)
         for piece in self.pieces:
             for unit in _units_of(piece):

@@ -52,9 +52,7 @@ def rebuilt(folder: Path, queues: list[tuple[str, int]], line: BrokerLine = LINE
 def test_known_topics_keep_their_entry_with_the_queues_that_exist(tmp_path: Path) -> None:
     (tmp_path / "topics.json").write_text(TOPICS)
     document = rebuilt(tmp_path, [("T", 0), ("T", 3)])
-    assert document["topicConfigTable"] == {
-        "T": {"perm": 4, "writeQueueNums": 4, "topicName": "T", "readQueueNums": 4}
-    }
+    assert document["topicConfigTable"] == {"T": {"perm": 4, "writeQueueNums": 4, "topicName": "T", "readQueueNums": 4}}
     assert document["dataVersion"] == {"counter": 4, "timestamp": 1_700_000_000_000}
 
 
