@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.exit_codes import FINDINGS
+from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 
@@ -71,7 +71,9 @@ def run_change(
 ) -> Result:
     """Shows `change`, asks where that was agreed, and applies it."""
     found = {**change.facts, **(facts or {})}
-    plan = _plan_result(command, change, found)
+    plan = _plan_result(command, change, consent, found)
+    for note in change.notes:
+        session.warn(note)
     if consent.dry_run or change.is_empty:
         change.drop()
         if change.is_empty:
@@ -89,15 +91,13 @@ def run_change(
     return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "undo_id": change_id})
 
 
-def _plan_result(command: str, change: Change, facts: Mapping[str, Any]) -> Result:
+def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any]) -> Result:
     """The plan as a value; rows are taken now, because sizes are gone once it is applied."""
     tables = [Table(name, value) for name, value in facts.items() if _is_table(value)]
     facts = {name: value for name, value in facts.items() if not _is_table(value)}
     tables.insert(0, Table("actions", change.rows(), ("action", "file", "bytes", "reason")))
-    if change.lost:
-        lost = [{"topic": topic, "messages": count} for topic, count in sorted(change.lost.items())]
-        tables.append(Table("lost", lost, ("topic", "messages")))
-    return Result(command, {"applied": False, **facts}, tables)
+    is_lossy = bool(change.lost) and not consent.keep
+    return Result(command, {"applied": False, **facts}, tables, FINDINGS if is_lossy or change.notes else OK)
 
 
 def _is_table(value: Any) -> bool:

@@ -46,6 +46,8 @@ class BrokerLine:
     """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
     starts_at_queue_end: bool
     """A normal recovery starts in the newest segment that queues reach into, not in the third last."""
+    dispatches_in_recovery: bool
+    """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
     searches_lower_bound: bool
     """A search by time gives the first message at or after the time, not the nearest in one file."""
     renames_config: bool
@@ -62,6 +64,7 @@ LINE_4_9 = BrokerLine(
     drops_empty_last_file=False,
     recovers_with_delay_levels=False,
     starts_at_queue_end=False,
+    dispatches_in_recovery=False,
     searches_lower_bound=False,
     renames_config=True,
 )
@@ -72,6 +75,7 @@ LINE_5_3 = BrokerLine(
     drops_empty_last_file=True,
     recovers_with_delay_levels=True,
     starts_at_queue_end=True,
+    dispatches_in_recovery=True,
     searches_lower_bound=True,
     renames_config=False,
 )

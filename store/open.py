@@ -172,7 +172,6 @@ class _Opener:
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
     """A broker that starts on a damaged log cuts it and says so in a line of its own log; here the user is told."""
-    # What an earlier cut left behind the end is counted among the lost again, but not touched again.
     if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
         return []
     cut = f"the log was cut at {change.facts['valid_end']} because of {change.facts['stopped_by']}"

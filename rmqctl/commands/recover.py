@@ -43,6 +43,9 @@ def run(
     keep_index: Annotated[
         bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
     ] = False,
+    as_broker: Annotated[
+        bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
+    ] = False,
     cold: Annotated[
         bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
     ] = False,
@@ -87,7 +90,9 @@ def run(
             change = plan_recovery(opened, rebuild=rebuild)
         else:
             with session.progress("reading the log") as bar:
-                change = plan_recovery(opened, mode=mode, keep_index=keep_index, cold=cold, progress=bar.update)
+                change = plan_recovery(
+                    opened, mode=mode, keep_index=keep_index, cold=cold, as_broker=as_broker, progress=bar.update
+                )
         return run_change(session, "recover", change, consent)
 
 

@@ -29,6 +29,7 @@ class Change:
 
     facts         what the plan found out, for people and JSON (offsets, modes, counts)
     lost          messages per topic that the store would no longer show
+    notes         damage and disorder met while planning, as sentences for people
     staging       folder of staged files, removed when the change is applied or dropped
     sync_paths    files that must be durable before the first action, because the plan rests on what they say
     """
@@ -39,6 +40,7 @@ class Change:
     actions: list[Action] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     staging: Path | None = None
     sync_paths: list[Path] = field(default_factory=list)
 

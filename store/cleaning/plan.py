@@ -24,17 +24,15 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from store.brokerconfig.consumer_offsets import read_consumer_offsets
 from store.change.actions import Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
 from store.consumequeue.consume_queue import ConsumeQueue, unit_array
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest
-from store.formats.queue_unit import UNIT_SIZE
 from store.opened.opened_store import OpenedStore
+from store.recovery.lost import LossCounter
+from store.recovery.plan import add_lost
 
 HOUR_MS = 3_600_000
 
@@ -78,8 +76,8 @@ def plan_clean(
         "reserved_hours": hours,
         "freed_bytes": sum(change.bytes_affected(action) for action in change.actions),
         "verdicts": [_verdict_row(opened, *verdict) for verdict in verdicts],
-        "unconsumed": _unconsumed(opened, expired),
     }
+    _add_lost(opened, change, expired)
     return change
 
 
@@ -178,28 +176,15 @@ def _expired_queue_files(queue: ConsumeQueue, min_log_offset: int) -> list[Mappe
     return gone
 
 
-def _unconsumed(opened: OpenedStore, expired: list[MappedFile]) -> list[dict[str, Any]]:
-    """Per topic and consumer group: messages in the files that go which the group has not consumed."""
-    if not expired:
-        return []
-    min_log_offset = expired[-1].file_start + expired[-1].size
-    rows = []
-    for (topic, group), offsets in sorted(read_consumer_offsets(opened.layout.config, opened.fs).items()):
-        count = 0
-        for queue_id, consumed in offsets.items():
-            queue = opened.queues.find(topic, queue_id)
-            if queue is not None:
-                count += max(0, _first_offset_at(queue, min_log_offset) - max(consumed, queue.min_offset))
-        if count:
-            rows.append({"topic": topic, "group": group, "messages": count})
-    return rows
-
-
-def _first_offset_at(queue: ConsumeQueue, min_log_offset: int) -> int:
-    """Queue offset of the first unit that points at or behind `min_log_offset`."""
-    for file in queue.files.files:
-        units = unit_array(file)[: file.readable_position // UNIT_SIZE]
-        index = int(np.searchsorted(units["log_offset"], min_log_offset))
-        if index < len(units):
-            return file.file_start // UNIT_SIZE + index
-    return queue.max_offset
+def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
+    """What goes with these segments. Lost are only the messages that a consumer group has not consumed."""
+    losses = LossCounter(opened)
+    if expired:
+        low, high = expired[0].file_start, expired[-1].file_start + expired[-1].size
+        losses.read_between(expired, low, high)
+        losses.read_units(low, high)
+    report = losses.report()
+    add_lost(change, report)
+    change.lost = {}
+    for row in report.unconsumed:
+        change.lost[row.topic] = max(row.messages, change.lost.get(row.topic, 0))

@@ -10,6 +10,7 @@ copy inside a message, names another place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,19 +85,27 @@ def find_record(segment: Segment, position: int, kernels: Kernels | None = None,
 
 
 def readable_behind(
-    segments: Sequence[Segment], log_offset: int, *, rules: ScanRules = DEFAULT_RULES, kernels: Kernels | None = None
+    segments: Sequence[Segment],
+    log_offset: int,
+    *,
+    rules: ScanRules = DEFAULT_RULES,
+    kernels: Kernels | None = None,
+    with_bad_bodies: bool = False,
 ) -> Iterator[Step]:
     """Every readable record at or behind `log_offset`, and between the runs the Damage, Blank and End that were met.
 
+    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     Segments that are missing are passed over.
     """
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
     kernels = kernels or for_work(sum(segment.size for segment in behind))
     for segment in behind:
-        yield from _readable_in(segment, max(segment.file_start, log_offset), rules, kernels)
+        yield from _readable_in(segment, max(segment.file_start, log_offset), rules, kernels, with_bad_bodies)
 
 
-def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, kernels: Kernels) -> Iterator[Step]:
+def _readable_in(
+    segment: Segment, log_offset: int, rules: ScanRules, kernels: Kernels, with_bad_bodies: bool
+) -> Iterator[Step]:
     start = segment.file_start
 
     def scan(at: int) -> Iterator[Step]:
@@ -106,7 +115,12 @@ def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, kernels: K
         found = find_record(segment, at - start, kernels, accept_v2=rules.accept_v2)
         return start + found if found >= 0 else None
 
-    return read_on(scan, find, log_offset, behind_end=True)
+    def scan_bad_body(at: int) -> Iterator[Step]:
+        size = int.from_bytes(segment.buffer[at - start : at - start + 4], "big")
+        unchecked = replace(rules, check_crc=False)
+        return scan_segment(segment, at - start, at - start + size, rules=unchecked, kernels=kernels)
+
+    return read_on(scan, find, log_offset, behind_end=True, scan_bad_body=scan_bad_body if with_bad_bodies else None)
 
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:

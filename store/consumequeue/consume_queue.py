@@ -56,6 +56,11 @@ class OutOfOrder:
     queue_offset: int
     place: int
 
+    def describe(self) -> str:
+        """The finding as a sentence for people."""
+        name = f"{self.topic}, queue {self.queue_id}"
+        return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
+
 
 class ConsumeQueue:
     """One queue. Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none."""
@@ -120,6 +125,18 @@ class ConsumeQueue:
             self.files.delete_last_file()
         if self.ext is not None:
             self.ext.truncate_by_max_address(1)
+
+    def clear_cut_units(self) -> bool:
+        """Zeroes the written units behind the end, which a recovery would count again; True when there were any."""
+        last = self.files.last
+        if last is None or last.wrote >= last.size or not _is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
+            return False
+        file = self.files.last_file()
+        stale = np.flatnonzero(np.frombuffer(file.buffer[file.wrote :], np.uint8))
+        end = file.wrote + int(stale[-1]) + 1
+        file.reserve(end)
+        file.write_buffer[file.wrote : end] = bytes(end - file.wrote)
+        return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
         """Moves the queue's beginning to the first unit of its first file that points at or behind `min_log_offset`."""

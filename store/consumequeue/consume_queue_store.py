@@ -117,6 +117,12 @@ class ConsumeQueueStore:
         """The log offset up to which the queues are built: the greatest of all, -1 without any."""
         return max((queue.max_physic_offset for queue in self._queues.values()), default=-1)
 
+    def describe_findings(self) -> list[str]:
+        """What was found wrong while building, as sentences for people."""
+        shifted = [finding.describe() for finding in self.findings]
+        unusable = [f"topic {topic!r} names no folder: its messages get no units" for topic in self.unusable_topics]
+        return shifted + unusable
+
     # After a restart.
 
     def recover(self) -> int:
@@ -129,6 +135,10 @@ class ConsumeQueueStore:
         """Cuts every queue back to records before `log_offset`."""
         for queue in self:
             queue.truncate_dirty_logic_files(log_offset)
+
+    def clear_cut_units(self) -> int:
+        """Zeroes the units that a truncation left behind; gives the number of queues that had any."""
+        return sum(queue.clear_cut_units() for queue in self)
 
     def correct_min_offsets(self, min_log_offset: int) -> None:
         for queue in self:

@@ -12,17 +12,18 @@ a checkpoint of zeros.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from store.commitlog.end import find_end
-from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.errors import StoreIOError
+from store.formats.message import SCHEDULE_TOPIC
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.rebuild.scope import Rebuild, RebuildScope
+from store.recovery.differences import applying
+from store.recovery.lost import LossCounter
 from store.recovery.recover import RecoveryReport, cut_log
 
 
@@ -32,7 +33,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     scope = RebuildScope(index=opened.config.message_index_enable)
-    made = rebuild(opened.overlay.folder, _config_of_recovery(opened), scope, rules)
+    made = rebuild(opened.overlay.folder, opened.config, scope, rules)
     queue_end_before = opened.queues.recover()
     _open_rebuilt(opened, opened.overlay.folder)
     segments = opened.log.segments.files
@@ -45,15 +46,16 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
             hint="does a broker write to it, or is another folder mounted there on the executors?",
         )
     end.start, end.record_count = start, made.record_count
+    delayed = sum(queue.max_offset for queue in opened.queues if queue.topic == SCHEDULE_TOPIC)
     found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
     if segments:
+        losses = LossCounter(opened)
         cut_log(opened, found)
+        losses.read_behind(found.behind, end)
+        found.lost = losses.report()
+    found.differences = applying(opened, end, queue_end_before, delayed=delayed, keep_index=True, as_broker=False)
+    found.findings = opened.queues.describe_findings()
     return found
-
-
-def _config_of_recovery(opened: OpenedStore) -> StoreConfig:
-    """4.9.8 recovers before it knows its delay levels; see ConsumeQueueStore.without_delay_levels."""
-    return opened.config if opened.line.recovers_with_delay_levels else replace(opened.config, message_delay_level="")
 
 
 def _open_rebuilt(opened: OpenedStore, folder: Path) -> None:

@@ -1,38 +1,301 @@
-"""What a cut of the log takes out of sight."""
+"""What a cut of the log loses: messages and bytes per topic and queue, in which state, and who had not consumed them.
+
+    intact      the record can be read behind the cut, its body's CRC is right
+    damaged     the record can be read, its body's CRC is wrong
+    unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
+    unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
+
+Where the log ends at zeros, a record behind them is not lost if it is a leftover: its store time is before that of the
+last valid record, or the zeros are the 8 bytes of an earlier cut. A leftover that a queue unit names is lost all the
+same: the queue showed it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
+
+from store.brokerconfig.consumer_offsets import read_consumer_offsets
+from store.commitlog.end import LogEnd
 from store.commitlog.resync import has_bytes_behind, readable_behind
-from store.commitlog.scan import Segment
+from store.commitlog.scan import Damage, End, ScanRules, Segment
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
+from store.formats.columns import DamageReason
+from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.java import decode_utf8
-from store.kernels.run import Run
+from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
+from store.formats.queue_unit import UNIT_SIZE
+from store.index.index_file import IndexFile
+from store.kernels.run import Int64Array, Run
+from store.opened.opened_store import OpenedStore
+
+QueueKey = tuple[str, int]
+UNKNOWN: QueueKey = ("", -1)
+"""The queue of a record of which nothing can be read."""
+_CUT_SIZE = 8
+_QUEUED = (0, 8)
+_TRANSACTION_MASK = 0xC
 
 
-def count_lost(segments: Sequence[Segment], log_offset: int, fs: Filesystem) -> dict[str, int]:
-    """Readable messages per topic at or behind `log_offset`: what a cut there takes out of sight.
+@dataclass(frozen=True, slots=True)
+class LostQueue:
+    """Lost messages of one queue; `topic` is empty for records of which nothing can be read."""
 
-    Segments in which nothing was ever written behind that place are not read.
+    topic: str
+    queue_id: int
+    messages: int = 0
+    bytes: int = 0
+    intact: int = 0
+    damaged: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostForGroup:
+    """Lost messages of a topic that a consumer group had not consumed."""
+
+    group: str
+    topic: str
+    messages: int
+
+
+@dataclass(slots=True)
+class LossReport:
+    """What a cut loses.
+
+    units_cut   queue units that point behind the cut
+    index_keys  entries of removed index files whose messages stay, and that are not built anew
+    delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
     """
-    counts: Counter[str] = Counter()
-    written = [
-        segment
-        for segment in segments
-        if segment.file_start + segment.size > log_offset
-        and has_bytes_behind(segment, max(0, log_offset - segment.file_start), fs)
-    ]
-    for step in readable_behind(written, log_offset):
+
+    queues: list[LostQueue] = field(default_factory=list)
+    unconsumed: list[LostForGroup] = field(default_factory=list)
+    units_cut: int = 0
+    index_keys: int = 0
+    delayed: int = 0
+
+    @property
+    def messages(self) -> int:
+        return sum(row.messages for row in self.queues)
+
+    @property
+    def bytes(self) -> int:
+        return sum(row.bytes for row in self.queues)
+
+    def by_topic(self) -> dict[str, int]:
+        """Messages per topic."""
+        counts: Counter[str] = Counter()
+        for row in self.queues:
+            counts[row.topic] += row.messages
+        return dict(sorted(counts.items()))
+
+    def by_group(self) -> dict[str, int]:
+        """Unconsumed messages per consumer group."""
+        counts: Counter[str] = Counter()
+        for row in self.unconsumed:
+            counts[row.group] += row.messages
+        return dict(sorted(counts.items()))
+
+    def facts(self) -> dict[str, Any]:
+        """The report under its names in JSON."""
+        return {
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "intact": sum(row.intact for row in self.queues),
+            "damaged": sum(row.damaged for row in self.queues),
+            "unreadable": sum(row.unreadable for row in self.queues),
+            "unconsumed": self.by_group(),
+            "units_cut": self.units_cut,
+            "index_keys": self.index_keys,
+            "delayed": self.delayed,
+        }
+
+    def queue_rows(self) -> list[dict[str, Any]]:
+        """A row per topic and queue, for tables."""
+        names = LostQueue.__slots__
+        return [{name: getattr(row, name) for name in names} for row in self.queues]
+
+    def group_rows(self) -> list[dict[str, Any]]:
+        """A row per consumer group and topic, for tables."""
+        return [{"group": row.group, "topic": row.topic, "messages": row.messages} for row in self.unconsumed]
+
+
+class LossCounter:
+    """Counts the records, then the units, of a part of the log that is lost."""
+
+    def __init__(self, opened: OpenedStore) -> None:
+        self._opened = opened
+        self._table = QueueTable()
+        self._rows: dict[QueueKey, LostQueue] = {}
+        self._offsets: dict[QueueKey, list[Int64Array]] = {}
+        """Queue offsets of the lost messages that consumers see."""
+        self._places: list[Int64Array] = []
+        """Log offsets of every record that was counted."""
+        self._leftovers: list[tuple[Run, Int64Array]] = []
+        self._holes: list[tuple[int, int]] = []
+        """Log offset and claimed size of each damage at which no record could be read."""
+        self.units_cut = 0
+
+    def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
+        """Counts what is readable at or behind the log's end. Segments never written there are not read."""
+        fs: Filesystem = self._opened.fs
+        at = end.log_end
+        written = [
+            segment
+            for segment in segments
+            if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
+        ]
+        rules = self._opened.scan_rules(check_crc=True)
+        ended_in = segments[0].file_start if segments and isinstance(end.outcome, End) else -1
+        was_cut = bool(segments) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
+        newest_ms = end.last_store_timestamp_ms
+        holes: list[tuple[int, int]] = []
+        for run, is_damaged in _runs_behind(written, at, rules, holes):
+            stale = np.zeros(run.count, bool)
+            if run.file_start == ended_in:
+                stale = np.full(run.count, was_cut) | (run.columns.store_timestamp_ms < newest_ms)
+            self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() else []
+            self.add(run, np.flatnonzero(~stale), is_damaged=is_damaged)
+        # Behind zeros in the same segment only units tell a lost record from a leftover.
+        behind_zeros = segments[0].file_start + segments[0].size if ended_in >= 0 else at
+        self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
+
+    def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
+        """Counts what is readable from log offset `low`, a record's start, to before `high`."""
+        rules, holes = self._opened.scan_rules(check_crc=True), list[tuple[int, int]]()
+        for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
+            rows = np.flatnonzero(run.columns.position + run.file_start < high)
+            self.add(run, rows, is_damaged=is_damaged)
+        self._holes += [hole for hole in holes if hole[0] < high]
+
+    def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
+        """Counts these records of a run."""
+        if not len(rows):
+            return
+        columns = run.columns
+        numbers = self._table.assign(run.kernels, run.kernels.view(run.buffer), run.array, run.count, queued_only=False)
+        self._places.append(columns.position[rows] + run.file_start)
+        queued = np.isin(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
+        for number in np.unique(numbers[rows]).tolist():
+            topic, queue_id = self._table.queues[number]
+            key = (decode_utf8(topic), queue_id)
+            own = numbers[rows] == number
+            count, size = int(own.sum()), int(columns.size[rows[own]].sum())
+            self._count(key, count, size, "damaged" if is_damaged else "intact")
+            self._offsets.setdefault(key, []).append(columns.queue_offset[rows[own & queued]])
+
+    def read_units(self, low: int, high: int) -> None:
+        """Counts the units that point into low … high - 1; those without a record there are unreadable messages."""
+        places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
+        named: list[Int64Array] = []
+        for queue in self._opened.queues:
+            numbers, offsets, sizes = units_between(queue, low, high)
+            self.units_cut += len(offsets)
+            named.append(offsets)
+            missing = ~np.isin(offsets, places)
+            shown = self._leftover_rows(offsets[missing])
+            missing[missing] = ~np.isin(offsets[missing], shown)
+            if missing.any():
+                key = (queue.topic, queue.queue_id)
+                self._count(key, int(missing.sum()), int(sizes[missing].sum()), "unreadable")
+                self._offsets.setdefault(key, []).append(numbers[missing])
+        known = np.concatenate([places, *named])
+        for at, size in self._holes:
+            if low <= at < high and at not in known:
+                self._count(UNKNOWN, 1, size, "unreadable")
+
+    def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
+        """Counts the leftovers that units at these log offsets name; gives the log offsets."""
+        found = [np.empty(0, np.int64)]
+        for run, rows in self._leftovers if len(offsets) else ():
+            starts = run.columns.position[rows] + run.file_start
+            named = rows[np.isin(starts, offsets)]
+            self.add(run, named)
+            found.append(run.columns.position[named] + run.file_start)
+        return np.concatenate(found)
+
+    def _count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
+        row = self._rows.get(key) or LostQueue(*key)
+        counts = {"messages": row.messages + messages, "bytes": row.bytes + size, state: getattr(row, state) + messages}
+        self._rows[key] = replace(row, **counts)
+
+    def report(self) -> LossReport:
+        """Everything that was counted."""
+        rows = sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
+        return LossReport(rows, self._unconsumed(), self.units_cut)
+
+    def _unconsumed(self) -> list[LostForGroup]:
+        if not self._offsets:
+            return []
+        consumed = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
+        found = []
+        for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
+            count = 0
+            for (lost_topic, queue_id), pieces in self._offsets.items():
+                if lost_topic == topic:
+                    count += sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
+            if count:
+                found.append(LostForGroup(group, topic, count))
+        return found
+
+
+def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Queue offsets, log offsets and sizes of the queue's units that point into low … high - 1, newest file first.
+
+    Files are read from the newest backwards until one begins before `low`.
+    """
+    found: list[tuple[Int64Array, Int64Array, Int64Array]] = [(np.empty(0, np.int64),) * 3]
+    for file in reversed(queue.files.files):
+        units = units_of(file.buffer[: file.readable_position])
+        offsets = units["log_offset"].astype(np.int64)
+        inside = np.flatnonzero((offsets >= low) & (offsets < high) & (units["size"] > 0) & ~is_pre_blank(units))
+        number = file.file_start // UNIT_SIZE
+        found.append((inside + number, offsets[inside], units["size"][inside].astype(np.int64)))
+        if len(offsets) and 0 <= offsets[0] < low:
+            break
+    numbers, offsets, sizes = (np.concatenate(part) for part in zip(*found, strict=True))
+    return numbers, offsets, sizes
+
+
+def indexed_before(file: IndexFile, log_offset: int) -> int:
+    """How many of the file's entries are of messages before `log_offset`."""
+    entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
+    return int((entries["log_offset"] < log_offset).sum())
+
+
+def _runs_behind(
+    segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
+) -> Iterator[tuple[Run, bool]]:
+    """The runs at or behind `log_offset`, and whether their bodies are damaged; other damage goes to `holes`."""
+    bad_body = False
+    by_start = {segment.file_start: segment for segment in segments}
+    for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
         if isinstance(step, Run):
-            counts += count_topics(step)
-    return dict(sorted(counts.items()))
+            yield step, bad_body
+        bad_body = isinstance(step, Damage) and step.reason == DamageReason.BAD_CRC
+        if isinstance(step, Damage) and not bad_body:
+            holes.append((step.file_start + step.position, _claimed_bytes(by_start[step.file_start], step)))
 
 
-def count_topics(run: Run) -> Counter[str]:
-    """Messages per topic in a run."""
-    columns, buffer = run.columns, run.buffer
-    places = zip(columns.topic_position.tolist(), columns.topic_size.tolist(), strict=True)
-    counts = Counter(bytes(buffer[at : at + size]) for at, size in places)
-    return Counter({decode_utf8(topic): count for topic, count in counts.items()})
+def _claimed_bytes(segment: Segment, damage: Damage) -> int:
+    """How many bytes a damaged record claims, where it can have so many; else 0, or the bytes that can't be read."""
+    if damage.reason == DamageReason.UNREADABLE:
+        return damage.unreadable[1] - damage.unreadable[0]
+    head = bytes(segment.buffer[damage.position : damage.position + 4])
+    size = int.from_bytes(head, "big", signed=True)
+    return size if RECORD_MIN_SIZE <= size <= segment.size - damage.position else 0
+
+
+def _is_zeroed_cut(segment: Segment, position: int) -> bool:
+    """Whether a record's first 8 bytes were zeroed here: the rest of the record still names this place."""
+    head = bytes(segment.buffer[position : position + RECORD_MIN_SIZE])
+    if len(head) < RECORD_MIN_SIZE or any(head[:_CUT_SIZE]) or not any(head):
+        return False
+    claimed = int.from_bytes(head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big")
+    return claimed == segment.file_start + position

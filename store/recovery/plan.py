@@ -20,6 +20,7 @@ from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
 from store.recovery.from_rebuild import recover_by_rebuild
+from store.recovery.lost import LossReport
 from store.recovery.recover import Progress, RecoveryReport, recover_store
 
 CUT_SIZE = 8
@@ -32,20 +33,26 @@ def plan_recovery(
     mode: str = "auto",
     keep_index: bool = False,
     cold: bool = False,
+    as_broker: bool = False,
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change:
     """The whole recovery of a store that was opened with an overlay.
 
-    cold     spares the page cache
-    rebuild  walks the whole log and builds queues and index in this process's place; the other options are moot then
+    cold       spares the page cache
+    as_broker  loses what a broker loses
+    rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
     """
     if rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
-        found = recover_store(opened, mode=mode, keep_index=keep_index, cold=cold, progress=progress)
+        found = recover_store(
+            opened, mode=mode, keep_index=keep_index, cold=cold, as_broker=as_broker, progress=progress
+        )
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
+    add_lost(change, found.lost)
+    change.notes = found.findings
     add_cut(change, found)
     if rebuild is not None:
         assert change.staging is not None
@@ -56,9 +63,6 @@ def plan_recovery(
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
-    if change.is_empty:
-        # Nothing is cut, so nothing more is lost.
-        change.lost = {}
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     if change.actions or opened.abort.exists():
         add_checkpoint(opened, change)
@@ -79,6 +83,7 @@ def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, obje
         "valid_end": found.log_end,
         "stopped_by": found.end.describe(),
         "queue_end_before": found.queue_end_before,
+        "differs_from_broker": [{"difference": d.value, "reason": d.reason} for d in found.differences],
     }
 
 
@@ -88,9 +93,17 @@ def new_change(opened: OpenedStore, command: str) -> Change:
     return Change(command, opened.layout.root, opened.fs, staging=staging)
 
 
+def add_lost(change: Change, lost: LossReport) -> None:
+    """What the change takes out of sight, as facts and tables."""
+    change.lost = lost.by_topic()
+    counts = lost.facts()
+    del counts["unconsumed"]
+    change.facts |= {f"lost_{name}": value for name, value in counts.items()}
+    change.facts |= {"lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
+
+
 def add_cut(change: Change, found: RecoveryReport) -> None:
     """Step 1."""
-    change.lost = found.lost
     for segment in reversed(found.behind):
         if segment.file_start > found.log_end:
             change.actions.append(Remove(segment.path, "behind the log's end"))

@@ -5,16 +5,13 @@
     3. the starting segment (store.recovery.start)
     4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
     5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
-    6. queues that point at or behind the end are cut back
+    6. queues that point at or behind the end are cut back, the units that are cut are zeroed
     7. beginnings of queues are corrected to where the log begins now
     8. dispatch goes on from where the queues end, as a broker does before it serves
 
 Nothing is written: queues and index change in an overlay. store.recovery.plan makes a Change of it, which can be shown,
-applied and undone.
-
-Three differences from the broker, on purpose: the zeroed cut (else the stale record there is read again after the next
-put), damage in a size is damage and no memory allocation, and `keep_index` rebuilds the index files that a broker
-deletes after a crash.
+applied and undone. store.recovery.differences lists where this is not what a broker does, and why; with `as_broker` it
+is exactly what a broker does, but for the zeroed cut.
 
 Source: CommitLog.recoverNormally, recoverAbnormally, DefaultMessageStore.recover, start (4.9.8); the line 5.3 follows
 5.3.3 where it differs.
@@ -26,19 +23,25 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.scan import scan_log
 from store.disk.mapped_file import MappedFile
 from store.disk.read_advice import ReadAdvice
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
+from store.formats.message import SCHEDULE_TOPIC
+from store.index.index_file import IndexFile
 from store.kernels.run import Run
 from store.opened.chain_end import find_chain_end, needs_walk
 from store.opened.opened_store import OpenedStore
-from store.recovery.lost import count_lost
+from store.recovery.differences import Difference, applying
+from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.start import is_abnormal, starting_segment
 
 Progress = Callable[[int, int], None]
+END_OF_LOG = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -47,8 +50,10 @@ class RecoveryReport:
 
     end               where the log ends, and why
     behind            the segment that the log ends in, and those behind it
-    lost              readable messages per topic behind the end
+    lost              what is no longer shown
     dispatched_count  records that queues and index lacked at the log's end
+    findings          damage and disorder met while dispatching, as sentences for people
+    differences       where the result is not what a broker would leave
     """
 
     mode: str
@@ -57,7 +62,9 @@ class RecoveryReport:
     queue_end_before: int = -1
     dispatched_count: int = 0
     behind: list[MappedFile] = field(default_factory=list)
-    lost: dict[str, int] = field(default_factory=dict)
+    lost: LossReport = field(default_factory=LossReport)
+    findings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
 
     @property
     def log_end(self) -> int:
@@ -70,35 +77,84 @@ def recover_store(
     mode: str = "auto",
     keep_index: bool = False,
     cold: bool = False,
+    as_broker: bool = False,
+    dispatch: bool = True,
     progress: Progress | None = None,
 ) -> RecoveryReport:
-    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory."""
+    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory.
+
+    keep_index  rebuilds the index files that a broker deletes after a crash
+    cold        spares the page cache
+    as_broker   loses what a broker loses
+    dispatch    False leaves step 8 out: what a broker's load leaves before its start
+    """
     abnormal = is_abnormal(opened, mode)
     queue_end = opened.queues.recover()
-    rebuild_from = _drop_unsafe_index(opened, keep_index) if abnormal else None
     start, reason = starting_segment(opened, abnormal=abnormal)
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
     if not opened.log.segments.files:
         opened.queues.destroy()
         return found
-    handlers = _handlers(opened)
-    if rebuild_from is not None and rebuild_from < start:
-        dispatch_stretch(opened, rebuild_from, start, [opened.index])
+    handlers, losses = _handlers(opened), LossCounter(opened)
+    unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if abnormal else []
+    unkept = 0 if keep_index else sum(indexed_before(file, start) for file in unsafe)
+    _drop_index(opened, unsafe, start, keep=keep_index)
     advice = ReadAdvice(opened.fs, cold=cold)
-    with contextlib.ExitStack() as during:
-        if not opened.line.recovers_with_delay_levels:
-            during.enter_context(opened.queues.without_delay_levels())
-        with FanOut(handlers if abnormal else []) as builders:
-            found.end = walk(opened, start, [builders], progress, advice)
-            # What is behind the end is read while the builders still work.
-            cut_log(opened, found)
+    keeps_times = opened.line.recovers_with_delay_levels or not as_broker
+    delayed = -_delayed_units(opened)
+    levels = contextlib.nullcontext() if keeps_times else opened.queues.without_delay_levels()
+    with levels, FanOut(_walked_by(opened, handlers, found, as_broker)) as builders:
+        found.end = walk(opened, start, [builders], progress, advice)
+        cut_log(opened, found)
+        # What is behind the end is read while the builders still work.
+        losses.read_behind(found.behind, found.end)
     advice.finish()
+    delayed += _delayed_units(opened)
+    losses.read_units(found.log_end, END_OF_LOG)
+    found.differences = applying(
+        opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
+    )
     if queue_end >= found.log_end:
         opened.queues.truncate_dirty(found.log_end)
+        if not as_broker and opened.queues.clear_cut_units():
+            found.differences.append(Difference.ZEROED_UNITS)
     opened.queues.correct_min_offsets(opened.log.min_offset)
-    # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
-    _catch_up(opened, found, [opened.queues] if abnormal else handlers)
+    if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
+        # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
+        _catch_up(opened, found, [opened.queues] if abnormal else handlers)
+    found.lost = losses.report()
+    found.lost.index_keys, found.lost.delayed = unkept, 0 if keeps_times else delayed
+    found.findings += opened.queues.describe_findings()
     return found
+
+
+def _walked_by(
+    opened: OpenedStore, handlers: list[Handler], found: RecoveryReport, as_broker: bool
+) -> Sequence[Handler]:
+    """What the walk of step 4 hands its records to."""
+    if found.mode == "abnormal":
+        return handlers
+    if as_broker and opened.line.dispatches_in_recovery:
+        return [_Behind(handlers, found.queue_end_before)]
+    return []
+
+
+class _Behind:
+    """Hands on the records behind a log offset; 5.3.3 leaves out the one that begins at it."""
+
+    def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
+        self._handlers = handlers
+        self._log_offset = log_offset
+
+    def dispatch(self, run: Run) -> None:
+        behind = np.flatnonzero(run.columns.log_offset > self._log_offset)
+        if len(behind):
+            for handler in self._handlers:
+                handler.dispatch(run.part(int(behind[0]), run.count))
+
+
+def _delayed_units(opened: OpenedStore) -> int:
+    return sum(queue.max_offset for queue in opened.queues if queue.topic == SCHEDULE_TOPIC)
 
 
 def view_as_it_is(opened: OpenedStore) -> RecoveryReport:
@@ -117,7 +173,8 @@ def view_as_it_is(opened: OpenedStore) -> RecoveryReport:
     with FanOut(_handlers(opened)) as builders:
         end = find_end(opened.log.segments.files, begin, opened.scan_rules(check_crc=False), builders.dispatch)
     found = RecoveryReport("as it is", "the end of the consume queues", end, dispatched_count=end.record_count)
-    cut_log(opened, found, count=False)
+    cut_log(opened, found)
+    found.findings += opened.queues.describe_findings()
     return found
 
 
@@ -143,14 +200,12 @@ def walk(
     return find_end(segments, start, opened.scan_rules(check_crc=opened.config.check_crc_on_recover), on_run)
 
 
-def cut_log(opened: OpenedStore, found: RecoveryReport, *, count: bool = True) -> None:
+def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
     """Step 5: ends the log at `log_end`, and notes in `found` what is at it and behind."""
     files = opened.log.segments
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
     files.flushed_where = files.committed_where = found.log_end
-    if count:
-        found.lost = count_lost(found.behind, found.log_end, opened.fs)
 
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
@@ -169,12 +224,12 @@ def _handlers(opened: OpenedStore) -> list[Handler]:
     return [opened.queues, opened.index] if opened.config.message_index_enable else [opened.queues]
 
 
-def _drop_unsafe_index(opened: OpenedStore, keep_index: bool) -> int | None:
-    """Removes the index files that a broker deletes after a crash; where to rebuild from, if they are to be kept."""
-    unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms)
+def _drop_index(opened: OpenedStore, unsafe: list[IndexFile], start: int, *, keep: bool) -> None:
+    """Removes the index files that a broker deletes after a crash; to keep them is to build them anew up to `start`."""
     begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
     opened.index.remove(unsafe)
-    return min(begins) if keep_index and begins else None
+    if keep and begins and min(begins) < start:
+        dispatch_stretch(opened, min(begins), start, [opened.index])
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
@@ -183,3 +238,4 @@ def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Han
     if begin < found.log_end:
         dispatcher = Dispatcher(opened.log, handlers, begin, opened.scan_rules(check_crc=False))
         found.dispatched_count = dispatcher.catch_up()
+        found.findings += [f"not dispatched: {damage.describe()}" for damage in dispatcher.damages]

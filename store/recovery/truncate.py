@@ -11,8 +11,9 @@ from store.change.change import Change
 from store.commitlog.end import LogEnd, find_end
 from store.errors import BadRequest
 from store.opened.opened_store import OpenedStore
-from store.recovery.plan import add_checkpoint, add_cut, add_derived, new_change
-from store.recovery.recover import Progress, RecoveryReport, cut_log, dispatch_stretch, walk
+from store.recovery.lost import LossCounter
+from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, new_change
+from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, dispatch_stretch, walk
 
 
 def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
@@ -31,14 +32,25 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
         _require_boundary(opened, log_offset)
         end = LogEnd(start, log_offset)
     found = RecoveryReport("truncate", "the whole log is read", end)
+    losses = LossCounter(opened)
+    if log_offset is not None:
+        end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
+        losses.read_between(segments, log_offset, end_before.log_end)
+        losses.read_behind([s for s in segments if s.file_start + s.size > end_before.log_end], end_before)
     cut_log(opened, found)
+    if log_offset is None:
+        losses.read_behind(found.behind, end)
+    losses.read_units(found.log_end, END_OF_LOG)
+    found.lost = losses.report()
     change = new_change(opened, "truncate-dirty")
     change.facts = {
         "log_end": found.log_end,
         "stopped_by": end.describe() if log_offset is None else "--offset",
     }
+    add_lost(change, found.lost)
     add_cut(change, found)
     opened.queues.truncate_dirty(found.log_end)
+    opened.queues.clear_cut_units()
     opened.queues.correct_min_offsets(opened.log.min_offset)
     _cut_index(opened, found.log_end)
     add_derived(opened, change)

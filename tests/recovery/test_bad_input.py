@@ -270,9 +270,9 @@ def test_a_missing_segment_in_the_middle_is_passed_over_as_a_broker_does(tmp_pat
 def test_a_truncated_checkpoint_reads_as_if_zeros_followed(size: int, store: Path) -> None:
     data = (store / "checkpoint").read_bytes()
     (store / "checkpoint").write_bytes(data[:size])
-    for words in (CHECKPOINT, GET, DRY_RUN, RECOVER):
+    for words, code in ((CHECKPOINT, FINDINGS), (GET, OK), (DRY_RUN, OK), (RECOVER, OK), (CHECKPOINT, OK)):
         done = rmqctl(*words, store=store)
-        assert done.code == OK, done.err
+        assert done.code == code, done.err
     assert (store / "checkpoint").stat().st_size == 4096
 
 

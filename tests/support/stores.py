@@ -77,10 +77,12 @@ def planning(
         opened.close()
 
 
-def recover(root: Path, *, mode: str = "auto", keep_index: bool = False, **options: Any) -> tuple[Change, str | None]:
+def recover(
+    root: Path, *, mode: str = "auto", keep_index: bool = False, as_broker: bool = False, **options: Any
+) -> tuple[Change, str | None]:
     """Recovers in place; gives the plan and the id to undo it by."""
     with planning(root, **options) as opened:
-        change = plan_recovery(opened, mode=mode, keep_index=keep_index)
+        change = plan_recovery(opened, mode=mode, keep_index=keep_index, as_broker=as_broker)
         return change, change.apply()
 
 

@@ -1,0 +1,97 @@
+"""Where `recover` leaves something else than a broker's own start would, and why; `applying` says where it matters.
+
+The list is complete: the differential test (tests/recovery/differential.py) holds everything else equal by bytes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from store.commitlog.end import LogEnd
+from store.commitlog.scan import Damage
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.formats.columns import DamageReason
+from store.opened.opened_store import OpenedStore
+
+JAVA_MAX_ARRAY_SIZE = (1 << 31) - 9
+"""A greater array is refused by every Java virtual machine, whatever its heap."""
+
+
+class Difference(StrEnum):
+    """One difference; its value is the name in plans and in JSON."""
+
+    ZEROED_CUT = "zeroed-cut"
+    ZEROED_UNITS = "zeroed-units"
+    HUGE_SIZE = "huge-size"
+    DELIVER_TIME = "deliver-time"
+    RECORD_AT_QUEUE_END = "record-at-queue-end"
+    ZERO_QUEUE_FILE = "zero-queue-file"
+    KEPT_INDEX = "kept-index"
+    CLOSED = "closed"
+
+    @property
+    def reason(self) -> str:
+        """What a broker does, what recover does, and why."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Difference.ZEROED_CUT: "a broker leaves the bytes at the cut, and reads the old records behind it again after the "
+    "next put of the same size; recover zeroes the 8 bytes there",
+    Difference.ZEROED_UNITS: "a broker leaves the queue units that it cuts, and its next start counts them again once "
+    "the log has grown past their records; recover zeroes them",
+    Difference.HUGE_SIZE: "4.9 allocates as many bytes as a damaged record claims, runs out of memory and does not "
+    "start; recover takes the record for damage and cuts there",
+    Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
+    "the hash of their tags, so that they are delivered at once; recover gives them their deliver time",
+    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
+    "dispatches it",
+    Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
+    "does not start; recover counts no unit there",
+    Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
+    "starting segment only; recover --keep-index builds them anew from their beginning",
+    Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; recover "
+    "leaves a store that was shut down",
+}
+assert set(_REASONS) == set(Difference)
+
+
+def applying(
+    opened: OpenedStore, end: LogEnd, queue_end: int, *, delayed: int, keep_index: bool, as_broker: bool
+) -> list[Difference]:
+    """The differences that matter for this store. The queues must not have been truncated yet.
+
+    delayed  how many units of delayed messages were built
+    """
+    found = [Difference.ZEROED_CUT] if isinstance(end.outcome, Damage) else []
+    found += [Difference.CLOSED] if opened.abort.exists() else []
+    if as_broker:
+        return found
+    if not opened.line.accepts_v2 and claimed_size(opened, end) > JAVA_MAX_ARRAY_SIZE:
+        found.append(Difference.HUGE_SIZE)
+    if not opened.line.recovers_with_delay_levels and delayed:
+        found.append(Difference.DELIVER_TIME)
+    if opened.line.dispatches_in_recovery and 0 <= queue_end < end.log_end:
+        found.append(Difference.RECORD_AT_QUEUE_END)
+    if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues):
+        found.append(Difference.ZERO_QUEUE_FILE)
+    if keep_index:
+        found.append(Difference.KEPT_INDEX)
+    return found
+
+
+def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
+    """The size that the damaged record at the log's end claims, 0 where its head is none of a record."""
+    outcome = end.outcome
+    if not isinstance(outcome, Damage) or outcome.reason != DamageReason.SIZE_BEYOND_SEGMENT:
+        return 0
+    segment = opened.log.segments.find_by_offset(outcome.file_start)
+    if segment is None:
+        return 0
+    return int.from_bytes(segment.buffer[outcome.position : outcome.position + 4], "big", signed=True)
+
+
+def has_zero_last_file(queue: ConsumeQueue) -> bool:
+    """Whether the queue's last file holds no unit though there is one before it."""
+    files = queue.files.files
+    return len(files) > 1 and not files[-1].wrote

@@ -1,0 +1,187 @@
+"""The loss report: what a cut takes out of sight, in which state it is, and who had not consumed it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import open_store
+from store.change.change import Change
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store, golden
+from tests.support.stores import Clock, make_store, recover, text_message, truncate
+
+COUNT, QUEUES = 100, 3
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Path:
+    """100 messages in topic T, number n in queue n % 3; the checkpoint covers nothing."""
+    root = make_store(tmp_path / "store", COUNT, queues=QUEUES)
+    (root / "checkpoint").write_bytes(bytes(4096))
+    (root / "abort").touch()
+    return root
+
+
+def places(root: Path) -> list[tuple[int, int]]:
+    """Log offset and size of every message, by number."""
+    found = []
+    with open_store(root, as_is=True) as store:
+        for number in range(COUNT):
+            message = store.get("T", number % QUEUES, number // QUEUES).messages[0]
+            found.append((message.log_offset, message.size))
+    return found
+
+
+def overwrite(root: Path, log_offset: int, data: bytes) -> None:
+    start = log_offset - log_offset % 16384
+    with (root / "commitlog" / f"{start:020d}").open("r+b") as file:
+        file.seek(log_offset - start)
+        file.write(data)
+
+
+def counts(change: Change) -> dict[str, Any]:
+    names = ("messages", "intact", "damaged", "unreadable")
+    return {name: change.facts[f"lost_{name}"] for name in names}
+
+
+def lost(messages: int, intact: int = 0, damaged: int = 0, unreadable: int = 0) -> dict[str, int]:
+    return {"messages": messages, "intact": intact, "damaged": damaged, "unreadable": unreadable}
+
+
+def test_a_sound_store_loses_nothing(crashed: Path) -> None:
+    change, _ = recover(crashed)
+    assert counts(change) == lost(0)
+    assert change.lost == {}
+
+
+def test_behind_a_bad_body_the_others_are_intact(crashed: Path) -> None:
+    at, size = places(crashed)[40]
+    overwrite(crashed, at + 95, b"\xff")
+    change, _ = recover(crashed)
+    assert counts(change) == lost(60, intact=59, damaged=1)
+    assert change.facts["lost_bytes"] == 60 * size
+    assert [(row["topic"], row["queue_id"], row["messages"]) for row in change.facts["lost"]] == [
+        ("T", 0, 20),
+        ("T", 1, 20),
+        ("T", 2, 20),
+    ]
+    assert change.facts["lost_units_cut"] == 60
+
+
+def test_a_record_that_cannot_be_read_is_known_by_its_unit(crashed: Path) -> None:
+    at, size = places(crashed)[40]
+    overwrite(crashed, at, b"\xff" * size)
+    change, _ = recover(crashed)
+    assert counts(change) == lost(60, intact=59, unreadable=1)
+    assert {row["queue_id"]: row["unreadable"] for row in change.facts["lost"]} == {0: 0, 1: 1, 2: 0}
+
+
+def test_without_queues_damage_counts_as_one_message_of_no_topic(crashed: Path) -> None:
+    at, size = places(crashed)[40]
+    overwrite(crashed, at, b"\xff" * size)
+    shutil.rmtree(crashed / "consumequeue")
+    change, _ = recover(crashed, settings={"mappedFileSizeConsumeQueue": 400})
+    assert counts(change) == lost(60, intact=59, unreadable=1)
+    assert change.lost == {"": 1, "T": 59}
+
+
+def test_a_torn_tail_counts_as_lost_with_and_without_its_unit(crashed: Path, tmp_path: Path) -> None:
+    at, size = places(crashed)[-1]
+    overwrite(crashed, at + size // 2, bytes(size - size // 2))
+    bare = copy_store(crashed, tmp_path / "bare")
+    shutil.rmtree(bare / "consumequeue")
+    for root in (crashed, bare):
+        change, _ = recover(root, settings={"mappedFileSizeConsumeQueue": 400})
+        assert counts(change)["messages"] == 1
+
+
+def test_records_behind_a_page_of_zeros_are_lost_though_no_unit_names_them(crashed: Path) -> None:
+    at, size = places(crashed)[40]
+    overwrite(crashed, at, bytes(size))
+    shutil.rmtree(crashed / "consumequeue")
+    change, _ = recover(crashed, settings={"mappedFileSizeConsumeQueue": 400})
+    assert counts(change) == lost(59, intact=59)
+
+
+def test_what_an_earlier_cut_left_behind_is_not_lost_again(crashed: Path) -> None:
+    at, _ = places(crashed)[40]
+    overwrite(crashed, at + 95, b"\xff")
+    recover(crashed)
+    (crashed / "abort").touch()
+    again, _ = recover(crashed)
+    assert counts(again) == lost(0)
+    with open_store(crashed, read_only=False, clock=Clock(1_800_000_000_000)) as store:
+        assert store.put(text_message(7, body_size=50)).is_ok
+    (crashed / "abort").touch()
+    after_a_put, _ = recover(crashed)
+    assert counts(after_a_put) == lost(0)
+
+
+def test_the_groups_that_had_not_consumed_are_named(crashed: Path) -> None:
+    at, _ = places(crashed)[40]
+    overwrite(crashed, at + 95, b"\xff")
+    (crashed / "config").mkdir()
+    table = {"T@fast": {"0": 34, "1": 33, "2": 33}, "T@slow": {"0": 20, "1": 0, "2": 33}, "Other@fast": {"0": 0}}
+    (crashed / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
+    change, _ = recover(crashed)
+    # Of queue 0 the offsets 14 … 33 are lost, of queue 1 those from 13 on.
+    assert change.facts["unconsumed"] == [{"group": "slow", "topic": "T", "messages": 14 + 20}]
+
+
+def test_a_cut_by_hand_counts_up_to_the_end_of_the_log(crashed: Path) -> None:
+    at, _ = places(crashed)[70]
+    change, _ = truncate(crashed, at)
+    assert counts(change) == lost(30, intact=30)
+    (crashed / "abort").touch()
+    assert counts(recover(crashed)[0]) == lost(0)
+
+
+@pytest.mark.parametrize(("keep", "none_lost"), [(False, False), (True, True)])
+def test_keys_that_are_not_indexed_again_are_counted(keep: bool, none_lost: bool, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT, queues=QUEUES, maxIndexNum=1000)
+    (root / "abort").touch()
+    change, _ = recover(root, keep_index=keep)
+    assert change.facts["start_segment"] > 0
+    assert (change.facts["lost_index_keys"] == 0) == none_lost
+
+
+def test_delayed_messages_keep_their_deliver_time_unless_the_broker_is_followed(tmp_path: Path) -> None:
+    times = {}
+    for as_broker in (False, True):
+        root = copy_store(golden("no-derived").store, tmp_path / str(as_broker))
+        settings = golden("no-derived").settings
+        change, _ = recover(root, settings=settings, as_broker=as_broker)
+        assert bool(change.facts["lost_delayed"]) == as_broker
+        with open_store(root, settings=settings) as store:
+            queue = store.opened.queues.find("SCHEDULE_TOPIC_XXXX", 2)
+            unit = queue.unit(0) if queue is not None else None
+            assert unit is not None
+            times[as_broker] = unit.tags_code - store.opened.log.store_timestamp(unit.log_offset, unit.size)
+    assert times[False] == 10_000
+    assert times[True] != 10_000
+
+
+def test_the_exit_code_says_whether_what_is_lost_is_kept(crashed: Path, tmp_path: Path) -> None:
+    at, _ = places(crashed)[40]
+    overwrite(crashed, at + 95, b"\xff")
+    other = copy_store(crashed, tmp_path / "other")
+    assert rmqctl("recover", "--yes", store=crashed).code == 0
+    assert rmqctl("recover", "--yes", "--no-quarantine", store=other).code == 1
+
+
+def test_units_behind_a_cut_do_not_come_back_when_the_log_grows_past_them(crashed: Path) -> None:
+    at, _ = places(crashed)[40]
+    (crashed / "abort").unlink()
+    truncate(crashed, at)
+    with open_store(crashed, read_only=False, clock=Clock()) as store:
+        for number in range(200):
+            assert store.put(text_message(number, "Other")).is_ok
+    with open_store(crashed) as store:
+        readable = [queue.max_offset for queue in store.queues() if queue.topic == "T"]
+        assert readable == [14, 13, 13]
+        assert sum(len(store.get("T", queue, 0, 100).messages) for queue in range(QUEUES)) == 40
