@@ -9,7 +9,6 @@ A command opens the store through the session, which closes it when the command 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import shutil
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
     from rmqctl.progress import Progress
     from rmqctl.result import Result
     from rmqctl.tables import Look
-    from store import MessageStore
+    from store import MessageStore, WritableStore
+    from store.open import OpenOptions
 
 LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""
@@ -121,31 +121,39 @@ class Session:
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
-    def open_store(
-        self, *, read_only: bool = True, settings: Mapping[str, str] | None = None, **options: Any
-    ) -> MessageStore:
-        """The store of --store, open until the command's result is printed."""
+    def open_store(self) -> MessageStore:
+        """The store of --store, open for reading until the command's result is printed."""
         from store import open_store
 
-        given = self.settings(**(settings or {}))
-        self.log(f"opening {self.root} for {'reading' if read_only else 'writing'}, settings given: {given or 'none'}")
-        # A store that is written to runs threads: a signal waits until somebody is there to close it.
-        waiting = contextlib.nullcontext() if read_only else self.interrupts.deferred()
-        with waiting, self.progress("reading the log") as bar:
-            opened = open_store(
-                self.root,
-                settings=given,
-                read_only=read_only,
-                clock=self.environment.clock_ms,
-                progress=bar.update,
-                **options,
-            )
+        with self.progress("reading the log") as bar:
+            opened = open_store(self.root, **self._open_options(bar))
             self.resources.callback(self._close, opened)
+        self._tell_of(opened)
+        return opened
+
+    def open_for_writing(self, *, settings: Mapping[str, str], recover: bool) -> WritableStore:
+        """The store of --store, open for puts until the command's result is printed."""
+        from store import open_store
+
+        # A store that is written to runs threads: a signal waits until somebody is there to close it.
+        with self.interrupts.deferred(), self.progress("reading the log") as bar:
+            options = self._open_options(bar, **settings)
+            options["recover"] = recover
+            opened = open_store(self.root, read_only=False, **options)
+            self.resources.callback(self._close, opened)
+        self._tell_of(opened)
+        return opened
+
+    def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
+        given = self.settings(**settings)
+        self.log(f"opening {self.root}, settings given: {given or 'none'}")
+        return {"settings": given, "clock": self.environment.clock_ms, "progress": bar.update}
+
+    def _tell_of(self, opened: MessageStore) -> None:
         if self._log is not None:
             self.log(f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, {opened.config}")
         for note in opened.notes:
             self.note(f"note: {note}")
-        return opened
 
     def open_for_reading(self) -> MessageStore:
         """The store, shown behind a body with a wrong CRC too, where a broker would cut its log at the next start.

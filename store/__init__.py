@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from store.errors import StoreError
     from store.formats.host import Host
     from store.formats.message import Message, StoredMessage
-    from store.message_store import MessageStore, QueryResult
+    from store.message_store import MessageStore, QueryResult, WritableStore
     from store.open import open_store
     from store.reading.get import GetResult, GetStatus
 
@@ -39,6 +39,7 @@ _PLACES = {
     "StoreConfig": "store.config",
     "StoreError": "store.errors",
     "StoredMessage": "store.formats.message",
+    "WritableStore": "store.message_store",
     "open_store": "store.open",
 }
 
@@ -54,6 +55,7 @@ __all__ = [
     "StoreConfig",
     "StoreError",
     "StoredMessage",
+    "WritableStore",
     "open_store",
 ]
 

@@ -1,4 +1,4 @@
-"""MessageStore: one store, opened. put, get, query; the parts know the bytes.
+"""MessageStore: one store, opened for reading; WritableStore: one that takes messages as well.
 
 How a message travels:
 
@@ -6,7 +6,7 @@ How a message travels:
     get → ConsumeQueue (where the record is) → CommitLog (the record)
     query → IndexService (log offsets) → CommitLog (the records, compared with the key)
 
-store_opener.py makes one, services.py holds the threads of one that is written to.
+store/open.py opens one; store/live/services.py holds the threads of one that is written to.
 
 Source: DefaultMessageStore (4.9.8).
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.bulk_put import put_many
@@ -60,106 +60,25 @@ class QueueState:
 
 
 class MessageStore:
-    """One opened store. All methods may be called from several threads."""
+    """One store, opened for reading. All methods may be called from several threads.
 
-    def __init__(
-        self,
-        opened: OpenedStore,
-        services: StoreServices | None = None,
-        scratch: Any = None,
-        reopen: Callable[[], MessageStore] | None = None,
-    ) -> None:
+    reopen  opens the store afresh, for refresh()
+    """
+
+    def __init__(self, opened: OpenedStore, reopen: Callable[[], OpenedStore] | None = None) -> None:
         self.layout: StoreLayout = opened.layout
         self.config: StoreConfig = opened.config
         self.notes: list[str] = []
         """What a reader should know about how this view came about."""
-        self._current = CurrentView(opened, scratch)
-        # Puts go here. A store that takes any is its own only writer, so nothing ever takes the log's place.
-        self._log: CommitLog = opened.log
-        self._clock = opened.clock
-        self._services = services
+        self._current = CurrentView(opened)
         self._reopen = reopen
         self._open = True
-        sync = opened.config.flush_disk_type == "SYNC_FLUSH" and services is not None
-        self._group_commit = services.group_commit if sync and services is not None else None
-        self._sync_timeout_ms = opened.config.sync_flush_timeout
 
-    def __enter__(self) -> MessageStore:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    # Writing.
-
-    def put(self, message: Message) -> PutResult:
-        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT."""
-        services = self._services
-        if services is None or not self._open or services.refusal or self._log.locked_since_ms:
-            refusal = self._refusal()
-            if refusal is not None:
-                return refusal
-        return self._after_put(self._log.put(message))
-
-    def put_batch(self, messages: Sequence[Message]) -> PutResult:
-        """Appends messages of one queue together: all of them, or none."""
-        refusal = self._refusal()
-        if refusal is not None:
-            return refusal
-        return self._after_put(self._log.put_batch(messages))
-
-    def put_many(self, messages: MessageColumns) -> PutManyResult:
-        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
-        refusal = self._refusal()
-        if refusal is not None:
-            return PutManyResult.all_refused(len(messages), refusal)
-        result = put_many(self._log, messages)
-        self._flush_many(messages, result)
-        return result
-
-    def _refusal(self) -> PutResult | None:
-        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
-        services = self._services
-        if services is None:
-            raise BadRequest("the store was opened for reading", file=self.layout.root)
-        if not self._open:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
-        services.raise_failure()
-        if services.refusal:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
-        since_ms = self._log.locked_since_ms
-        if since_ms and self._clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
-            return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
-        return None
-
-    def _after_put(self, result: PutResult) -> PutResult:
-        """Wait for the flush or wake it, as flushDiskType and the message say (CommitLog.submitFlushRequest)."""
-        if not result.is_ok or self._services is None:
-            return result
-        if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
-            self._services.woken_by_puts.wakeup()
-            return result
-        if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
-            return result
-        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-
-    def _flush_many(self, messages: MessageColumns, result: PutManyResult) -> None:
-        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
-        assert self._services is not None
-        waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
-        if self._group_commit is None or not waiting.any():
-            self._services.woken_by_puts.wakeup()
-            return
-        first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
-        segment_size = self.config.mapped_file_size_commit_log
-        segment_count = (end - 1) // segment_size - first // segment_size + 1
-        if not self._group_commit.flush_to(end, self._sync_timeout_ms * segment_count):
-            result.status = PutStatus.FLUSH_DISK_TIMEOUT
-
-    def catch_up(self) -> None:
-        """Returns when everything put so far is in queues and index."""
-        if self._services is not None:
-            self._services.catch_up()
 
     # Reading.
 
@@ -295,7 +214,7 @@ class MessageStore:
 
     @property
     def opened(self) -> OpenedStore:
-        """The opened, for checks and tools that look deeper; a refresh closes them."""
+        """The opened file sets, for checks and tools that look deeper; a refresh closes them."""
         return self._current.opened
 
     def locate(self, log_offset: int) -> tuple[Path, int]:
@@ -312,25 +231,112 @@ class MessageStore:
         Calls that are under way in other threads end on what they began with.
         """
         self._require_open()
-        if self._reopen is None:
-            self.catch_up()
-        else:
-            self._current.replace(self._reopen()._current)
+        if self._reopen is not None:
+            self._current.replace(self._reopen())
 
     # Ending.
 
     def close(self) -> None:
-        """Makes everything durable and gives the store back. Closing twice is fine."""
-        if not self._open:
-            return
+        """Gives the store back. Closing twice is fine."""
         self._open = False
-        if self._services is not None:
-            self._services.stop()
         self._current.close()
 
     def _require_open(self) -> None:
         if not self._open:
             raise StoreClosed("the store is closed", file=self.layout.root)
+
+
+class WritableStore(MessageStore):
+    """A store that messages can be put into; its services run until close()."""
+
+    def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
+        super().__init__(opened)
+        # A store that takes puts is its own only writer, so nothing ever takes this log's place.
+        self._log: CommitLog = opened.log
+        self._clock = opened.clock
+        self._services = services
+        sync = opened.config.flush_disk_type == "SYNC_FLUSH"
+        self._group_commit = services.group_commit if sync else None
+        self._sync_timeout_ms = opened.config.sync_flush_timeout
+
+    def put(self, message: Message) -> PutResult:
+        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT."""
+        services = self._services
+        if not self._open or services.refusal or self._log.locked_since_ms:
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
+        return self._after_put(self._log.put(message))
+
+    def put_batch(self, messages: Sequence[Message]) -> PutResult:
+        """Appends messages of one queue together: all of them, or none."""
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
+        return self._after_put(self._log.put_batch(messages))
+
+    def put_many(self, messages: MessageColumns) -> PutManyResult:
+        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
+        refusal = self._refusal()
+        if refusal is not None:
+            return PutManyResult.all_refused(len(messages), refusal)
+        result = put_many(self._log, messages)
+        self._flush_many(messages, result)
+        return result
+
+    def _refusal(self) -> PutResult | None:
+        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
+        services = self._services
+        if not self._open:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
+        services.raise_failure()
+        if services.refusal:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
+        since_ms = self._log.locked_since_ms
+        if since_ms and self._clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
+            return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
+        return None
+
+    def _after_put(self, result: PutResult) -> PutResult:
+        """Wait for the flush or wake it, as flushDiskType and the message say (CommitLog.submitFlushRequest)."""
+        if not result.is_ok:
+            return result
+        if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
+            self._services.woken_by_puts.wakeup()
+            return result
+        if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
+            return result
+        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+
+    def _flush_many(self, messages: MessageColumns, result: PutManyResult) -> None:
+        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
+        waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
+        if self._group_commit is None or not waiting.any():
+            self._services.woken_by_puts.wakeup()
+            return
+        first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
+        segment_size = self.config.mapped_file_size_commit_log
+        segment_count = (end - 1) // segment_size - first // segment_size + 1
+        if not self._group_commit.flush_to(end, self._sync_timeout_ms * segment_count):
+            result.status = PutStatus.FLUSH_DISK_TIMEOUT
+
+    def catch_up(self) -> None:
+        """Returns when everything put so far is in queues and index."""
+        self._services.catch_up()
+
+    def refresh(self) -> None:
+        """Returns when readers see everything put so far."""
+        self._require_open()
+        self.catch_up()
+
+    def close(self) -> None:
+        """Makes everything durable and gives the store back. Closing twice is fine."""
+        if self._open:
+            self._open = False
+            try:
+                self._services.stop()
+            finally:
+                self._current.close()
 
 
 def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:

@@ -12,72 +12,83 @@ Source: DefaultMessageStore.load, start (4.9.8).
 from __future__ import annotations
 
 import contextlib
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from store.change.change import Change
-from store.change.quarantine import interrupted_change
-from store.change.workspace import staging_folder
 from store.commitlog.resync import has_bytes_behind
 from store.commitlog.scan import Damage
-from store.config import BrokerLine, StoreConfig, broker_line
+from store.config import StoreConfig
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock, is_locked
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.errors import StoreIOError, UncleanStore
+from store.errors import UncleanStore
 from store.layout import StoreLayout
 from store.live.services import StoreServices
-from store.message_store import MessageStore
-from store.opened.detect import (
-    detect_line,
-    infer_config,
-    is_absent_or_empty,
-    make_layout,
-    require_store,
-)
-from store.opened.opened_store import OpenedStore, load_store
+from store.message_store import MessageStore, WritableStore
+from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
+from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.scratch import Scratch
+from store.opened.staged import staging
 from store.recovery.plan import plan_recovery
 from store.recovery.recover import Progress, recover_store, view_as_it_is
 
 
-def system_clock_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
+class OpenOptions(TypedDict, total=False):
+    """What open_store takes besides the folder and whether to write."""
+
+    settings: Mapping[str, Any] | None
+    clock: Callable[[], int]
+    recover: bool
+    compat: str | None
+    as_is: bool
+    fs: Filesystem | None
+    scratch: str | Path | None
+    progress: Progress | None
 
 
+@overload
 def open_store(
-    root: str | Path,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    read_only: bool = True,
-    clock: Callable[[], int] = system_clock_ms,
-    recover: bool = False,
-    compat: str | None = None,
-    as_is: bool = False,
-    fs: Filesystem | None = None,
-    progress: Progress | None = None,
-) -> MessageStore:
+    root: str | Path, *, read_only: Literal[True] = True, **options: Unpack[OpenOptions]
+) -> MessageStore: ...
+
+
+@overload
+def open_store(root: str | Path, *, read_only: Literal[False], **options: Unpack[OpenOptions]) -> WritableStore: ...
+
+
+def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[OpenOptions]) -> MessageStore:
     """Opens the store at `root`; use it as a context manager, or close() it.
 
-    settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
+    settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names
     recover    when writing: recover after an unclean exit instead of refusing
     compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
-    as_is      when reading: show an unclean store's queues as they lie there, without recovering in a scratch folder
+    scratch    when reading: where to make a folder for what has to be built, the temporary folder by default
+    as_is      when reading: show an unclean store's queues as they are on disk, without recovering them
+    progress   called with bytes done and bytes in all while the log is read
+    fs         the door to the disk, for tests
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
-    line = broker_line(compat) if compat is not None else None
-    settings = settings or {}
-    opener = _Opener(make_layout(Path(root), settings), settings, fs or Filesystem(), clock, line, progress)
-    return opener.for_reading(as_is) if read_only else opener.for_writing(recover)
+    settings, scratch = options.get("settings") or {}, options.get("scratch")
+    opener = _Opener(
+        make_layout(Path(root), settings),
+        settings,
+        options.get("fs") or Filesystem(),
+        options.get("clock", system_clock_ms),
+        options.get("compat"),
+        options.get("progress"),
+        Path(scratch) if scratch is not None else None,
+    )
+    if read_only:
+        return opener.for_reading(options.get("as_is", False))
+    return opener.for_writing(options.get("recover", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +99,41 @@ class _Opener:
     settings: Mapping[str, Any]
     fs: Filesystem
     clock: Callable[[], int]
-    line: BrokerLine | None
+    compat: str | None
     progress: Progress | None
+    scratch: Path | None
 
     def for_reading(self, as_is: bool) -> MessageStore:
         require_store(self.layout, self.fs)
-        scratch = tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True)
-        opened = self._load(overlay=Overlay(Path(scratch.name)))
-        store = MessageStore(opened, scratch=scratch, reopen=lambda: self.for_reading(as_is=True))
+        opened, notes = self._view(as_is)
+        store = MessageStore(opened, reopen=lambda: self._view(as_is=True)[0])
+        store.notes += notes
+        return store
+
+    def _view(self, as_is: bool) -> tuple[OpenedStore, list[str]]:
+        """The store as readers see it, and what they should know about that."""
+        scratch, notes = Scratch(self.scratch), []
+        opened = self._load(self._find(), overlay=Overlay(scratch.folder))
+        opened.scratch = scratch
         is_live = is_locked(self.layout.lock, self.fs)
         if opened.abort.exists() and not is_live and not as_is:
             found = recover_store(opened, mode="abnormal", keep_index=True, progress=self.progress)
-            store.notes.append(
+            notes.append(
                 f"the last owner did not shut down; this is the store as recovery will leave it "
                 f"(the log ends at {found.log_end})"
             )
         else:
             found = view_as_it_is(opened)
             if found.dispatched_count:
-                store.notes.append(
+                notes.append(
                     f"queues and index are {found.dispatched_count} messages behind the log; "
                     "what they lack was built in a scratch folder"
                 )
         if isinstance(found.end.outcome, Damage) and not is_live:
-            store.notes.append(f"the log ends at {found.log_end} because of {found.end.describe()}")
-        return store
+            notes.append(f"the log ends at {found.log_end} because of {found.end.describe()}")
+        return opened, notes
 
-    def for_writing(self, recover: bool) -> MessageStore:
+    def for_writing(self, recover: bool) -> WritableStore:
         if is_absent_or_empty(self.layout, self.fs):
             self.fs.make_folder(self.layout.root)
             for folder in self.layout.writable_commitlogs:
@@ -129,45 +148,37 @@ class _Opener:
             lock.release()
             raise
 
-    def _with_lock(self, lock: StoreLock, recover: bool) -> MessageStore:
-        require_no_interrupted_change(self.layout, self.fs)
+    def _with_lock(self, lock: StoreLock, recover: bool) -> WritableStore:
         if self.fs.exists(self.layout.abort) and not recover:
             raise UncleanStore(
                 "the last owner did not shut down",
                 file=self.layout.abort,
                 hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
             )
-        with self._staged() as staged:
-            config = staged.config
+        # Found before the recovery: it may take away the files that tell the sizes.
+        found = self._find()
+        with (
+            staging(self.layout, self.fs, "open", dry_run=False) as folder,
+            contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
+        ):
             change = plan_recovery(staged, progress=self.progress)
             log_end = int(change.facts["valid_end"])
             change_id = change.apply()
-        pool = _transient_pool(config)
-        allocate = AllocateMappedFileService(self.fs, warm=config.warm_maped_file_enable, transient_pool=pool)
-        # The sizes found before the recovery: it may have taken away the files that told them.
-        opened = self._load(config, writable=True, allocate=allocate, transient_pool=pool)
+        pool = _transient_pool(found.config)
+        allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
+        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool)
         _set_positions(opened, log_end)
         services = StoreServices(opened, lock, allocate, pool)
         services.start()
-        store = MessageStore(opened, services)
+        store = WritableStore(opened, services)
         store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
         return store
 
-    @contextlib.contextmanager
-    def _staged(self) -> Iterator[OpenedStore]:
-        """The parts with an overlay beside the store, so that publishing is a rename."""
-        folder = staging_folder(self.layout.root, f"open-{self.clock()}")
-        opened = self._load(overlay=Overlay(folder))
-        try:
-            yield opened
-        finally:
-            opened.close()
-            self.fs.remove_tree(folder)
+    def _find(self) -> FoundStore:
+        return find_store(self.layout, self.settings, self.fs, compat=self.compat)
 
-    def _load(self, config: StoreConfig | None = None, **options: Any) -> OpenedStore:
-        config = config or infer_config(self.layout, self.settings, self.fs)
-        line = self.line or detect_line(self.layout, self.fs)
-        return load_store(self.layout, config, self.fs, self.clock, line=line, **options)
+    def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
+        return OpenedStore.load(found, self.fs, self.clock, **options)
 
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
@@ -192,15 +203,6 @@ def _set_positions(opened: OpenedStore, log_end: int) -> None:
     opened.queues.correct_min_offsets(opened.log.min_offset)
     for queue in opened.queues:
         opened.log.set_queue_offset(queue.topic, queue.queue_id, queue.max_offset)
-
-
-def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
-    """StoreIOError when a crash left a change half done."""
-    change_id = interrupted_change(layout.root, fs)
-    if change_id is not None:
-        raise StoreIOError(
-            f"the change {change_id} was interrupted", file=layout.own, hint=f"run `rmqctl undo {change_id}` first"
-        )
 
 
 def _transient_pool(config: StoreConfig) -> TransientStorePool | None:

@@ -17,7 +17,7 @@ from rmqctl.message_input import build_message, parse_message
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store import Message, MessageStore
+    from store import Message, WritableStore
 
 EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
@@ -83,7 +83,7 @@ def run(
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
-    open_for_writing = partial(session.open_store, read_only=False, settings=settings, recover=recover)
+    open_for_writing = partial(session.open_for_writing, settings=settings, recover=recover)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
         return _put_many(session, open_for_writing(), from_file, topic)
@@ -144,7 +144,7 @@ def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
         raise typer.BadParameter(str(error)) from None
 
 
-def _put_one(session: Session, opened: MessageStore, message: Message) -> Result:
+def _put_one(session: Session, opened: WritableStore, message: Message) -> Result:
     row = _put_row(session, opened, message)
     _say_no_segment(session, row)
     return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]))
@@ -154,7 +154,7 @@ def _open(session: Session, name: str) -> IO[bytes]:
     return session.environment.stdin if name == "-" else Path(name).open("rb")
 
 
-def _put_row(session: Session, opened: MessageStore, message: Message) -> dict[str, Any]:
+def _put_row(session: Session, opened: WritableStore, message: Message) -> dict[str, Any]:
     """A put that a signal can't cut in two, as a row of the result."""
     with session.interrupts.deferred():
         answer = opened.put(message)
@@ -187,7 +187,7 @@ def _exit_code(statuses: Collection[str]) -> int:
     return FINDINGS if set(statuses) - {"PUT_OK"} else OK
 
 
-def _put_many(session: Session, opened: MessageStore, name: str, topic: str | None) -> Result:
+def _put_many(session: Session, opened: WritableStore, name: str, topic: str | None) -> Result:
     """Programs get a row per message as it is stored; people get the sums."""
     counts: Counter[str] = Counter()
     rows = _rows(session, opened, name, topic, counts)
@@ -204,7 +204,7 @@ def _put_many(session: Session, opened: MessageStore, name: str, topic: str | No
 
 
 def _rows(
-    session: Session, opened: MessageStore, name: str, topic: str | None, counts: Counter[str]
+    session: Session, opened: WritableStore, name: str, topic: str | None, counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """Puts what the file holds, many messages at a time; from a pipe each at once, for its writer may be waiting."""
     size = 1 if name == "-" else BULK_SIZE
@@ -232,7 +232,7 @@ def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Mes
 
 
 def _put_waiting(
-    session: Session, opened: MessageStore, waiting: list[Message], counts: Counter[str]
+    session: Session, opened: WritableStore, waiting: list[Message], counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """Stores and forgets what waits: in one go where all messages have the same hosts."""
     messages, waiting[:] = list(waiting), []
@@ -247,7 +247,7 @@ def _put_waiting(
         yield row
 
 
-def _put_columns(session: Session, opened: MessageStore, messages: list[Message]) -> list[dict[str, Any]]:
+def _put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[dict[str, Any]]:
     from store.commitlog.bulk import MessageColumns
     from store.formats.message import encode_message_id
 

@@ -52,6 +52,10 @@ class StoreCheckpoint:
     def min_timestamp_index_ms(self) -> int:
         return self.page.min_timestamp_index_ms
 
+    def note_stored(self, store_timestamp_ms: int) -> None:
+        """Takes over the store time of the last message that was put into a queue."""
+        self.logics_ms = store_timestamp_ms
+
     def flush(self) -> None:
         """Writes the page and makes it durable. StoreIOError where the device refuses."""
         descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()

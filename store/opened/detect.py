@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
+from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, NotAStore, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
@@ -21,6 +21,22 @@ from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 _DLEDGER_MAGICS = (1, 2, 3)
+
+
+class FoundStore(NamedTuple):
+    """A store before it is opened: where its parts are, its settings, the broker line whose rules apply."""
+
+    layout: StoreLayout
+    config: StoreConfig
+    line: BrokerLine
+
+
+def find_store(
+    layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, *, compat: str | None = None
+) -> FoundStore:
+    """Reads settings and broker line off the files; what is given comes first."""
+    line = broker_line(compat) if compat is not None else detect_line(layout, fs)
+    return FoundStore(layout, infer_config(layout, settings, fs), line)
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:

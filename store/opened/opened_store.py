@@ -7,6 +7,7 @@ With an `overlay` folder the store itself is opened read-only, and what is built
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from store.disk.transient_pool import TransientStorePool
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import FoundStore
+from store.opened.scratch import Scratch
 
 
 @dataclass(slots=True)
@@ -41,6 +44,58 @@ class OpenedStore:
     checkpoint: StoreCheckpoint
     abort: AbortMarker
     overlay: Overlay | None
+    scratch: Scratch | None = None
+    """A folder that goes when the store is closed."""
+
+    @classmethod
+    def load(
+        cls,
+        found: FoundStore,
+        fs: Filesystem,
+        clock: Callable[[], int],
+        *,
+        writable: bool = False,
+        overlay: Overlay | None = None,
+        allocate: AllocateMappedFileService | None = None,
+        transient_pool: TransientStorePool | None = None,
+    ) -> OpenedStore:
+        """Opens all file sets; raises what would keep a broker from starting."""
+        layout, config, line = found
+        size = config.mapped_file_size_commit_log
+        folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
+        if overlay is not None:
+            files: MappedFileQueue = OverlayFileQueue(
+                layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders
+            )
+        else:
+            files = MappedFileQueue(
+                layout.commitlog,
+                size,
+                fs,
+                writable=writable,
+                allocate=allocate,
+                transient_pool=transient_pool,
+                keeps_descriptors=writable,
+                folders=folders,
+            )
+        files.load(line)
+        queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
+        queues.load(line)
+        checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
+        if writable:
+            queues.on_stored = checkpoint.note_stored
+
+        def note_full_index(end_timestamp_ms: int) -> None:
+            checkpoint.index_ms = end_timestamp_ms
+            if writable:
+                checkpoint.flush()
+
+        index = IndexService(
+            layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
+        )
+        index.load()
+        log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
+        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay)
 
     def scan_rules(self, *, check_crc: bool) -> ScanRules:
         """Rules of the broker line for the walk of the log."""
@@ -53,63 +108,6 @@ class OpenedStore:
         self.index.close()
 
 
-def load_store(
-    layout: StoreLayout,
-    config: StoreConfig,
-    fs: Filesystem,
-    clock: Callable[[], int],
-    *,
-    line: BrokerLine,
-    writable: bool = False,
-    overlay: Overlay | None = None,
-    allocate: AllocateMappedFileService | None = None,
-    transient_pool: TransientStorePool | None = None,
-) -> OpenedStore:
-    """Opens and loads all opened; raises what would keep a broker from starting."""
-    size = config.mapped_file_size_commit_log
-    folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
-    if overlay is not None:
-        files: MappedFileQueue = OverlayFileQueue(
-            layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders
-        )
-    else:
-        files = MappedFileQueue(
-            layout.commitlog,
-            size,
-            fs,
-            writable=writable,
-            allocate=allocate,
-            transient_pool=transient_pool,
-            keeps_descriptors=writable,
-            folders=folders,
-        )
-    files.load(line)
-    queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
-    queues.load(line)
-    checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
-
-    def note_stored(store_timestamp_ms: int) -> None:
-        checkpoint.logics_ms = store_timestamp_ms
-
-    def note_full_index(end_timestamp_ms: int) -> None:
-        checkpoint.index_ms = end_timestamp_ms
-        if writable:
-            checkpoint.flush()
-
-    if writable:
-        queues.on_stored = note_stored
-    index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index)
-    index.load()
-    return OpenedStore(
-        layout=layout,
-        config=config,
-        fs=fs,
-        clock=clock,
-        line=line,
-        log=CommitLog(files, config, clock),
-        queues=queues,
-        index=index,
-        checkpoint=checkpoint,
-        abort=AbortMarker(layout.abort, fs),
-        overlay=overlay,
-    )
+def system_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

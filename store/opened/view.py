@@ -1,90 +1,59 @@
-"""CurrentView: the opened store that readers work on, and how fresh ones take their place while they do.
+"""CurrentView: the opened store that readers work on, and how a fresh one takes its place while they do.
 
-A reader keeps the opened it began with; opened that were replaced are closed when the last reader has left them. So a
+A reader keeps the opened store that it began with. One that was replaced is closed when its last reader has left. So a
 refresh waits for nobody, and takes no file away from under a reader.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from store.opened.opened_store import OpenedStore
 
 
-class _View:
-    """Opened opened with their scratch folder, and how many readers are on them. One `with` block is one reader."""
-
-    __slots__ = ("_is_retired", "_lock", "_reader_count", "_scratch", "opened")
-
-    def __init__(self, opened: OpenedStore, scratch: Any) -> None:
-        self.opened = opened
-        self._scratch = scratch
-        self._reader_count = 0
-        self._is_retired = False
-        self._lock = threading.Lock()
-
-    def hold(self) -> None:
-        with self._lock:
-            self._reader_count += 1
-
-    def __enter__(self) -> OpenedStore:
-        """The reader was counted when it was given the view."""
-        return self.opened
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._reader_count -= 1
-            is_last = self._is_retired and not self._reader_count
-        if is_last:
-            self._close()
-
-    def retire(self) -> None:
-        """Closes the opened, once the last reader has left. Nobody is given the view any more."""
-        with self._lock:
-            is_last = not self._is_retired and not self._reader_count
-            self._is_retired = True
-        if is_last:
-            self._close()
-
-    def _close(self) -> None:
-        self.opened.close()
-        if self._scratch is not None:
-            self._scratch.cleanup()
-
-
 class CurrentView:
-    """One store's opened. `scratch`, a TemporaryDirectory, holds what was built for them and goes when they go."""
+    """The opened store for readers that come now."""
 
-    def __init__(self, opened: OpenedStore, scratch: Any = None) -> None:
-        self._view = _View(opened, scratch)
+    def __init__(self, opened: OpenedStore) -> None:
+        self.opened = opened
+        """The store as it is now, for callers who know that nobody replaces it."""
+        self._reader_counts: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._is_closed = False
 
-    @property
-    def opened(self) -> OpenedStore:
-        """The opened as they are now, for whoever knows that nobody replaces them."""
-        return self._view.opened
-
-    def reading(self) -> _View:
-        """For one `with` block: the opened as they are now, open to its end whatever takes their place meanwhile."""
+    @contextmanager
+    def reading(self) -> Iterator[OpenedStore]:
+        """Gives the store as it is now, open to the end of the block whatever takes its place meanwhile."""
         with self._lock:
-            view = self._view
-            view.hold()
-        return view
+            opened = self.opened
+            self._reader_counts[id(opened)] += 1
+        try:
+            yield opened
+        finally:
+            with self._lock:
+                self._reader_counts[id(opened)] -= 1
+                is_over = opened is not self.opened or self._is_closed
+                is_last = is_over and not self._reader_counts[id(opened)]
+            if is_last:
+                opened.close()
 
-    def replace(self, fresh: CurrentView) -> None:
-        """Takes over what `fresh` holds; readers that come from now on see that."""
+    def replace(self, fresh: OpenedStore) -> None:
+        """Shows `fresh` to readers that come from now on."""
         with self._lock:
-            old = self._view
-            if self._is_closed:
-                old = fresh._view
-            else:
-                self._view = fresh._view
-        old.retire()
+            old = fresh
+            if not self._is_closed:
+                old, self.opened = self.opened, fresh
+            is_idle = not self._reader_counts[id(old)]
+        if is_idle:
+            old.close()
 
     def close(self) -> None:
-        """Closes the opened, once the last reader has left."""
+        """Closes the store, once the last reader has left."""
         with self._lock:
-            self._is_closed = True
-        self._view.retire()
+            was_closed, self._is_closed = self._is_closed, True
+            is_idle = not self._reader_counts[id(self.opened)]
+        if is_idle and not was_closed:
+            self.opened.close()

@@ -25,13 +25,6 @@ def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesyst
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
 
 
-def drop_leftovers(folder: Path, fs: Filesystem) -> None:
-    """Removes what killed commands have staged. The caller holds the store's lock, so no command is running."""
-    for entry in fs.list_folder(folder):
-        if entry.path.name.startswith(("rebuild-", "plan-")):
-            fs.remove_tree(entry.path)
-
-
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
     """The files of a staging folder, sorted."""
     return sorted(_files_below(staging, fs))

@@ -13,13 +13,13 @@ from pathlib import Path
 from store import open_store
 from store.change.workspace import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
-from store.config import LINE_4_9
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.kernels import compiled
 from store.kernels.run import Run
-from store.opened.detect import infer_config, make_layout
-from store.opened.opened_store import load_store
+from store.layout import StoreLayout
+from store.opened.detect import find_store
+from store.opened.opened_store import OpenedStore
 from store.recovery.plan import plan_recovery
 from tests.bench import limits, stores
 from tests.bench.context import GIB, KIB, MIB, SMALL_BODY, Bench, size_name
@@ -113,10 +113,10 @@ def recover_states(bench: Bench) -> Iterator[Row]:
 
 def _plan_here(root: Path, mode: str) -> tuple[float, float]:
     """Seconds and CPU seconds for the plan, in this process with its kernels loaded; nothing is changed."""
-    fs, layout = Filesystem(), make_layout(root, {})
+    fs, layout = Filesystem(), StoreLayout(root)
     began, cpu_began = time.perf_counter(), time.process_time()
-    overlay = Overlay(staging_folder(root, "bench"), sparse=True)
-    opened = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, line=LINE_4_9, overlay=overlay)
+    overlay = Overlay(staging_folder(root, "bench"))
+    opened = OpenedStore.load(find_store(layout, {}, fs, compat="4.9"), fs, _now_ms, overlay=overlay)
     change = plan_recovery(opened, mode=mode)
     planned = time.perf_counter() - began, time.process_time() - cpu_began
     change.drop()
@@ -152,10 +152,10 @@ def recover_large(bench: Bench) -> Iterator[Row]:
 def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float]:
     """Seconds and CPU seconds for the plan, and seconds for applying it, in this process with its kernels loaded."""
     stores.forget_derived(root)
-    fs, layout = Filesystem(), make_layout(root, {})
+    fs, layout = Filesystem(), StoreLayout(root)
     began, cpu_began = time.perf_counter(), time.process_time()
     overlay = Overlay(staging_folder(root, "bench"))
-    parts = load_store(layout, infer_config(layout, {}, fs), fs, _now_ms, line=LINE_4_9, overlay=overlay)
+    parts = OpenedStore.load(find_store(layout, {}, fs, compat="4.9"), fs, _now_ms, overlay=overlay)
     change = plan_recovery(parts, mode="abnormal")
     planned, cpu = time.perf_counter() - began, time.process_time() - cpu_began
     if apply:

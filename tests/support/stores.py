@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from store import Message, MessageStore, open_store
 from store.change.change import Change
-from store.change.workspace import staging_folder
-from store.config import broker_line
-from store.disk.filesystem import Filesystem
-from store.disk.overlay import Overlay
-from store.layout import StoreLayout
-from store.open import system_clock_ms
-from store.opened.detect import detect_line, infer_config
-from store.opened.opened_store import OpenedStore, load_store
+from store.opened.staged import staged_store
 from store.recovery.plan import plan_recovery
 from store.recovery.truncate import plan_truncate
 
@@ -56,25 +47,8 @@ def make_store(root: Path, count: int = 100, *, queues: int = 3, **settings: Any
     return root
 
 
-@contextmanager
-def planning(
-    root: Path,
-    *,
-    settings: dict[str, Any] | None = None,
-    compat: str | None = None,
-    clock: Callable[[], int] = system_clock_ms,
-) -> Iterator[OpenedStore]:
-    """The store's opened as a changing command opens them."""
-    fs = Filesystem()
-    layout = StoreLayout(root)
-    config = infer_config(layout, settings or {}, fs)
-    overlay = Overlay(staging_folder(root, "test"))
-    line = broker_line(compat) if compat else detect_line(layout, fs)
-    opened = load_store(layout, config, fs, clock, line=line, overlay=overlay)
-    try:
-        yield opened
-    finally:
-        opened.close()
+planning = staged_store
+"""The store opened as a changing command opens it."""
 
 
 def recover(

@@ -1,0 +1,99 @@
+"""Opening a store for a plan: its files are only read, and what the plan builds goes into a staging folder.
+
+dry run   takes no lock and stages in a scratch folder outside of the store, so it works on a read-only mount and
+          beside a live broker
+change    takes the lock before it looks at anything, and stages inside of the store, so that publishing is a rename
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from store.change.quarantine import interrupted_change
+from store.change.workspace import staging_folder
+from store.disk.filesystem import Filesystem
+from store.disk.lock import StoreLock
+from store.disk.overlay import Overlay
+from store.errors import StoreIOError
+from store.layout import StoreLayout
+from store.opened.detect import find_store, make_layout, require_store
+from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.scratch import Scratch
+
+
+@contextlib.contextmanager
+def staged_store(
+    root: Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    compat: str | None = None,
+    clock: Callable[[], int] = system_clock_ms,
+    fs: Filesystem | None = None,
+    dry_run: bool = False,
+    scratch: Path | None = None,
+) -> Iterator[OpenedStore]:
+    """Opens the store at `root` for a plan; options as open_store takes them.
+
+    Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
+    """
+    with (
+        locked_store(root, settings, fs, take=not dry_run) as (layout, fs),
+        staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as folder,
+    ):
+        found = find_store(layout, settings or {}, fs, compat=compat)
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(folder))
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextlib.contextmanager
+def locked_store(
+    root: Path, settings: Mapping[str, Any] | None = None, fs: Filesystem | None = None, *, take: bool = True
+) -> Iterator[tuple[StoreLayout, Filesystem]]:
+    """Holds the lock of the store at `root` inside of the block, unless told not to `take` it; gives its layout."""
+    fs = fs or Filesystem()
+    layout = make_layout(root, settings or {})
+    require_store(layout, fs)
+    with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
+        yield layout, fs
+
+
+@contextlib.contextmanager
+def staging(
+    layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: Path | None = None
+) -> Iterator[Path]:
+    """Gives a folder for what a command builds, which is removed when the block ends.
+
+    Unless it is a dry run the folder is in the store, whose lock the caller holds, and no change is half done there.
+    """
+    if dry_run:
+        with Scratch(scratch) as outside:
+            yield outside.folder
+        return
+    require_no_interrupted_change(layout, fs)
+    folder = staging_folder(layout.root.absolute(), f"{name}-{os.getpid()}")
+    # The caller holds the lock, so whoever staged there before is gone.
+    fs.remove_tree(folder.parent)
+    try:
+        yield folder
+    finally:
+        # What cannot be removed now is removed by the next command.
+        with contextlib.suppress(StoreIOError):
+            fs.remove_tree(folder)
+            for parent in (folder.parent, folder.parent.parent):
+                fs.remove_folder(parent)
+
+
+def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
+    """StoreIOError when a crash left a change half done."""
+    change_id = interrupted_change(layout.root, fs)
+    if change_id is not None:
+        raise StoreIOError(
+            f"the change {change_id} was interrupted", file=layout.own, hint=f"run `rmqctl undo {change_id}` first"
+        )
