@@ -102,10 +102,12 @@ class OpenedStore:
         return ScanRules(check_crc=check_crc, accept_v2=self.line.accepts_v2)
 
     def close(self) -> None:
-        """Drops maps and descriptors."""
+        """Drops maps and descriptors, and the scratch folder."""
         self.log.segments.close()
         self.queues.close()
         self.index.close()
+        if self.scratch is not None:
+            self.scratch.close()
 
 
 def system_clock_ms() -> int:
