@@ -121,12 +121,12 @@ class Session:
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
-    def open_store(self) -> MessageStore:
+    def open_store(self, **settings: str) -> MessageStore:
         """The store of --store, open for reading until the command's result is printed."""
         from store import open_store
 
         with self.progress("reading the log") as bar:
-            opened = open_store(self.root, **self._open_options(bar))
+            opened = open_store(self.root, **self._open_options(bar, **settings))
             self.resources.callback(self._close, opened)
         self._tell_of(opened)
         return opened
@@ -163,7 +163,7 @@ class Session:
         is_closed = not (self.root / "abort").exists()
         known = self.settings()
         lax = {"checkCRCOnRecover": "false"} if is_closed and "checkCRCOnRecover" not in known else {}
-        return self.open_store(settings=lax)
+        return self.open_store(**lax)
 
     def _close(self, opened: MessageStore) -> None:
         with self.interrupts.deferred():
