@@ -108,6 +108,9 @@ def _inflate(stored: bytes, max_size: int) -> bytes:
 def _read_frame(stored: bytes, compression: str, max_size: int) -> bytes:
     import pyarrow
 
+    if not stored:
+        # pyarrow reads it as an empty body.
+        raise ValueError(f"the body is no {compression} frame: it is empty")
     source: Any = pyarrow.BufferReader(stored)
     try:
         data: bytes = pyarrow.CompressedInputStream(source, compression).read(max_size + 1)
