@@ -1,43 +1,39 @@
 """check: the log against the queues, the index and the checkpoint, in both directions. Reads only.
 
-    1. files     the list of segments, and every queue file and index file alone     (coverage.py, survey.py)
-    2. segments  one walk of each segment, with CRCs; on the way each stretch of log is held against the units and
+    1. listing   all files, and what is none of the broker's                         (listing.py)
+    2. surveys   every queue file and index file alone, the list of segments         (survey.py, coverage.py)
+    3. segments  one walk of each segment, with CRCs; on the way each stretch of log is compared with the units and
                  entries that point into it: what is there on one side only, or differs, is a finding
                  (segment.py, units.py, entries.py)
-    3. seams     what only shows between segments: times, queue offsets, records behind the log's end; the checkpoint
-                 (seams.py)
+    4. between   what only shows between segments, and the checkpoint                (seams.py, promises.py)
 
-Every step is a function of its inputs that gives back values. `check` is handed the way to map such a function over
-files: threads of this process, or Spark tasks. Nothing grows with the log but the numbers of step 1: a few per file.
+Every step is a function of its inputs that gives back values. `map_tasks` runs steps 2 and 3 on many files: in threads
+for `check`, as Spark tasks for `audit`. Beside a live writer the log is checked up to the horizon that writer.py finds.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any
 
-from store.check.coverage import DerivedFile, check_derived, derived_files, segment_list_findings
+from store.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.check.findings import Finding, group_findings
-from store.check.parallel import ordered_map
-from store.check.seams import SegmentSummary, closing_findings
-from store.check.segment import Derived, check_segment, derived_of
-from store.check.survey import IndexFile, QueueFile
+from store.check.listing import Listing
+from store.check.parallel import MapTasks, ordered_map
+from store.check.promises import checkpoint_file_findings, promise_findings
+from store.check.seams import SegmentSummary, lost_index_findings, seam_findings
+from store.check.segment import Derived, SegmentRules, Surveys, check_segment
+from store.check.survey import IndexFile, QueueFile, survey_index, survey_queues
+from store.check.writer import has_writer, horizon_of
 from store.config import StoreConfig
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-
-
-class MapTasks(Protocol):
-    """Maps a picklable function over items; gives its answers in the items' order."""
-
-    def __call__(self, work: Callable[[Item], Answer], items: Iterable[Item], /) -> Iterator[Answer]: ...
+Survey = QueueFile | IndexFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +42,7 @@ class CheckOptions:
     from_offset     start at the segment that holds it; what lies between it and the segment before is found as well
     threads         that work side by side (default: one for each processor); the findings do not depend on it
     cold            whether the page cache is to drop each segment that was walked
+    settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
     """
 
     sample_percent: float = 100.0
@@ -53,16 +50,25 @@ class CheckOptions:
     from_offset: int = 0
     threads: int | None = None
     cold: bool = False
-    delay_levels_ms: tuple[int, ...] = StoreConfig().delay_levels_ms
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def rules(self, horizon: int | None = None) -> SegmentRules:
+        """What the walk of a segment needs of them."""
+        return SegmentRules(StoreConfig().with_settings(self.settings).delay_levels_ms, horizon, self.cold)
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a check came; `stopped_at` is the log offset to go on from when time ran out."""
+    """How far a check came.
+
+    stopped_at  the log offset to go on from when time ran out
+    horizon     the log offset up to which it looks, as a writer holds the store; None without one
+    """
 
     bytes_done: int = 0
     bytes_in_all: int = 0
     stopped_at: int | None = None
+    horizon: int | None = None
 
 
 def check(
@@ -72,62 +78,145 @@ def check(
     on_progress: Callable[[Progress], None] | None = None,
     map_tasks: MapTasks | None = None,
 ) -> Iterator[Finding]:
-    """Findings as they are found: first of the files, then segment by segment, then of what lies between.
-
-    map_tasks  how the work on the files is done; by default in threads of this process
-    """
-    progress = progress or Progress()
-    map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
-    segments = files.segments()
-    require_within(files, segments, options.from_offset)
-    yield from group_findings(segment_list_findings(files, segments))
-    surveys: list[QueueFile | IndexFile] = []
-    for found in map_tasks(partial(_survey, files, segments), derived_files(files)):
-        yield from (one for one in found if isinstance(one, Finding))
-        surveys += (one for one in found if not isinstance(one, Finding))
-    chosen = [segment for segment in segments if is_chosen(segment, options)]
-    progress.bytes_in_all = sum(segment.size for segment in chosen)
-    seams: list[SegmentSummary] = []
-    shares = ((segment, derived_of(segment, surveys)) for segment in _in_time(chosen, options, progress))
-    for size, findings, seam in map_tasks(partial(_check_segment, files, options), shares):
-        yield from findings
-        seams.append(seam)
-        progress.bytes_done += size
-        if on_progress is not None:
-            on_progress(progress)
-    if seams:
-        seams = [*seams_before(files, segments, options), *seams]
-    yield from closing_findings(files, segments, seams, [s for s in surveys if isinstance(s, IndexFile)])
+    """Findings as they are found: first of the files, then segment by segment, then of what lies between."""
+    return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
 
 
-def _survey(
-    files: StoreReader, segments: Sequence[StoredFile], file: DerivedFile
-) -> list[QueueFile | IndexFile | Finding]:
-    return check_derived(files, file, segments)
+class _Check:
+    """One check: its inputs, and the surveys and summaries that its later steps need."""
+
+    def __init__(
+        self,
+        files: StoreReader,
+        options: CheckOptions,
+        progress: Progress,
+        on_progress: Callable[[Progress], None] | None,
+        map_tasks: MapTasks | None,
+    ) -> None:
+        self.files = files
+        self.options = options
+        self.progress = progress
+        self.on_progress = on_progress
+        self.map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
+        self.deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
+        self.is_written_to = has_writer(files)
+        self.listing = Listing.of(files, options.settings)
+        self.segments = self.listing.segments
+        if self.is_written_to:
+            progress.horizon = horizon_of(files, self.listing.queues)
+        self.surveys: list[Survey] = []
+        self.seams: list[SegmentSummary] = []
+
+    def run(self) -> Iterator[Finding]:
+        """The steps of the module's docstring."""
+        require_within(self.files, self.segments, self.options.from_offset)
+        size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
+        of_segments = segment_list_findings(self.files, self.segments, size)
+        of_checkpoint = checkpoint_file_findings(self.files)
+        yield from group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
+        yield from self._survey()
+        yield from self._walk()
+        yield from self._close()
+
+    def _survey(self) -> Iterator[Finding]:
+        survey = partial(survey_share, self.files, self.listing_rules())
+        for found in self.map_tasks(survey, self.listing.shares()):
+            self.surveys += found.surveys
+            yield from found.findings
+
+    def listing_rules(self) -> SurveyRules:
+        """What the survey of a share needs."""
+        newest = self.listing.indexes[-1].path if self.is_written_to and self.listing.indexes else None
+        return SurveyRules(self.listing.queue_file_size, self.listing.index_geometries, self.segments, newest)
+
+    def _walk(self) -> Iterator[Finding]:
+        chosen = [s for s in self.segments if is_chosen(s, self.options)]
+        self.progress.bytes_in_all = sum(segment.size for segment in chosen)
+        surveys = Surveys(self.surveys)
+        shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
+        work = partial(check_share, self.files, self.options.rules(self.progress.horizon))
+        for segment, findings, seam in self.map_tasks(work, shares):
+            yield from findings
+            self.seams.append(seam)
+            self.progress.bytes_done += segment.size
+            if self.on_progress is not None:
+                self.on_progress(self.progress)
+
+    def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
+        for segment in chosen:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                self.progress.stopped_at = segment.number
+                return
+            yield segment
+
+    def _close(self) -> Iterator[Finding]:
+        """What lies between the segments that were walked; the checkpoint when they reach the log's end."""
+        if self.seams:
+            self.seams = [*seams_before(self.files, self.segments, self.options), *self.seams]
+        yield from group_findings(seam_findings(self.files, self.segments, self.seams))
+        yield from lost_index_findings(self.files, self.seams) if self._expects_index() else ()
+        if not self.is_written_to and self._reaches_the_end():
+            yield from promise_findings(self.files, self.segments, self.seams, self.surveys)
+
+    def _expects_index(self) -> bool:
+        return StoreConfig().with_settings(self.options.settings).message_index_enable
+
+    def _reaches_the_end(self) -> bool:
+        """Whether the walked segments reach the log's end without a gap and hold a record, or are all there are."""
+        walked = [seam.file_start for seam in self.seams]
+        if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
+            return False
+        return len(walked) == len(self.segments) or any(seam.record_count for seam in self.seams)
 
 
-def _check_segment(
-    files: StoreReader, options: CheckOptions, share: tuple[StoredFile, Derived]
-) -> tuple[int, list[Finding], SegmentSummary]:
+@dataclass(frozen=True, slots=True)
+class SurveyRules:
+    """What the survey of a share must know of the store; `written_index` is the index file that a writer puts to."""
+
+    queue_file_size: int
+    index_geometries: Mapping[int, Any]
+    segments: Sequence[StoredFile]
+    written_index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSurvey:
+    """The surveys of a share's files, and what is wrong with each file alone."""
+
+    surveys: list[Survey]
+    findings: list[Finding]
+
+
+def survey_share(files: StoreReader, rules: SurveyRules, share: Any) -> ShareSurvey:
+    """Surveys one of Listing.shares(): some queues, or an index file."""
+    log = LogExtent(rules.segments)
+    found: Iterator[Survey | Finding]
+    if isinstance(share, StoredFile):
+        is_written_to = share.path == rules.written_index
+        found = survey_index(files, share, rules.index_geometries, is_written_to=is_written_to)
+    else:
+        found = survey_queues(files, share, rules.queue_file_size, log.start)
+    surveys: list[Survey] = []
+    findings: list[Finding] = []
+    for one in found:
+        if isinstance(one, Finding):
+            findings.append(one)
+        else:
+            surveys.append(one)
+    findings += outside_findings(files, surveys, log)
+    return ShareSurvey(surveys, group_findings(findings))
+
+
+def check_share(
+    files: StoreReader, rules: SegmentRules, share: tuple[StoredFile, Derived]
+) -> tuple[StoredFile, list[Finding], SegmentSummary]:
+    """Checks a segment with the files that may point into it."""
     segment, derived = share
-    findings, seam = check_segment(files, segment, derived, options.delay_levels_ms)
-    if options.cold:
-        files.forget(segment.path)
-    return segment.size, findings, seam
-
-
-def _in_time(segments: Sequence[StoredFile], options: CheckOptions, progress: Progress) -> Iterator[StoredFile]:
-    """The segments, until the time is up; notes in `progress` where to go on."""
-    deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
-    for segment in segments:
-        if deadline is not None and time.monotonic() >= deadline:
-            progress.stopped_at = segment.number
-            return
-        yield segment
+    return segment, *check_segment(files, segment, derived, rules)
 
 
 def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
-    """Is this segment in the sample, and not before the offset to go on from?"""
+    """Whether the segment is in the sample, and not before the offset to go on from."""
     if segment.number + segment.size <= options.from_offset:
         return False
     # A hash of the name, so that every run and every engine samples the same segments.
@@ -145,13 +234,13 @@ def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offs
 
 
 def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions) -> list[SegmentSummary]:
-    """The seams that a check of the log before `from_offset` ended with: back to the last segment with records."""
+    """The summaries that a check of the log before `from_offset` ended with: back to the last segment with records."""
     seams: list[SegmentSummary] = []
     whole_log = replace(options, from_offset=0)
     for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
         if not is_chosen(segment, whole_log):
             break
-        _, seam = check_segment(files, segment, derived_of(segment, ()), options.delay_levels_ms)
+        _, seam = check_segment(files, segment, Derived((), (), has_index=True), options.rules())
         seams.insert(0, seam)
         if seam.record_count:
             break

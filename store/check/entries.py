@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from store.check.findings import INDEX_ENTRY_NOWHERE, MISSING_INDEX_ENTRY, Finding
-from store.check.places import rows_between, split_by_start
+from store.check.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
 from store.check.survey import IndexFile
+from store.check.units import split_by_start
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Entries, Ints
 from store.formats.derived import entries_of
+from store.formats.index_page import MAX_TIME_DIFF_SECONDS
 
 NO_KEY = "whose record has no such key"
 
@@ -26,37 +28,65 @@ class EntryFile:
 
     def between(self, low: int, high: int) -> tuple[Ints, np.ndarray]:
         """Numbers and entries with low <= log offset < high."""
-        rows = rows_between(self.entries["log_offset"], low, high, self.file.rises)
+        column = self.entries["log_offset"]
+        if self.file.rises:
+            rows = np.arange(bisect_left(column, low), bisect_left(column, high))
+        else:
+            rows = np.flatnonzero((column >= low) & (column < high))
         return rows + 1, self.entries[rows]
 
 
 def index_differences(
-    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries | None, starts: Ints
+    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, starts: Ints
 ) -> Iterator[Finding]:
     """What differs between the entries that point into the log from `low` to `high` and those its records should have.
 
     starts  where the records there begin
     """
-    hashes = np.empty(0, np.int64) if expected is None else expected.key_hash
-    offsets = np.empty(0, np.int64) if expected is None else expected.log_offset
-    ordered_map = _codes(offsets, hashes, low)
+    expected_codes = _codes(expected.log_offset, expected.key_hash, low)
     found = [(file, *file.between(low, high)) for file in indexes]
-    seen = [np.empty(0, np.int64)]
-    seen += [_codes(there["log_offset"].astype(np.int64), there["key_hash"], low) for _, _, there in found]
-    if np.array_equal(np.concatenate(seen), ordered_map):
+    seen = [_codes(entries["log_offset"].astype(np.int64), entries["key_hash"], low) for _, _, entries in found]
+    for file, numbers, entries in found:
+        yield from _wrong_times(file, numbers, entries, expected)
+    all_seen = np.concatenate([np.empty(0, np.int64), *seen])
+    if np.array_equal(all_seen, expected_codes):
         return
-    wanted = np.unique(ordered_map)
-    for (file, numbers, there), codes in zip(found, seen[1:], strict=True):
+    wanted = np.unique(expected_codes)
+    for (file, numbers, entries), codes in zip(found, seen, strict=True):
         bad = np.flatnonzero(~np.isin(codes, wanted))
-        for rows, why in split_by_start(there["log_offset"].astype(np.int64), bad, starts, NO_KEY):
-            detail = f"points to {int(there['log_offset'][rows[0]])}, {why}"
+        for rows, why in split_by_start(entries["log_offset"].astype(np.int64), bad, starts, NO_KEY):
+            detail = f"points to {int(entries['log_offset'][rows[0]])}, {why}"
             number = int(numbers[rows[0]])
             yield Finding(INDEX_ENTRY_NOWHERE, file.name, number, count=len(rows), detail=detail)
-    missing = np.setdiff1d(wanted, np.concatenate(seen))
+    missing = np.setdiff1d(wanted, all_seen)
     if len(missing):
         where = int(missing[0] >> 32) + low
         detail = "keys of this record are in no index file"
         yield Finding(MISSING_INDEX_ENTRY, segment, where, count=len(missing), detail=detail)
+
+
+def _wrong_times(file: EntryFile, numbers: Ints, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:
+    """Entries whose seconds are not their record's, and header times that are not the first and the last record's.
+
+    The first entry counts from the begin time that the file had before it: that of the file before.
+    """
+    if not len(expected.log_offset) or not len(entries):
+        return
+    targets = entries["log_offset"].astype(np.int64)
+    at = np.minimum(np.searchsorted(expected.log_offset, targets), len(expected.log_offset) - 1)
+    times = expected.store_timestamp_ms[at]
+    begin_ms, end_ms = file.file.begin_timestamp_ms, file.file.end_timestamp_ms
+    seconds = np.clip((times - begin_ms) // 1000, 0, MAX_TIME_DIFF_SECONDS)
+    known = expected.log_offset[at] == targets
+    wrong = np.flatnonzero(known & (numbers > 1) & (entries["time_diff"] != seconds) & (begin_ms > 0))
+    if len(wrong):
+        i = wrong[0]
+        detail = f"{int(entries['time_diff'][i])} s after the begin time, the record makes it {int(seconds[i])}"
+        yield Finding(INDEX_TIME, file.name, int(numbers[i]), count=len(wrong), detail=detail)
+    for number, header_ms, word in ((1, begin_ms, "begin"), (file.file.count - 1, end_ms, "end")):
+        for i in np.flatnonzero(known & (numbers == number) & (times != header_ms)):
+            detail = f"the header's {word} time is {header_ms}, the record of entry {number} has {int(times[i])}"
+            yield Finding(INDEX_TIME, file.name, 0, detail=detail)
 
 
 def _codes(log_offsets: Ints, hashes: np.ndarray, low: int) -> Ints:

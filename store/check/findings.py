@@ -26,7 +26,11 @@ MISSING_INDEX_ENTRY = "missing-index-entry"
 INDEX_ENTRY_NOWHERE = "index-entry-nowhere"
 BROKEN_CHAIN = "broken-chain"
 INDEX_HEADER = "index-header"
+INDEX_TIME = "index-time"
+LOST_INDEX = "lost-index"
+LOST_EXTENSION = "lost-extension"
 CHECKPOINT_AHEAD = "checkpoint-ahead"
+CHECKPOINT_INVALID = "checkpoint-invalid"
 WRONG_SIZE = "wrong-size"
 FOREIGN_FILE = "foreign-file"
 
@@ -48,9 +52,13 @@ KINDS = {
     INDEX_ENTRY_NOWHERE: "an index entry points where no record with its key begins",
     BROKEN_CHAIN: "a chain of the index does not lead through its entries",
     INDEX_HEADER: "an index header disagrees with its entries",
+    INDEX_TIME: "an index file's times are not those of its records",
+    LOST_INDEX: "records have keys and there is no index file",
+    LOST_EXTENSION: "units name places in consumequeue_ext/ that no file holds",
     CHECKPOINT_AHEAD: "the checkpoint promises more than the files hold",
-    FOREIGN_FILE: "something among the segments that a 4.x broker does not start with",
-    WRONG_SIZE: "a file whose length is not that of its neighbours",
+    CHECKPOINT_INVALID: "the checkpoint is missing or cannot be what a broker wrote",
+    FOREIGN_FILE: "something in the store's folders that no broker made",
+    WRONG_SIZE: "a file whose length is not that of the store's other files",
 }
 
 
@@ -84,6 +92,8 @@ SINGLE_KINDS = {
     TIME_BACKWARDS,
     MISSING_SEGMENT,
     CHECKPOINT_AHEAD,
+    CHECKPOINT_INVALID,
+    FOREIGN_FILE,
     WRONG_SIZE,
 }
 

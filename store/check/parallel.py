@@ -6,13 +6,19 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Each thread holds the columns of a stretch of log, some tens of megabytes.
 MOST_THREADS = 8
+
+
+class MapTasks(Protocol):
+    """Runs `work` on every item and gives the results in the items' order: in threads, or as Spark tasks."""
+
+    def __call__(self, work: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]: ...
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:

@@ -1,4 +1,4 @@
-"""What shows only between segments: times, queue offsets, records behind the log's end; and the checkpoint."""
+"""Findings between segments: times, queue offsets, records behind the log's end, and a lost index."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.check.findings import CHECKPOINT_AHEAD, STALE_TAIL, TIME_BACKWARDS, Finding, group_findings
-from store.check.survey import IndexFile
+from store.check.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.check.units import Queue, continuity_findings
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.checkpoint_page import decode_checkpoint
 
 
 @dataclass(slots=True)
@@ -21,6 +19,7 @@ class SegmentSummary:
     outcome  how its walk ended: end, blank or damage
     end      where its last record ends; None without records
     queues   per queue the first queue offset, that record's log offset, and the last queue offset
+    first_key, key_count  of a store without index files: the first record with a key, and the number of keys
     """
 
     path: str
@@ -32,21 +31,8 @@ class SegmentSummary:
     first_ms: int = 0
     last_ms: int = 0
     queues: dict[Queue, tuple[int, int, int]] = field(default_factory=dict)
-
-
-def closing_findings(
-    files: StoreReader, segments: Sequence[StoredFile], seams: Sequence[SegmentSummary], indexes: Sequence[IndexFile]
-) -> Iterator[Finding]:
-    """What a check ends with: what lies between the segments that were walked, and the checkpoint.
-
-    segments  the whole log
-    seams     of the segments that were walked, in log order. The checkpoint is looked at when they reach the log's end
-              without a gap and hold a record, or are all there are
-    """
-    yield from group_findings(seam_findings(files, segments, seams))
-    reach_the_end = [s.file_start for s in seams] == [s.number for s in segments[len(segments) - len(seams) :]]
-    if reach_the_end and (len(seams) == len(segments) or any(seam.record_count for seam in seams)):
-        yield from checkpoint_findings(files, seams, indexes)
+    first_key: int = -1
+    key_count: int = 0
 
 
 def seam_findings(
@@ -60,7 +46,7 @@ def seam_findings(
             before, last = None, {}
         name = files.name_of(seam.path)
         for queue, (first, place, end) in seam.queues.items():
-            if queue in last:
+            if last.get(queue, first - 1) != first - 1:
                 yield from continuity_findings(name, queue, last[queue], np.array([first]), np.array([place]))
             last[queue] = end
         if before is None or not before.record_count or not seam.record_count:
@@ -73,22 +59,10 @@ def seam_findings(
             yield Finding(STALE_TAIL, name, seam.first, count=seam.record_count, detail=detail)
 
 
-def checkpoint_findings(
-    files: StoreReader, seams: Sequence[SegmentSummary], indexes: Sequence[IndexFile]
-) -> Iterator[Finding]:
-    """Times that the checkpoint promises and no file reaches."""
-    if not files.exists("checkpoint"):
-        return
-    page = decode_checkpoint(bytes(files.read("checkpoint")))
-    log_ms = max((seam.last_ms for seam in seams), default=0)
-    index_ms = max((index.end_timestamp_ms for index in indexes), default=0)
-    name = files.name_of("checkpoint")
-    promises = (
-        ("physic", page.physic_ms, log_ms),
-        ("logics", page.logics_ms, log_ms),
-        ("index", page.index_ms, index_ms),
-    )
-    for at, (word, told, found) in enumerate(promises):
-        if told > found:
-            detail = f"{word} time {told} is {told - found} ms later than anything in the files"
-            yield Finding(CHECKPOINT_AHEAD, name, at * 8, detail=detail)
+def lost_index_findings(files: StoreReader, seams: Sequence[SegmentSummary]) -> Iterator[Finding]:
+    """The keys of a store that has no index file at all."""
+    count = sum(seam.key_count for seam in seams)
+    if count:
+        first = next(seam.first_key for seam in seams if seam.key_count)
+        detail = f"no file for {count} keys, the first at log offset {first}; rmqctl rebuild --index makes them"
+        yield Finding(LOST_INDEX, files.name_of("index"), 0, count=count, detail=detail)

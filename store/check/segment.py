@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +19,28 @@ from store.check.findings import (
 )
 from store.check.seams import SegmentSummary
 from store.check.survey import IndexFile, QueueFile
-from store.check.units import ExpectedUnits, Queue, UnitFile, continuity_findings, queue_differences
+from store.check.units import (
+    ExpectedUnits,
+    FoundUnits,
+    Queue,
+    UnitsOfSegment,
+    continuity_findings,
+    differing_queues,
+    queue_differences,
+)
 from store.commitlog.resync import has_bytes_in
 from store.commitlog.scan import Blank, Damage, End, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
+from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoredFile, StoreReader
-from store.dispatch.expected import expected_entries, expected_units, log_offsets
+from store.dispatch.expected import Entries, Ints, Units, expected_entries, expected_units, log_offsets
 from store.formats.columns import DamageReason
+from store.formats.message import LMQ_PREFIX
 from store.kernels.run import Run
+
+NO_INTS: Ints = np.empty(0, np.int64)
+NO_UNITS = Units([], NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_INTS)
+NO_ENTRIES = Entries(NO_INTS, NO_INTS, NO_INTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,56 +52,134 @@ class Derived:
     has_index: bool
 
 
-def derived_of(segment: StoredFile, surveys: Iterable[QueueFile | IndexFile]) -> Derived:
-    """The surveyed files that may point into this segment."""
-    low, high = segment.number, segment.number + segment.size
-    near = [s for s in surveys if s.low < high and s.high >= low]
-    return Derived(
-        tuple(s for s in near if isinstance(s, QueueFile)),
-        tuple(s for s in near if isinstance(s, IndexFile)),
-        any(isinstance(s, IndexFile) for s in surveys),
-    )
+class Surveys:
+    """All surveyed files, asked for by the segment that they point into."""
+
+    def __init__(self, surveys: Sequence[QueueFile | IndexFile]) -> None:
+        self._queues = [s for s in surveys if isinstance(s, QueueFile) and s.high >= 0]
+        self.indexes = [s for s in surveys if isinstance(s, IndexFile)]
+        self._low = np.array([s.low for s in self._queues], np.int64)
+        self._high = np.array([s.high for s in self._queues], np.int64)
+
+    def of_segment(self, segment: StoredFile) -> Derived:
+        """The files that may point into this segment."""
+        low, high = segment.number, segment.number + segment.size
+        queues = np.flatnonzero((self._low < high) & (self._high >= low))
+        indexes = tuple(s for s in self.indexes if s.low < high and s.high >= low)
+        return Derived(tuple(self._queues[i] for i in queues), indexes, bool(self.indexes))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRules:
+    """What the walk of a segment must know of the store's settings and of its owner.
+
+    horizon  records at and behind this log offset are a writer's and not looked at; None for the whole log
+    """
+
+    delay_levels_ms: tuple[int, ...]
+    horizon: int | None = None
+    cold: bool = False
 
 
 def check_segment(
-    files: StoreReader, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
+    files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules
 ) -> tuple[list[Finding], SegmentSummary]:
     """Everything wrong in one segment and with what points into it."""
-    return _SegmentCheck(files, segment, derived, delay_levels_ms).run()
+    found = _SegmentCheck(files, segment, derived, rules).run()
+    if rules.cold:
+        files.forget(segment.path)
+    return found
+
+
+class _QueueStates:
+    """Per queue of a segment, by number: its name, and the first and last queue offset met in the log."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Queue, int] = {}
+        self.names: list[Queue] = []
+        self.is_lmq: np.ndarray = np.empty(0, bool)
+        self._of_table: Ints = NO_INTS
+        self._first, self._first_place, self._last = NO_INTS, NO_INTS, NO_INTS
+
+    def numbers_of(self, units: Units) -> Ints:
+        """The number of each unit's queue; the arrays grow with the queues."""
+        known = len(self._of_table)
+        new = [self.numbers.setdefault(queue, len(self.numbers)) for queue in units.queues[known:]]
+        self._of_table = np.concatenate([self._of_table, np.array(new, np.int64)])
+        if len(self.names) < len(self.numbers):
+            self._add_names(list(self.numbers)[len(self.names) :])
+        return self._of_table[units.queue]
+
+    def _add_names(self, names: list[Queue]) -> None:
+        self.names += names
+        self.is_lmq = np.concatenate([self.is_lmq, np.array([name[0].startswith(LMQ_PREFIX) for name in names], bool)])
+        blank = np.full(len(names), -1, np.int64)
+        self._first, self._first_place, self._last = (
+            np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last)
+        )
+
+    def broken(self, queues: Ints, units: Units) -> Iterator[tuple[int, int, Ints]]:
+        """Queues whose queue offsets do not count on: number, the offset before, and the rows; notes the last ones."""
+        if not len(queues):
+            return
+        rows = np.argsort(queues, kind="stable")
+        ordered, offsets = queues[rows], units.queue_offset[rows]
+        starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        stops = np.append(starts[1:], len(rows))
+        these = ordered[starts]
+        new = self._first_place[these] < 0
+        before = np.where(new, offsets[starts] - 1, self._last[these])
+        steps = np.diff(offsets, prepend=0)
+        steps[starts] = offsets[starts] - before
+        self._first[these[new]] = offsets[starts[new]]
+        self._first_place[these[new]] = units.log_offset[rows[starts[new]]]
+        self._last[these] = offsets[stops - 1]
+        for i in np.unique(np.searchsorted(starts, np.flatnonzero(steps != 1), "right") - 1):
+            yield int(these[i]), int(before[i]), rows[starts[i] : stops[i]]
+
+    def ends(self) -> dict[Queue, tuple[int, int, int]]:
+        """Per queue the first queue offset, that record's log offset, and the last queue offset."""
+        rows = zip(self.names, self._first.tolist(), self._first_place.tolist(), self._last.tolist(), strict=False)
+        return {queue: (first, place, last) for queue, first, place, last in rows if place >= 0}
 
 
 class _SegmentCheck:
     """The walk of one segment. `cursor` is the log offset up to which units and entries were compared."""
 
-    def __init__(
-        self, files: StoreReader, segment: StoredFile, derived: Derived, delay_levels_ms: tuple[int, ...]
-    ) -> None:
+    def __init__(self, files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules) -> None:
         self.files = files
         self.segment = segment
         self.name = files.name_of(segment.path)
-        self.delay_levels_ms = delay_levels_ms
+        self.rules = rules
         self.findings: list[Finding] = []
         self.seam = SegmentSummary(segment.path, segment.number)
         self.cursor = segment.number
+        self.end = min(segment.number + segment.size, rules.horizon or segment.number + segment.size)
         self.has_index = derived.has_index
-        self.queues: dict[Queue, list[UnitFile]] = {}
-        for file in derived.queues:
-            self.queues.setdefault((file.topic, file.queue_id), []).append(UnitFile(files, file))
+        self.states = _QueueStates()
+        self.table = QueueTable()
+        self.units = UnitsOfSegment(files, derived.queues, self.cursor, self.end, self.states.numbers)
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
-        whole = LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, self.segment.size)
-        for step in walk_slice(self.files, whole, ScanRules(check_crc=True), with_bad_bodies=True):
+        """Walks the segment; gives what is wrong, and what its neighbours must fit."""
+        stop = self.end - self.segment.number
+        if stop > 0:
+            self._walk(LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, stop))
+            self._compare(None, self.end)
+        self.seam.queues = self.states.ends()
+        return group_findings(self.findings), self.seam
+
+    def _walk(self, part: LogSlice) -> None:
+        for step in walk_slice(self.files, part, ScanRules(check_crc=True), with_bad_bodies=True):
             if isinstance(step, Run):
                 self._check_run(step)
             elif isinstance(step, Damage):
                 self._add_damage(step)
             else:
                 self.seam.outcome = "blank" if isinstance(step, Blank) else "end"
-                if isinstance(step, End):
+                if isinstance(step, End) and self.rules.horizon is None:
                     self._check_behind(step.file_start + step.position)
-        self._compare(None, self.segment.number + self.segment.size)
-        return group_findings(self.findings), self.seam
 
     def _add(self, kind: str, offset: int, detail: str, count: int = 1) -> None:
         self.findings.append(Finding(kind, self.name, int(offset), count=count, detail=detail))
@@ -131,31 +223,35 @@ class _SegmentCheck:
         self._compare(run, run.end)
 
     def _compare(self, run: Run | None, end: int) -> None:
-        """Holds the log from the cursor to `end`, whose records are `run`, against the units and entries there."""
-        starts = np.empty(0, np.int64) if run is None else log_offsets(run)
-        wanted = {} if run is None else self._wanted_units(run)
-        for queue in sorted({*wanted, *self.queues}):
-            near = (file.between(self.cursor, end) for file in self.queues.get(queue, ()))
-            pieces = [piece for piece in near if piece is not None]
-            if queue in wanted:
-                self._check_continuity(wanted[queue])
-            elif not pieces:
-                continue
-            its = wanted.get(queue) or ExpectedUnits.none(queue)
-            self.findings += queue_differences(self.name, pieces, its, starts)
+        """Compares the log from the cursor to `end`, whose records are `run`, with the units and entries there."""
+        starts = NO_INTS if run is None else log_offsets(run)
+        units = NO_UNITS if run is None else expected_units(run, self.rules.delay_levels_ms, self.table)
+        queues = self.states.numbers_of(units)
+        self._compare_units(self.units.below(end), units, queues, starts)
+        entries = NO_ENTRIES if run is None else expected_entries(run)
         if self.has_index:
-            entries = None if run is None else expected_entries(run)
             self.findings += index_differences(self.name, self.indexes, self.cursor, end, entries, starts)
+        elif len(entries.log_offset):
+            self.seam.first_key = int(entries.log_offset[0]) if self.seam.first_key < 0 else self.seam.first_key
+            self.seam.key_count += len(entries.log_offset)
         self.cursor = end
 
-    def _wanted_units(self, run: Run) -> dict[Queue, ExpectedUnits]:
-        units = expected_units(run, self.delay_levels_ms)
-        rows = (np.flatnonzero(units.queue == i) for i in range(len(units.queues)))
-        return {q: ExpectedUnits.of(q, units, its) for q, its in zip(units.queues, rows, strict=True) if len(its)}
+    def _compare_units(self, found: FoundUnits, expected: Units, queues: Ints, starts: Ints) -> None:
+        names = self.states.names
+        for number, before, rows in self.states.broken(queues, expected):
+            offsets, places = expected.queue_offset[rows], expected.log_offset[rows]
+            self.findings += continuity_findings(self.name, names[number], before, offsets, places)
+        differing = differing_queues(found, expected, queues, starts, self.states.is_lmq)
+        found_rows, expected_rows = _rows_of(found.queue, differing), _rows_of(queues, differing)
+        for number, mine, theirs in zip(differing.tolist(), found_rows, expected_rows, strict=True):
+            pieces = found.pieces(self.units.names, mine)
+            wanted = ExpectedUnits.of(names[number], expected, theirs)
+            self.findings += queue_differences(self.name, pieces, wanted, starts)
 
-    def _check_continuity(self, units: ExpectedUnits) -> None:
-        offsets, places = units.queue_offset, units.log_offset
-        unknown = (int(offsets[0]), int(places[0]), int(offsets[0]) - 1)
-        first, first_place, last = self.seam.queues.get(units.queue, unknown)
-        self.findings += continuity_findings(self.name, units.queue, last, offsets, places)
-        self.seam.queues[units.queue] = (first, first_place, int(offsets[-1]))
+
+def _rows_of(queues: Ints, numbers: Ints) -> Iterator[Ints]:
+    """For each of these numbers the rows of its queue, in their order."""
+    rows = np.argsort(queues, kind="stable")
+    ordered = queues[rows]
+    for start, stop in zip(np.searchsorted(ordered, numbers), np.searchsorted(ordered, numbers, "right"), strict=True):
+        yield rows[start:stop]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from store.formats.java import decode_utf8
 from store.kernels import Kernels
 from store.kernels.dispatch import (
     EMPTY,
@@ -24,17 +25,21 @@ from store.kernels.dispatch import (
 
 Int64Array = npt.NDArray[np.int64]
 _FIRST_CAPACITY = 64
+_FIRST_TOPIC_BYTES = 4096
 
 
 class QueueTable:
     """(topic bytes, queue id) <-> 0, 1, 2 …
 
     queues  the pairs by number
+    names   the same with the topic as text
     """
 
     def __init__(self) -> None:
         self.queues: list[tuple[bytes, int]] = []
-        self._names = bytearray()
+        self.names: list[tuple[str, int]] = []
+        self._topics: npt.NDArray[np.uint8] = np.zeros(_FIRST_TOPIC_BYTES, np.uint8)
+        self._topics_size = 0
         self._rows: Int64Array = np.zeros((QUEUE_ROWS, _FIRST_CAPACITY), np.int64)
         self._table: Int64Array = np.full(2 * _FIRST_CAPACITY, EMPTY, np.int64)
 
@@ -55,7 +60,7 @@ class QueueTable:
         slots = np.empty(count, np.int64) if slots is None else slots
         done = 0
         while True:
-            names = kernels.view(bytes(self._names))
+            names = kernels.view(self._topics.data)
             done = kernels.assign_queues(view, columns, done, count, queued_only, names, self._rows, self._table, slots)
             if done >= count:
                 return slots
@@ -67,14 +72,23 @@ class QueueTable:
         number = len(self.queues)
         if number == self._rows.shape[1]:
             self._grow()
-        self._rows[QUEUE_TOPIC_AT, number] = len(self._names)
+        self._rows[QUEUE_TOPIC_AT, number] = self._append_topic(topic)
         self._rows[QUEUE_TOPIC_SIZE, number] = len(topic)
         self._rows[QUEUE_ID, number] = queue_id
         self._rows[QUEUE_HASH, number] = queue_hash(topic, 0, len(topic), queue_id)
-        self._names += topic
         self.queues.append((topic, queue_id))
+        self.names.append((decode_utf8(topic), queue_id))
         self._enter(number)
         return number
+
+    def _append_topic(self, topic: bytes) -> int:
+        """Appends the topic's bytes to those that the kernel compares with, and gives their place."""
+        at, end = self._topics_size, self._topics_size + len(topic)
+        while end > len(self._topics):
+            self._topics = np.concatenate([self._topics, np.zeros_like(self._topics)])
+        self._topics[at:end] = np.frombuffer(topic, np.uint8)
+        self._topics_size = end
+        return at
 
     def _enter(self, number: int) -> None:
         mask = len(self._table) - 1

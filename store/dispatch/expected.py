@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from store.consumequeue.numbering import QueueTable
-from store.formats.java import decode_utf8
 from store.index.keys import KeyHasher
 from store.kernels.run import Run
 
@@ -44,18 +43,17 @@ def log_offsets(run: Run) -> Ints:
     return run.columns.position + run.file_start
 
 
-def expected_units(run: Run, delay_levels_ms: tuple[int, ...]) -> Units:
-    """The units of a run's records."""
+def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable | None = None) -> Units:
+    """The units of a run's records. A `table` that goes from run to run keeps the numbers of the queues."""
     view, array = run.kernels.view(run.buffer), run.array
-    table = QueueTable()
+    table = QueueTable() if table is None else table
     slots = table.assign(run.kernels, view, array, run.count)
     codes = np.empty(run.count, np.int64)
     run.kernels.tags_codes(view, array, run.count, np.array(delay_levels_ms, np.int64), codes)
     picked = np.flatnonzero(slots >= 0)
     columns = run.columns
-    queues = [(decode_utf8(topic), queue_id) for topic, queue_id in table.queues]
     return Units(
-        queues,
+        table.names,
         slots[picked],
         columns.queue_offset[picked],
         log_offsets(run)[picked],

@@ -10,20 +10,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from store.check.check import CheckOptions
-from store.check.coverage import check_derived, derived_files, segment_list_findings
-from store.check.findings import Finding
-from store.check.segment import check_segment, derived_of
-from store.disk.store_reader import StoreReader
+from store.check.check import CheckOptions, SurveyRules, survey_share
+from store.check.coverage import segment_list_findings
+from store.check.findings import Finding, group_findings
+from store.check.listing import Listing
+from store.check.segment import Derived, Surveys, check_segment
+from store.disk.store_reader import StoredFile, StoreReader
 
 
 def plan_anomalies(files: StoreReader) -> list[Any]:
     """The shares. Queues and index files are surveyed here; for stores of many queues `audit` does it in tasks."""
-    segments = files.segments()
-    found = [one for file in derived_files(files) for one in check_derived(files, file, segments)]
-    surveys = [one for one in found if not isinstance(one, Finding)]
-    direct = [*segment_list_findings(files, segments), *(one for one in found if isinstance(one, Finding))]
-    return [direct, *((segment, derived_of(segment, surveys)) for segment in segments)]
+    listing = Listing.of(files, {})
+    rules = SurveyRules(listing.queue_file_size, listing.index_geometries, listing.segments)
+    found = [survey_share(files, rules, share) for share in listing.shares()]
+    surveys = Surveys([survey for of_share in found for survey in of_share.surveys])
+    direct = group_findings([*listing.findings, *segment_list_findings(files, listing.segments)])
+    direct += [finding for of_share in found for finding in of_share.findings]
+    return [direct, *((segment, surveys.of_segment(segment)) for segment in listing.segments)]
 
 
 def read_anomalies(files: StoreReader, share: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -33,6 +36,6 @@ def read_anomalies(files: StoreReader, share: Any, schema: pa.Schema) -> Iterato
     yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
-def _check(files: StoreReader, segment: Any, derived: Any) -> list[Finding]:
-    findings, _ = check_segment(files, segment, derived, CheckOptions().delay_levels_ms)
+def _check(files: StoreReader, segment: StoredFile, derived: Derived) -> list[Finding]:
+    findings, _ = check_segment(files, segment, derived, CheckOptions().rules())
     return findings

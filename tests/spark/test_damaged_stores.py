@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from store.check.check import check
-from store.check.coverage import check_index, check_queue
+from store.check.check import SurveyRules, check, survey_share
 from store.check.findings import Finding
+from store.check.listing import Listing
 from store.check.survey import IndexFile, QueueFile
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import split_into, walk_slice
@@ -93,15 +94,19 @@ def _place(path: str, *numbers: int) -> Place:
 @cache
 def queues(name: str) -> list[tuple[str, int]]:
     files = StoreReader(str(golden(name).store))
-    surveys = (s for queue in files.queues() for s in check_queue(files, *queue, files.segments()))
-    return [(s.path, s.last_unit + 1) for s in surveys if isinstance(s, QueueFile)]
+    return [(s.path, s.last_unit + 1) for s in surveys_of(files) if isinstance(s, QueueFile)]
 
 
 @cache
 def index_files(name: str) -> list[tuple[str, int, int]]:
     files = StoreReader(str(golden(name).store))
-    surveys = (s for f in files.index_files() for s in check_index(files, f, files.segments()))
-    return [(s.path, s.slot_count, s.count) for s in surveys if isinstance(s, IndexFile)]
+    return [(s.path, s.slot_count, s.count) for s in surveys_of(files) if isinstance(s, IndexFile)]
+
+
+def surveys_of(files: StoreReader) -> list[QueueFile | IndexFile]:
+    listing = Listing.of(files, {})
+    rules = SurveyRules(listing.queue_file_size, listing.index_geometries, listing.segments)
+    return [survey for share in listing.shares() for survey in survey_share(files, rules, share).surveys]
 
 
 def bad_crc(victim: Victim) -> None:
@@ -200,8 +205,38 @@ def checkpoint_ahead(victim: Victim) -> None:
 
 
 def foreign_file(victim: Victim) -> None:
-    folder = victim.root / "commitlog"
-    (folder / victim.random.choice(["notes.txt", "00000000000000196608"])).touch()
+    queue = victim.queue()[0].parent
+    name = victim.random.choice(["notes.txt", ".DS_Store", "00000000000000000000.bak"])
+    places = (victim.root / "commitlog", victim.root / "index", queue, queue.parent, victim.root / "consumequeue")
+    (victim.random.choice(places) / name).touch()
+
+
+def index_time(victim: Victim) -> None:
+    path, at = victim.entry()
+    header = victim.random.random() < 0.3
+    overwrite(
+        path, 8 if header else at + 12, (victim.random.randrange(1 << 30) + 1).to_bytes(8 if header else 4, "big")
+    )
+
+
+def lost_index(victim: Victim) -> None:
+    shutil.rmtree(victim.root / "index")
+
+
+def lost_extension(victim: Victim) -> None:
+    path, at = victim.unit()
+    overwrite(path, at + 12, (-(1 << 63) + victim.random.randrange(1 << 20)).to_bytes(8, "big", signed=True))
+
+
+def checkpoint_invalid(victim: Victim) -> None:
+    path = victim.root / "checkpoint"
+    damage = victim.random.choice(["lost", "short", "negative", "all ones"])
+    if damage == "lost":
+        path.unlink()
+    elif damage == "short":
+        os.truncate(path, victim.random.randrange(4096))
+    else:
+        overwrite(path, 8 * victim.random.randrange(3), b"\xff" * (8 if damage == "negative" else 4096))
 
 
 def wrong_size(victim: Victim) -> None:
@@ -216,11 +251,12 @@ DAMAGES = (
     foreign_file, bad_crc, bad_length, bad_self_offset, time_backwards, missing_segment, stale_tail,
     queue_gap, queue_shift, queue_duplicate, missing_unit, unit_differs, unit_nowhere, unit_wrong_record,
     missing_index_entry, index_entry_nowhere, broken_chain, index_header, checkpoint_ahead, wrong_size,
+    index_time, lost_index, lost_extension, checkpoint_invalid,
 )  # fmt: skip
 
 
 # Files are taken away or cut when all else is damaged.
-LAST = (missing_unit, wrong_size, missing_segment)
+LAST = (missing_unit, wrong_size, missing_segment, lost_index, checkpoint_invalid)
 
 
 def damage_several(root: Path, seed: int) -> Path:

@@ -1,0 +1,138 @@
+"""All files of a store that check looks at, found by one listing of each folder; and what is none of the broker's.
+
+A store may have a hundred thousand queue folders, so consumequeue/ is listed whole and not folder by folder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from store.check.findings import FOREIGN_FILE, Finding
+from store.check.survey import QueueListing
+from store.disk.store_reader import FolderEntry, StoredFile, StoreReader
+from store.formats.index_page import HEADER_SIZE
+from store.index.geometry import Geometry, geometry_of, given_geometry
+from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+
+QUEUES_PER_SHARE = 500
+NO_BROKER = "no broker starts with it"
+NOT_4_9 = "a 4.9 broker does not start with it, a 5.3 one passes over it"
+HARMLESS = "brokers pass over it"
+
+Queue = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a store, and findings of what else is in its folders.
+
+    queue_file_size   the length that a queue file should have: of the settings, else that of most of them
+    index_geometries  by file size, where settings or one of the files tell it
+    """
+
+    segments: tuple[StoredFile, ...]
+    queues: tuple[QueueListing, ...]
+    indexes: tuple[StoredFile, ...]
+    queue_file_size: int
+    index_geometries: Mapping[int, Geometry]
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, files: StoreReader, settings: Mapping[str, Any]) -> Listing:
+        """Lists commitlog/, consumequeue/, consumequeue_ext/ and index/."""
+        found, foreign = _queue_files(files, "consumequeue")
+        extensions, foreign_extensions = _queue_files(files, "consumequeue_ext")
+        indexes = tuple(files.index_files())
+        sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
+        usual = int(settings.get("mappedFileSizeConsumeQueue", 0)) or (sizes.most_common(1)[0][0] if sizes else 0)
+        strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files)]
+        return cls(
+            segments=tuple(files.segments()),
+            queues=tuple(_with_extension(q, found[q], extensions.get(q, ())) for q in sorted(found)),
+            indexes=indexes,
+            queue_file_size=usual,
+            index_geometries=_geometries(files, indexes, settings),
+            findings=tuple(
+                Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; {effect}")
+                for path, fault, effect in strangers
+            ),
+        )
+
+    def shares(self) -> list[Any]:
+        """Portions of the derived files for one task each: some queues, or one index file."""
+        step = max(1, min(QUEUES_PER_SHARE, len(self.queues) // 16))
+        return [*(self.queues[at : at + step] for at in range(0, len(self.queues), step)), *self.indexes]
+
+
+Stranger = tuple[str, str, str]
+"""Path, what is wrong with it, and what brokers do."""
+
+
+def _queue_files(files: StoreReader, folder: str) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
+    """The files of every queue, of queues without a file too, and what is no queue's."""
+    found: dict[Queue, list[StoredFile]] = defaultdict(list)
+    foreign: list[Stranger] = []
+    for entry in files.below(folder):
+        names = entry.path.split("/")[1:]
+        queue_id = parse_queue_id(names[1]) if len(names) > 1 else 0
+        if len(names) == 1 and not entry.is_folder:
+            foreign.append((entry.path, "a file where topics' folders are", HARMLESS))
+        elif len(names) == 2 and (queue_id is None or not entry.is_folder):
+            foreign.append((entry.path, "not the folder of a queue", HARMLESS))
+        elif len(names) == 2 and queue_id is not None:
+            _ = found[names[0], queue_id]
+        elif len(names) == 3 and queue_id is not None:
+            fault = _queue_file_fault(entry)
+            if fault is None:
+                number = parse_segment_name(names[2])
+                assert number is not None
+                found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
+            else:
+                foreign.append((entry.path, *fault))
+    return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}, foreign
+
+
+def _queue_file_fault(entry: FolderEntry) -> tuple[str, str] | None:
+    name = entry.path.rpartition("/")[2]
+    if entry.is_folder:
+        return "a folder among a queue's files", NOT_4_9
+    return ("not the name of a queue file", NO_BROKER) if parse_segment_name(name) is None else None
+
+
+def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) -> QueueListing:
+    start = extension[0].number if extension else 0
+    end = extension[-1].number + extension[-1].size if extension else 0
+    return QueueListing(*queue, tuple(of_queue), start, end)
+
+
+def _foreign_in_commitlog(files: StoreReader) -> Iterator[Stranger]:
+    for path, fault in files.foreign_in_commitlog():
+        yield path, fault, NOT_4_9 if "folder" in fault or "0 bytes" in fault else NO_BROKER
+
+
+def _foreign_in_index(files: StoreReader) -> Iterator[Stranger]:
+    for entry in files.below("index"):
+        names = entry.path.split("/")[1:]
+        is_number = parse_index_file_name(names[0]) is not None
+        if len(names) > 1:
+            continue
+        if entry.is_folder:
+            yield entry.path, "a folder among the index files", NO_BROKER if is_number else HARMLESS
+        elif not is_number:
+            yield entry.path, "not the name of an index file", HARMLESS
+
+
+def _geometries(
+    files: StoreReader, indexes: tuple[StoredFile, ...], settings: Mapping[str, Any]
+) -> dict[int, Geometry]:
+    """By size the geometry of the settings, else the one that the first file of this size tells."""
+    found: dict[int, Geometry] = {}
+    for file in indexes:
+        if file.size not in found and file.size > HEADER_SIZE:
+            geometry = given_geometry(settings, file.size) or geometry_of(files.read(file.path))
+            if geometry is not None:
+                found[file.size] = geometry
+    return found

@@ -1,0 +1,73 @@
+"""The checkpoint of a store against what check found in its files, with the verdict of `checkpoint show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from store.check.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
+from store.check.seams import SegmentSummary
+from store.check.survey import IndexFile, QueueFile
+from store.commitlog.commit_log import read_store_timestamp
+from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.recovery.checkpoint_review import Reached, page_faults, promises_of
+
+# Enough of a record for its store time, whatever the size of its hosts.
+HEAD_SIZE = 96
+
+
+def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
+    """What is wrong with the file itself: missing, short, or numbers that no broker writes."""
+    name = files.name_of("checkpoint")
+    for fault in page_faults(*_read_page(files)):
+        yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)
+
+
+def promise_findings(
+    files: StoreReader,
+    segments: Sequence[StoredFile],
+    seams: Sequence[SegmentSummary],
+    surveys: Sequence[QueueFile | IndexFile],
+) -> Iterator[Finding]:
+    """Times and offsets that the checkpoint promises and no file reaches."""
+    page, file_size = _read_page(files)
+    if file_size is None:
+        return
+    reached = _reached(files, segments, seams, surveys)
+    for number, promise in enumerate(promises_of(page, reached)):
+        if promise.is_ahead:
+            unit = "bytes" if promise.is_offset else "ms"
+            detail = f"{promise.field} is {promise.said}, {promise.excess} {unit} later than anything in the files"
+            yield Finding(CHECKPOINT_AHEAD, files.name_of("checkpoint"), number * 8, detail=detail)
+
+
+def _read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size, None without a file."""
+    if not files.exists("checkpoint"):
+        return CheckpointPage(), None
+    data = bytes(files.read("checkpoint"))
+    return decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data)
+
+
+def _reached(
+    files: StoreReader,
+    segments: Sequence[StoredFile],
+    seams: Sequence[SegmentSummary],
+    surveys: Sequence[QueueFile | IndexFile],
+) -> Reached:
+    last = next((seam for seam in reversed(seams) if seam.record_count), None)
+    newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
+    return Reached(
+        log_end=last.end or 0 if last is not None else 0,
+        log_ms=last.last_ms if last is not None else 0,
+        queue_ms=_store_time(files, segments, newest_unit),
+        index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),
+    )
+
+
+def _store_time(files: StoreReader, segments: Sequence[StoredFile], log_offset: int) -> int:
+    """The store time of the record there; 0 where no segment is."""
+    for segment in segments:
+        if 0 <= log_offset - segment.number < segment.size:
+            return read_store_timestamp(memoryview(files.read(segment.path, log_offset - segment.number, HEAD_SIZE)))
+    return 0

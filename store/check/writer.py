@@ -1,0 +1,37 @@
+"""A live writer beside a check: how far the store was put and dispatched before the check began.
+
+Records go to the log, then to the queues, then to the index, each in log order. The newest unit of any queue therefore
+says: everything before its record was dispatched. What is at or behind it is left to the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from store.check.survey import QueueListing
+from store.disk.filesystem import Filesystem
+from store.disk.lock import is_locked
+from store.disk.store_reader import StoreReader
+from store.formats.derived import is_pre_blank, units_of
+
+FILES_LOOKED_AT = 16
+
+
+def has_writer(files: StoreReader) -> bool:
+    """Whether a broker or another rmqctl holds the store's lock. Of a remote store that cannot be known."""
+    return files.is_local and is_locked(Path(files.address, "lock"), Filesystem())
+
+
+def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
+    """The log offset up to which every record had been dispatched when this was asked."""
+    last_files = (listing.files[-1] for listing in listings if listing.files)
+    newest = sorted(last_files, key=lambda file: file.mtime_ms)[-FILES_LOOKED_AT:]
+    offsets = [0]
+    for file in newest:
+        units = units_of(files.read_written(file.path, file.size))
+        written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
+        offsets += [int(offset) for offset in units["log_offset"][np.flatnonzero(written)[-1:]]]
+    return max(offsets)
