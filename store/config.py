@@ -52,6 +52,8 @@ class BrokerLine:
     """A search by time gives the first message at or after the time, not the nearest in one file."""
     renames_config: bool
     """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
+    skips_delay_poison: bool
+    """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
 
     def __str__(self) -> str:
         return self.name
@@ -67,6 +69,7 @@ LINE_4_9 = BrokerLine(
     dispatches_in_recovery=False,
     searches_lower_bound=False,
     renames_config=True,
+    skips_delay_poison=False,
 )
 LINE_5_3 = BrokerLine(
     name="5.3",
@@ -78,6 +81,7 @@ LINE_5_3 = BrokerLine(
     dispatches_in_recovery=True,
     searches_lower_bound=True,
     renames_config=False,
+    skips_delay_poison=True,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}
 

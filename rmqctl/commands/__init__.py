@@ -75,6 +75,8 @@ COMMANDS = (
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
     CommandPlace("flush-bench", "flush_bench"),
+    CommandPlace("delay show", "delay", "run_show"),
+    CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
     CommandPlace("quarantine list", "quarantine", "run_list"),
@@ -84,5 +86,7 @@ COMMANDS = (
 GROUPS = {
     "config": "Show what a broker's settings are here",
     "checkpoint": "Show or rewrite the checkpoint",
+    "delay": "Show what becomes of delayed messages",
+    "transaction": "Show what became of transactions",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -1,0 +1,68 @@
+"""delay: what becomes of delayed messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.services.delay import DelayedMessage, DelayLevel
+
+EXAMPLES = {
+    "delay show": (
+        "rmqctl --store /data/store delay show",
+        "rmqctl --store /data/store delay show --level 3 --at +10m --state due",
+    ),
+}
+COLUMNS = ("state", "level", "queue_offset", "deliver_timestamp_ms", "topic", "queue_id", "uniq_key", "log_offset")
+WRONG_STATES = ("blocked", "duplicate", "lost")
+
+
+def run_show(
+    ctx: typer.Context,
+    level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this level.")] = None,
+    at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
+    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only messages of this state.")] = None,
+) -> Result:
+    """Show delayed messages and what becomes of them.
+
+    States: pending, due, delivered, assumed (delivered, the copy has expired), duplicate (delivered, and will be
+    again), blocked (an earlier one of its level keeps the service waiting), lost (gone before it was delivered). Exit
+    code 1 when a message is blocked, duplicate or lost.
+    """
+    session: Session = ctx.obj
+    time_ms = session.parse_time(at, "--at")
+
+    from store.services.delay import DelayState, review_delays
+
+    if state is not None and state not in list(DelayState):
+        raise typer.BadParameter(f"{state!r} is not one of {', '.join(DelayState)}", param_hint="--state")
+    levels, messages = review_delays(session.open_store().opened, time_ms)
+    levels = [one for one in levels if level in (None, one.level)]
+    messages = [one for one in messages if level in (None, one.level)]
+    counts = Counter(message.state.value for message in messages)
+    facts = {"at_ms": time_ms, "counts": {name.value: counts[name] for name in DelayState}}
+    shown = [_row(message) for message in messages if state in (None, message.state)]
+    tables = [Table("messages", shown, COLUMNS), Table("levels", [_level_row(one, messages) for one in levels])]
+    wrong = sum(counts[name] for name in WRONG_STATES)
+    verdict = ", ".join(f"{counts[name]} {name}" for name in DelayState if counts[name]) or "no delayed messages"
+    return Result("delay show", facts, tables, FINDINGS if wrong else OK, verdict)
+
+
+def _row(message: DelayedMessage) -> dict[str, Any]:
+    row = asdict(message) | {"state": message.state.value}
+    for name in ("log_offset", "delivered_log_offset", "queue_id"):
+        row[name] = None if row[name] < 0 else row[name]
+    return row
+
+
+def _level_row(level: DelayLevel, messages: list[DelayedMessage]) -> dict[str, Any]:
+    counts = Counter(message.state.value for message in messages if message.level == level.level)
+    return {**asdict(level), "next_offset": level.next_offset, **counts}

@@ -1,0 +1,78 @@
+"""transaction: what became of transactions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.services.transactions import Transaction
+
+EXAMPLES = {
+    "transaction show": (
+        "rmqctl --store /data/store transaction show",
+        "rmqctl --store /data/store transaction show --state in-doubt --older-than 1h",
+    ),
+}
+COLUMNS = (
+    "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "half_count", "check_times",
+    "committed_log_offset", "warnings",
+)  # fmt: skip
+
+
+def run_show(
+    ctx: typer.Context,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only of this producer group.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only born longer ago than this: 30s, 15m, 2h.")
+    ] = None,
+    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only transactions of this state.")] = None,
+) -> Result:
+    """Show transactions and what became of each.
+
+    States: committed, rolled-back, discarded (given up after too many checks), in-doubt (the broker will ask its
+    producer), inconsistent (the check pass is done with it, and nothing says how it ended). The evidence is in the
+    half records, the op records and the commit record. Exit code 1 when one is inconsistent or has a warning.
+    """
+    session: Session = ctx.obj
+    born_before_ms = None if older_than is None else session.parse_time(f"-{older_than}", "--older-than")
+
+    from store.services.transactions import TransactionState, review_transactions
+
+    if state is not None and state not in list(TransactionState):
+        raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")
+    review = review_transactions(session.open_store().opened)
+    chosen = [
+        one
+        for one in review.transactions
+        if group in (None, one.producer_group) and (born_before_ms is None or one.born_timestamp_ms < born_before_ms)
+    ]
+    counts = Counter(one.state.value for one in chosen)
+    queues = review.queues
+    facts = {
+        "counts": {name.value: counts[name] for name in TransactionState},
+        "half_backlog": queues.half_max_offset - queues.checked_to,
+        "op_backlog": queues.op_max_offset - (queues.op_min_offset if queues.op_offset is None else queues.op_offset),
+        "queues": asdict(queues),
+        "warnings": review.warnings,
+    }
+    for warning in review.warnings:
+        session.warn(warning)
+    rows = [_row(one) for one in chosen if state in (None, one.state)]
+    wrong = counts[TransactionState.INCONSISTENT] or review.warnings or any(one.warnings for one in chosen)
+    verdict = ", ".join(f"{counts[name]} {name}" for name in TransactionState if counts[name]) or "no transactions"
+    return Result("transaction show", facts, [Table("transactions", rows, COLUMNS)], FINDINGS if wrong else OK, verdict)
+
+
+def _row(transaction: Transaction) -> dict[str, Any]:
+    row = asdict(transaction) | {"state": transaction.state.value}
+    for name in ("committed_log_offset", "discarded_log_offset"):
+        row[name] = None if row[name] < 0 else row[name]
+    return row | {"half_count": len(transaction.halves), "check_times": transaction.halves[-1].check_times or 0}

@@ -1,0 +1,66 @@
+"""Records that a broker put in another message's name: they keep its topic in the property REAL_TOPIC.
+
+    topic                        sys flag     the record is
+    SCHEDULE_TOPIC_XXXX          any          a delayed message that waits
+    RMQ_SYS_TRANS_HALF_TOPIC     none         a half message, or a copy that a check put back
+    TRANS_CHECK_MAX_TIME_TOPIC   none         a half message that was given up
+    any other                    commit       a committed message
+    any other, with DELAY        any          a delayed message that was delivered
+
+One walk over the log finds them all: the bytes REAL_TOPIC are searched, and only records around a hit are decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from store.commitlog.commit_log import CommitLog
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.errors import DamagedRecord
+from store.formats.message import StoredMessage, decode_record
+from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
+from store.formats.queue_unit import QueueUnit
+from store.kernels.run import Run
+
+_MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
+
+
+def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
+    """The records with a REAL_TOPIC, in log order, up to the log's end or first damage."""
+    for step in log.scan():
+        if isinstance(step, Run):
+            yield from _of_run(step)
+
+
+def _of_run(run: Run) -> Iterator[StoredMessage]:
+    columns = run.columns
+    first, end = int(columns.position[0]), run.end - run.file_start
+    hits = np.fromiter((first + hit.start() for hit in _MARK.finditer(run.buffer[first:end])), np.int64)
+    rows = np.unique(np.searchsorted(columns.position, hits, side="right") - 1)
+    for row in rows.tolist():
+        position = int(columns.position[row])
+        record = decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
+        # The bytes may be a part of a body.
+        if REAL_TOPIC in record.properties:
+            yield record
+
+
+def queue_records(log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
+    """Queue offset, unit and record of each unit; None for a record that cannot be read any more."""
+    for queue_offset in range(queue.min_offset, queue.max_offset):
+        unit = queue.unit(queue_offset)
+        if unit is not None and unit.is_written and not unit.is_pre_blank:
+            yield queue_offset, unit, _record(log, unit)
+
+
+def _record(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
+    data = log.read(unit.log_offset, unit.size)
+    if data is None:
+        return None
+    try:
+        return decode_record(data, position=unit.log_offset)
+    except DamagedRecord:
+        return None
