@@ -1,85 +1,131 @@
-"""Which engine does the work: this process with the compiled kernels, or Spark.
+"""Which engine does the work: this process, or Spark.
 
-auto takes Spark when a master or a Connect address is named, or when the commit logs hold more than `spark_above` bytes
-and Java is there; else the local engine. A store at a remote URI goes to Spark in any case: the local
-engine maps files.
+    --engine local, spark           as it says
+    --master, --remote              Spark
+    a log of more than --spark-above   Spark, where PySpark is installed and Java is there
+    else                            this process
+
+Stores at a URI are read by either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from store.errors import BadRequest
-from store.layout import StoreLayout
+import typer
 
 if TYPE_CHECKING:
-    from store.disk.store_reader import StoreReader
+    from rmqctl.context import Session
+    from store.layout import StoreLayout
 
-SPARK_ABOVE_BYTES = 64 << 30
-ENGINES = ("auto", "local", "spark")
+SPARK_ABOVE_GIB = 64
+
+
+class Engine(StrEnum):
+    """Values of --engine."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="This process, or Spark; auto takes Spark for what is large.")
+]
+Master = Annotated[str | None, typer.Option(metavar="URL", help="Spark master, as local[4] or spark://HOST:7077.")]
+Remote = Annotated[str | None, typer.Option(metavar="URL", help="Spark Connect address, as sc://HOST:15002.")]
+Stores = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="A store's folder, URI or glob, or @FILE with one on each line; repeat it for a fleet.",
+        show_default="--store",
+    ),
+]
+SparkAbove = Annotated[
+    int, typer.Option(metavar="GIB", min=0, help="With --engine auto: larger commit logs go to Spark.")
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Backend:
     """The engine, and why it was taken, as a clause for people."""
 
     is_spark: bool
     why: str
 
-
-def choose_engine(
-    engine: str,
-    stores: Sequence[StoreReader],
-    *,
-    master: str | None = None,
-    remote: str | None = None,
-    spark_above: int = SPARK_ABOVE_BYTES,
-) -> Choice:
-    """The engine for these stores, by the rules above."""
-    log_bytes = sum(file.size for files in stores for file in files.segments())
-    is_remote_store = any(not files.is_local for files in stores)
-    return choose(
-        engine, log_bytes, master=master, remote=remote, spark_above=spark_above, is_remote_store=is_remote_store
-    )
+    def __str__(self) -> str:
+        return f"{'Spark' if self.is_spark else 'this process'} ({self.why})"
 
 
-def choose(
-    engine: str,
-    log_bytes: int,
-    *,
-    master: str | None = None,
-    remote: str | None = None,
-    spark_above: int = SPARK_ABOVE_BYTES,
-    is_remote_store: bool = False,
-) -> Choice:
+def choose_backend(
+    engine: Engine, log_bytes: int, *, master: str | None, remote: str | None, spark_above_bytes: int
+) -> Backend:
     """The engine for so many bytes of commit log."""
-    if engine not in ENGINES:
-        raise BadRequest(f"no engine is called {engine!r}", hint="auto, local or spark")
-    if engine == "local":
+    from store.errors import BadRequest
+
+    if engine is Engine.LOCAL:
         if master or remote:
             raise BadRequest("--engine local contradicts --master and --remote")
-        if is_remote_store:
-            raise BadRequest("the local engine reads folders only", hint="use --engine spark for a store at a URI")
-        return Choice(False, "asked for")
-    if engine == "spark":
-        return Choice(True, "asked for")
+        return Backend(False, "asked for")
+    if engine is Engine.SPARK:
+        return Backend(True, "asked for")
     if master or remote:
-        return Choice(True, "a Spark address is given")
-    if is_remote_store:
-        return Choice(True, "the store is at a URI")
-    return _by_size(log_bytes, spark_above)
+        return Backend(True, "a Spark address is given")
+    if log_bytes <= spark_above_bytes:
+        return Backend(False, f"the commit log holds {_size(log_bytes)}, not more than {_size(spark_above_bytes)}")
+    from store.spark.session import why_not_here
+
+    missing = why_not_here()
+    if missing:
+        return Backend(False, missing)
+    return Backend(True, f"the commit log holds {_size(log_bytes)}, more than {_size(spark_above_bytes)}")
 
 
-def _by_size(total_bytes: int, spark_above: int) -> Choice:
-    if total_bytes <= spark_above:
-        return Choice(False, f"the commit log holds {_size(total_bytes)}, not more than {_size(spark_above)}")
-    from store.spark.session import OLDEST_JAVA, java_version
+def log_bytes_of(stores: Sequence[str]) -> int:
+    """The bytes of all segments of these stores."""
+    from store.disk.store_reader import StoreReader
 
-    if (java_version() or 0) < OLDEST_JAVA:
-        return Choice(False, f"no Java {OLDEST_JAVA} was found for Spark")
-    return Choice(True, f"the commit log holds {_size(total_bytes)}, more than {_size(spark_above)}")
+    return sum(file.size for store in stores for file in StoreReader(store).segments())
+
+
+def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
+    """The stores given to the command, else the global one; globs and @FILE taken apart."""
+    if not given:
+        return [session.options.uri or str(session.root)]
+    found = [store for text in given for store in _stores_in(text)]
+    return list(dict.fromkeys(found))
+
+
+def _stores_in(text: str) -> list[str]:
+    from store.errors import BadRequest
+
+    if text.startswith("@"):
+        return [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]
+    path = Path(text).expanduser()
+    if "://" in text or not any(sign in text for sign in "*?[") or path.exists():
+        return [text]
+    # A folder beside the stores, as lost+found, is no store that was meant.
+    folders = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+    found = sorted(str(folder) for folder in folders if (folder / "commitlog").is_dir())
+    if not found:
+        raise BadRequest(f"no store is found by {text}")
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    from store.errors import StoreIOError
+
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError as error:
+        raise StoreIOError.from_os(error, path, "read") from error
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 def _size(byte_count: int) -> str:
@@ -88,6 +134,8 @@ def _size(byte_count: int) -> str:
 
 def require_own_commitlog(layout: StoreLayout) -> None:
     """BadRequest where the commit log lies elsewhere: a store at an address is one folder."""
+    from store.errors import BadRequest
+
     if layout.commitlog != layout.root / "commitlog":
         raise BadRequest(
             "storePathCommitLog names another folder than the store's commitlog, which is what a rebuild reads",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.output import Format
+from rmqctl.programs import to_json
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -120,6 +121,16 @@ class MessageRows:
         if body.problem:
             self._warn(f"log offset {message.log_offset}: {body.problem}; the body is shown as stored")
         return body
+
+
+def message_line(record: bytes, *, with_body: bool = True, stored: bool = False) -> str:
+    """The message object of a stored record as one line of JSON, which put --from reads."""
+    from store.formats.message import decode_record
+
+    encoding = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
+    # A body that cannot be decompressed is marked in its row, by body_state.
+    rows = MessageRows(encoding, Format.JSONL, stored=stored, warn=lambda text: None)
+    return to_json(rows.row(decode_record(record)))
 
 
 def _encode(body: bytes, wanted: BodyEncoding | None, form: Format) -> tuple[BodyEncoding, str]:

@@ -1,4 +1,4 @@
-"""audit: the findings of check, on Spark."""
+"""audit: the findings of check in a fleet of stores, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.commands.check import COLUMNS
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
-from rmqctl.spark import Master, Remote, Stores, addresses, spark_session
 
 EXAMPLES = (
+    "rmqctl audit --store '/mnt/*/store'",
     "rmqctl --store /data/store audit --master 'local[8]'",
     "rmqctl audit --store /mnt/broker-a --store /mnt/broker-b --master spark://head:7077",
 )
@@ -24,28 +25,27 @@ def run(
     sample: Annotated[
         float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")
     ] = 100,
+    engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
-    """Find what is wrong with large stores, on Spark.
+    """Find what is wrong with many or large stores.
 
-    Finds what check finds. Every queue, index file and segment is a task of its own. Exit code 1 when
-    something was found.
+    Finds what check finds, in each of the stores. On Spark every queue, index file and segment is a task of its own.
+    Exit code 1 when something was found.
     """
     session: Session = ctx.obj
 
+    from rmqctl.querying import open_tables
     from store.check.check import CheckOptions
-    from store.disk.store_reader import StoreReader
-    from store.spark.audit import audit
 
     rows: list[dict[str, Any]] = []
-    for address in addresses(session, stores):
-        StoreReader(address).check_is_store()
-    with spark_session(session, master, remote) as spark, session.progress("auditing", unit="tasks") as bar:
-        for address in addresses(session, stores):
-            found = audit(spark, address, CheckOptions(sample_percent=sample), bar.update)
+    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+        for store in tables.stores:
+            found = tables.check(store, CheckOptions(sample_percent=sample))
             rows += [{name: getattr(finding, name) for name in COLUMNS} for finding in found]
     kinds = sorted({row["kind"] for row in rows})
     counts = [{"kind": kind, "count": sum(r["count"] for r in rows if r["kind"] == kind)} for kind in kinds]
-    tables = [Table("findings", rows, COLUMNS), Table("kinds", counts, ("kind", "count"))]
-    return Result("audit", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK)
+    shown = [Table("findings", rows, COLUMNS), Table("kinds", counts, ("kind", "count"))]
+    return Result("audit", {"finding_count": len(rows)}, shown, FINDINGS if rows else OK)

@@ -1,20 +1,23 @@
-"""export: messages as Parquet, JSON lines or CSV, on Spark."""
+"""export: messages as Parquet, JSON lines or CSV, in this process or on Spark."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
+from rmqctl.messages import StoredBody, message_line
 from rmqctl.result import Result
-from rmqctl.spark import Master, Remote, Stores, addresses, spark_session
 
 EXAMPLES = (
     "rmqctl --store /data/store export --to /data/messages --as parquet --partition-by topic,day",
     "rmqctl --store /data/store export --to orders --as jsonl --where \"topic = 'Orders' and queue_id = 3\"",
+    "cat orders/*.jsonl | rmqctl --store /data/other put --from -",
 )
 
 
@@ -35,25 +38,28 @@ def run(
     ] = None,
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
+    stored_body: StoredBody = False,
     stores: Stores = None,
+    engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
-    """Write messages as files. The folder appears when everything is written, or not at all."""
+    """Write messages as files. The folder appears when everything is written, or not at all.
+
+    JSON lines hold the message object of get, which put --from reads; the other formats hold the columns of messages.
+    """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
-    from store.spark.query import check_export, export
+    from rmqctl.querying import open_tables
+    from store.tables.export import Export, check_export
 
-    for address in addresses(session, stores):
-        StoreReader(address).check_is_store()
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
-    check_export(to, kind.value, columns, with_body=not no_body, store_count=len(addresses(session, stores)))
-    with spark_session(session, master, remote) as spark, session.progress("exporting", unit="tasks") as bar:
-        export(
-            spark, addresses(session, stores), to, kind.value,
-            where=where, partition_by=columns, with_body=not no_body, progress=bar.update,
-        )  # fmt: skip
+    to_line = partial(message_line, with_body=not no_body, stored=stored_body)
+    export = Export(kind.value, where, columns, with_body=not no_body, to_line=to_line)
+    check_export(to, export, len(stores_of(session, stores)))
+    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+        tables.export(to, export)
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     return Result(
         "export", {"folder": str(to), "files": len(files), "size_bytes": sum(p.stat().st_size for p in files)}

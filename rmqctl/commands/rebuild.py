@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
-from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.staged import locked, staging
 
 EXAMPLES = (
@@ -28,7 +28,7 @@ def run(
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
-    spark_above: SparkAbove = 64,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -46,10 +46,9 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from rmqctl.backend import choose_engine
+    from rmqctl.backend import choose_backend, log_bytes_of
     from rmqctl.rebuilding import make_rebuild
     from store.commitlog.scan import VERIFYING
-    from store.disk.store_reader import StoreReader
     from store.opened.detect import infer_config
     from store.rebuild.publish import plan_publish, staged_files
     from store.rebuild.scope import RebuildScope
@@ -59,11 +58,11 @@ def run(
         locked(session, take=not dry_run) as (layout, fs),
         staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
     ):
-        stores = [StoreReader(str(layout.root.absolute()))]
-        choice = choose_engine(engine.value, stores, master=master, remote=remote, spark_above=spark_above << 30)
-        session.note(f"engine: {'spark' if choice.is_spark else 'local'} ({choice.why})")
+        above, log_bytes = spark_above << 30, log_bytes_of([str(layout.root)])
+        backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
+        session.note(f"engine: {backend}")
         config = infer_config(layout, session.settings(), fs)
-        rebuild = make_rebuild(session, layout, on_spark=choice.is_spark, master=master, remote=remote)
+        rebuild = make_rebuild(session, layout, on_spark=backend.is_spark, master=master, remote=remote)
         made = rebuild(folder, config, scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         if scope.is_narrow and not staged_files(folder, fs):

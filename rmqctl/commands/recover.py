@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
-from rmqctl.spark import Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
-    from rmqctl.backend import Choice
+    from rmqctl.backend import Backend
     from store.opened.opened_store import OpenedStore
 
 EXAMPLES = (
@@ -52,7 +52,7 @@ def run(
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
-    spark_above: SparkAbove = 64,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -112,14 +112,14 @@ def _choose(
     *,
     mode: str,
     cold: bool,
-) -> Choice:
+) -> Backend:
     """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
-    from rmqctl.backend import Choice, choose
+    from rmqctl.backend import Backend, choose_backend
     from store.recovery.start import reads_whole_log
 
     log_size = sum(segment.size for segment in opened.log.segments.files)
-    choice = choose(engine.value, log_size, master=master, remote=remote, spark_above=spark_above)
+    choice = choose_backend(engine, log_size, master=master, remote=remote, spark_above_bytes=spark_above)
     by_size = choice.is_spark and engine is Engine.AUTO and not (master or remote)
     if by_size and (cold or not reads_whole_log(opened, mode)):
-        return Choice(False, "the recovery does not read the whole log")
+        return Backend(False, "the recovery does not read the whole log")
     return choice

@@ -1,4 +1,4 @@
-"""sql: ask the tables of a store, on Spark."""
+"""sql: ask the tables of stores, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -6,42 +6,53 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
-from rmqctl.spark import Master, Remote, Stores, addresses, spark_session
 
 EXAMPLES = (
     'rmqctl --store /data/store sql "select topic, count(*), sum(size) from messages group by topic"',
     'rmqctl sql --store /mnt/a --store /mnt/b "select store, max(log_offset) from messages group by store"',
+    "rmqctl --store /data/store sql",
 )
 
 
 def run(
     ctx: typer.Context,
     text: Annotated[
-        str,
-        typer.Argument(metavar="SQL", help="A query over messages, consumequeue, index, segments, anomalies."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SQL",
+            help="A query over messages, consumequeue, index, segments, anomalies; without it a shell opens.",
+            show_default=False,
+        ),
+    ] = None,
     stores: Stores = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Print so many rows at most.")] = 1000,
+    engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
-) -> Result:
-    """Query stores with SQL, on Spark.
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
+) -> Result | None:
+    """Query stores with SQL.
 
-    The tables are messages, consumequeue, index, segments and anomalies.
+    The tables are messages, consumequeue, index, segments and anomalies. This process answers with DuckDB, Spark with
+    its own SQL; --engine says which one, else the size of the log.
     """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
-    from store.spark.query import query
+    from rmqctl.querying import open_tables
     from store.tables.query_text import check_is_query
 
-    check_is_query(text)
-    for address in addresses(session, stores):
-        StoreReader(address).check_is_store()
-    with spark_session(session, master, remote) as spark, session.progress("asking", unit="tasks") as bar:
-        columns, rows = query(spark, addresses(session, stores), text, limit=limit, progress=bar.update)
+    if text is not None:
+        check_is_query(text)
+    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+        if text is None:
+            from rmqctl.shell import run_shell
+
+            run_shell(session, tables, limit)
+            return None
+        columns, rows = tables.query(text, limit)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
     return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)])

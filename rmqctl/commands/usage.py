@@ -6,32 +6,41 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
 
 EXAMPLES = (
     "rmqctl --store /data/store usage",
     "rmqctl --store /data/store usage --by topic,day",
+    "rmqctl usage --store '/mnt/broker-*' --by topic",
 )
+MOST_GROUPS = 1_000_000
 
 
 def run(
     ctx: typer.Context,
     by: Annotated[str, typer.Option(metavar="NAMES", help="Some of topic, queue, tag, day, with commas.")] = "topic",
+    stores: Stores = None,
+    engine: EngineOption = Engine.AUTO,
+    master: Master = None,
+    remote: Remote = None,
+    spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
     """Show what uses the disk.
 
-    Messages, bytes, share and times by topic, queue, tag or day, largest first.
+    Messages, bytes, share and times by topic, queue, tag or day, largest first; of several stores by store as well.
     """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
-    from store.tables.usage import usage
+    from rmqctl.querying import open_tables
+    from store.tables.usage import usage_query, usage_rows
 
-    files = StoreReader(session.options.uri or str(session.root))
     names = [name.strip() for name in by.split(",") if name.strip()]
-    with session.progress("reading the log") as bar:
-        rows = usage(files, names, bar.update)
+    usage_query(names)
+    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+        _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1), MOST_GROUPS)
+    rows = usage_rows(answer)
     facts = {
         "messages": sum(row["messages"] for row in rows),
         "size_bytes": sum(row["size_bytes"] for row in rows),

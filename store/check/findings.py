@@ -98,6 +98,11 @@ SINGLE_KINDS = {
 }
 
 
+def by_place(finding: Finding) -> tuple[object, ...]:
+    """Sorts findings by file and offset, and then by everything that people see."""
+    return (finding.file, finding.offset, *finding.place, finding.detail)
+
+
 def group_findings(findings: Iterable[Finding]) -> list[Finding]:
     """One finding per place for the kinds that come in masses, in the order of file and offset."""
     kept: list[Finding] = []

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from store.check.check import CheckOptions, check
-from store.check.findings import Finding
+from store.check.findings import Finding, by_place
 from store.disk.store_reader import StoreReader
 from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks
@@ -24,7 +24,7 @@ def audit(
     files.check_is_store()
     with errors_as_sentences(), watched(spark, progress):
         findings = list(check(files, options, map_tasks=partial(map_tasks, spark)))
-    return sorted(findings, key=lambda f: (f.file, f.offset, *f.place, f.detail))
+    return sorted(findings, key=by_place)
 
 
 def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:

@@ -6,23 +6,23 @@ A view holds the columns that the query's text may mean: see store.tables.query_
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from store.disk.filesystem import os_errors
+import pyarrow as pa
+
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
-from store.spark.described import to_json_row, unique_names
+from store.spark.described import to_json_row
 from store.spark.session import Progress, errors_as_sentences, watched
+from store.tables.export import DAY, Export, published
+from store.tables.json_values import unique_names
 from store.tables.query_text import check_is_query, columns_named, tables_named
-from store.tables.schema import TABLES, ddl
+from store.tables.schema import RECORD, ddl
 
-FORMATS = ("parquet", "jsonl", "csv")
-_SPARK_FORMAT = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
+_SPARK_FORMAT = {"parquet": "parquet", "jsonl": "text", "csv": "csv"}
 # Quotes doubled, as RFC 4180 has them, and blanks kept; Spark's own ways are others.
 _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
@@ -71,65 +71,32 @@ def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
     return answer
 
 
-def export(
-    spark: Any,
-    stores: Sequence[str],
-    target: Path,
-    kind: str,
-    *,
-    where: str | None = None,
-    partition_by: Sequence[str] = (),
-    with_body: bool = True,
-    progress: Progress | None = None,
+def write_export(
+    spark: Any, stores: Sequence[str], target: Path, export: Export, *, progress: Progress | None = None
 ) -> None:
-    """The messages as files under `target`, which must not exist: it appears when everything is written."""
-    check_export(target, kind, partition_by, with_body=with_body, store_count=len(stores))
-    columns = _exported(with_body)
-    with os_errors(target.parent, "create the folder"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    staged = target.with_name(f".{target.name}.part")
-    shutil.rmtree(staged, ignore_errors=True)  # of an export that was killed
-    try:
-        with errors_as_sentences(), watched(spark, progress):
-            frame = _chosen(fleet_frame(spark, stores, "messages", columns), where, partition_by)
-            writer = (_flat(frame) if kind == "csv" else frame).write.format(_SPARK_FORMAT[kind])
-            writer = writer.options(**_CSV) if kind == "csv" else writer
-            (writer.partitionBy(*partition_by) if partition_by else writer).save(str(staged.absolute()))
-        staged.rename(target)
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
+    """Writes the messages as files under `target`, which must not exist."""
+    with published(target) as folder, errors_as_sentences(), watched(spark, progress):
+        columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
+        frame = _chosen(fleet_frame(spark, stores, "messages", columns), export)
+        if export.kind == "jsonl":
+            frame = _lines(frame, export)
+        elif export.kind == "csv":
+            frame = _flat(frame)
+        writer = frame.write.format(_SPARK_FORMAT[export.kind])
+        writer = writer.options(**_CSV) if export.kind == "csv" else writer
+        (writer.partitionBy(*export.partition_by) if export.partition_by else writer).save(str(folder.absolute()))
+        if export.kind == "jsonl":
+            for path in folder.rglob("*.txt"):
+                path.rename(path.with_suffix(".jsonl"))
 
 
-def check_export(
-    target: Path, kind: str, partition_by: Sequence[str], *, with_body: bool = True, store_count: int = 1
-) -> None:
-    """BadRequest for what can be known to fail before Spark is started."""
-    if kind not in FORMATS:
-        raise BadRequest(f"no export is called {kind!r}", hint=", ".join(FORMATS))
-    if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
-        raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
-    if target.exists():
-        raise BadRequest("there is something already", file=target, hint="name a folder that does not exist")
-    known = [name for name, kind in _exported(with_body).items() if kind.isidentifier() and kind != "binary"]
-    known += ["day", "store"] if store_count > 1 else ["day"]
-    unknown = sorted(set(partition_by) - set(known))
-    if unknown:
-        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint=f"what can be: {', '.join(known)}")
-    if len(set(partition_by)) < len(partition_by):
-        raise BadRequest("a column to partition by is named twice")
-
-
-def _exported(with_body: bool) -> dict[str, str]:
-    return {name: kind for name, kind in TABLES["messages"].items() if with_body or name != "body"}
-
-
-def _chosen(frame: Any, where: str | None, partition_by: Sequence[str]) -> Any:
+def _chosen(frame: Any, export: Export) -> Any:
     """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
     from pyspark.sql.functions import date_format
 
-    frame = frame.withColumn("day", date_format("store_timestamp", "yyyy-MM-dd"))
-    frame = frame.where(where) if where else frame
-    return frame if "day" in partition_by else frame.drop("day")
+    frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
+    frame = frame.where(export.where) if export.where else frame
+    return frame if DAY in export.partition_by else frame.drop(DAY)
 
 
 def _flat(frame: Any) -> Any:
@@ -139,3 +106,19 @@ def _flat(frame: Any) -> Any:
     in_one_line = regexp_replace(base64(col("body")), r"\s", "")
     changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
     return frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
+
+
+def _lines(frame: Any, export: Export) -> Any:
+    """For JSON lines: the line of each record, and the columns that are partitioned by."""
+    if export.to_line is None:
+        raise BadRequest("JSON lines need to know how a record becomes a line")
+    frame = frame.select(RECORD, *export.partition_by)
+    schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
+    return frame.mapInArrow(partial(_to_lines, export.to_line), f"line string{', ' if schema else ''}{schema}")
+
+
+def _to_lines(to_line: Callable[[bytes], str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        lines = pa.array([to_line(record) for record in batch.column(0).to_pylist()], pa.string())
+        names = ["line", *batch.schema.names[1:]]
+        yield pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], names=names)

@@ -26,6 +26,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,24 @@ def check_java() -> None:
         raise BadRequest(f"Spark needs Java {OLDEST_JAVA} or newer, and Java {version} was found", hint=JAVA_HINT)
 
 
+def is_installed() -> bool:
+    """Whether PySpark can be imported; it is not, as that takes a while."""
+    return find_spec("pyspark") is not None
+
+
 def check_pyspark() -> None:
-    try:
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise BadRequest("PySpark is not installed", hint="install it: pip install 'pyspark>=4.1'") from error
+    """BadRequest with the line that installs it where PySpark is missing."""
+    if not is_installed():
+        raise BadRequest("PySpark is not installed", hint="install it: pip install 'rmqctl[spark]'")
+
+
+def why_not_here() -> str | None:
+    """Why Spark cannot start on this machine, as a clause; None where it can."""
+    if not is_installed():
+        return "PySpark is not installed"
+    if (java_version() or 0) < OLDEST_JAVA:
+        return f"no Java {OLDEST_JAVA} was found for Spark"
+    return None
 
 
 @contextmanager

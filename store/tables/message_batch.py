@@ -150,6 +150,7 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "body_size": lambda m: pa.array(m.columns.body_size),
     "properties": lambda m: m.properties.maps(),
     "body": lambda m: slices(m.buffer, m.columns.body_position, m.columns.body_size),
+    "record": lambda m: slices(m.buffer, m.columns.position, m.columns.size),
 }
 
 

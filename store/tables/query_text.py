@@ -47,6 +47,21 @@ def check_is_query(text: str) -> None:
         raise BadRequest(f"sql takes queries only, not {word!r}", hint=f"they begin with {', '.join(QUERIES)}")
 
 
+def in_double_quotes(text: str) -> str:
+    """The text with names in double quotes, as DuckDB wants them, that Spark has in backquotes."""
+    changed, at = [], 0
+    while found := _QUOTED.search(text, at):
+        word, end = found.group(), found.end()
+        if found.lastgroup == "open":
+            end = _comment_end(text, end)
+            word = " "
+        elif word.startswith("`"):
+            word = '"' + word[1:-1].replace('"', '""') + '"'
+        changed += [text[at : found.start()], word]
+        at = end
+    return "".join((*changed, text[at:]))
+
+
 def tables_named(text: str) -> list[str]:
     """The tables that the text may mean; `show` means all of them."""
     words = _words(text)

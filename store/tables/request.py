@@ -13,15 +13,15 @@ from store.tables.schema import TABLES
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a reader was asked for, as plain values."""
+    """The table that a reader was asked for, and how it is divided and checked."""
 
     address: str
     table: str
-    with_body: bool
-    check_crc: bool
-    part_bytes: int
-    parts_per_segment: int | None
-    conditions: tuple[Condition, ...]
+    with_body: bool = True
+    check_crc: bool = False
+    part_bytes: int = 256 << 20
+    parts_per_segment: int | None = None
+    conditions: tuple[Condition, ...] = ()
 
     @classmethod
     def from_options(cls, options: Any) -> Request:

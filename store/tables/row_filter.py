@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ TIME = "store_timestamp"
 
 Ranges = Mapping[str, tuple[Any, Any]]
 """Smallest and largest value of a column, None where there is no limit; times in µs since the epoch."""
+
+Share = TypeVar("Share")
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -39,13 +41,13 @@ class RowFilter(Protocol):
     def mentions(self, column: str) -> bool:
         """Whether a range of this column may rule something out."""
 
-    def may_hold(self, ranges: Ranges) -> bool:
-        """Whether a row may be wanted whose columns lie in these ranges."""
+    def choose(self, shares: Sequence[Share], ranges_of: Callable[[Share], Ranges]) -> Sequence[Share]:
+        """The shares that may hold a wanted row, by what is known of each."""
 
     def select_messages(self, found: MessageRows) -> MessageRows:
         """The messages that are wanted."""
 
-    def columns_for(self, schema: pa.Schema, whole: pa.Schema) -> pa.Schema:
+    def columns_for(self, schema: pa.Schema) -> pa.Schema:
         """The columns that other tables must build, so that `select` can narrow them to `schema`."""
 
     def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -71,7 +73,10 @@ class Conditions:
     def mentions(self, column: str) -> bool:
         return any(condition.column == column for condition in self.conditions)
 
-    def may_hold(self, ranges: Ranges) -> bool:
+    def choose(self, shares: Sequence[Share], ranges_of: Callable[[Share], Ranges]) -> Sequence[Share]:
+        return [share for share in shares if self._may_hold(ranges_of(share))]
+
+    def _may_hold(self, ranges: Ranges) -> bool:
         for column, (smallest, largest) in ranges.items():
             low, high = bounds(self.conditions, column)
             if low is not None and largest is not None and largest < low:
@@ -90,7 +95,7 @@ class Conditions:
                 found = found.select(mask)
         return found
 
-    def columns_for(self, schema: pa.Schema, whole: pa.Schema) -> pa.Schema:
+    def columns_for(self, schema: pa.Schema) -> pa.Schema:
         return schema
 
     def select(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -96,6 +96,9 @@ MESSAGES = {
     "body": "binary",
 }
 
+RECORD = "record"
+"""A column of `messages` that is had by its name only: the whole record as it is stored."""
+
 CONSUMEQUEUE = {
     "topic": "string",
     "queue_id": "int",

@@ -28,7 +28,6 @@ from store.tables.anomalies import plan_anomalies, read_anomalies
 from store.tables.message_batch import TIMESTAMP, MessageRows, row_limits
 from store.tables.request import Request
 from store.tables.row_filter import RowFilter
-from store.tables.schema import TABLES, arrow_schema
 from store.tables.segment_times import segment_times
 
 BATCH_BYTES = 16 << 20
@@ -46,7 +45,7 @@ def read(
     if request.table == "messages":
         yield from _read_messages(files, request, wanted, share, schema)
         return
-    built = wanted.columns_for(schema, arrow_schema(TABLES[request.table]))
+    built = wanted.columns_for(schema)
     for batch in _READERS[request.table](files, request, share, built):
         yield wanted.select(batch, schema)
 
@@ -54,21 +53,21 @@ def read(
 # messages
 
 
-def _plan_messages(files: StoreReader, request: Request, wanted: RowFilter) -> list[LogSlice]:
+def _plan_messages(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[LogSlice]:
     segments = files.segments()
     has_times = wanted.mentions("store_timestamp")
     times = segment_times(files, segments) if has_times else [(None, None)] * len(segments)
-    chosen = [
-        file
-        for file, of_file in zip(segments, times, strict=True)
-        if wanted.may_hold({"log_offset": (file.number, file.number + file.size - 1), "store_timestamp": of_file})
-    ]
+    of_file = dict(zip(segments, times, strict=True))
+    chosen = wanted.choose(
+        segments,
+        lambda file: {"log_offset": (file.number, file.number + file.size - 1), "store_timestamp": of_file[file]},
+    )
     if request.parts_per_segment:
         parts = split_into(chosen, request.parts_per_segment)
     else:
         parts = split(chosen, request.part_bytes)
     # A record that starts inside the bounds may lie in any part that overlaps them, and in no other.
-    return [part for part in parts if wanted.may_hold({"log_offset": (part.log_start, part.log_stop - 1)})]
+    return wanted.choose(parts, lambda part: {"log_offset": (part.log_start, part.log_stop - 1)})
 
 
 def _read_messages(
@@ -182,16 +181,12 @@ def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
 
 
-def _plan_segments(files: StoreReader, _: Request, wanted: RowFilter) -> list[StoredFile]:
-    return [file for file in files.segments() if wanted.may_hold({"file_start": (file.number, file.number)})]
+def _plan_segments(files: StoreReader, _: Request, wanted: RowFilter) -> Sequence[StoredFile]:
+    return wanted.choose(files.segments(), lambda file: {"file_start": (file.number, file.number)})
 
 
-def _plan_queues(files: StoreReader, _: Request, wanted: RowFilter) -> list[tuple[str, int]]:
-    return [
-        (topic, queue_id)
-        for topic, queue_id in files.queues()
-        if wanted.may_hold({"topic": (topic, topic), "queue_id": (queue_id, queue_id)})
-    ]
+def _plan_queues(files: StoreReader, _: Request, wanted: RowFilter) -> Sequence[tuple[str, int]]:
+    return wanted.choose(files.queues(), lambda queue: {"topic": (queue[0],) * 2, "queue_id": (queue[1],) * 2})
 
 
 _PLANS: dict[str, Callable[[StoreReader, Request, RowFilter], Sequence[Any]]] = {

@@ -1,86 +1,53 @@
-"""usage: who fills the commit log, by topic, queue, tag or day. One walk with the local engine, no Spark.
-
-Every run of records becomes a few columns, is grouped by Arrow, and adds to the sums; what stays in memory
-is a row per group.
-"""
+"""usage: who fills the commit log, by topic, queue, tag or day, as a query that every engine answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from store.commitlog.scan import ScanRules
-from store.commitlog.slices import LogSlice, walk_slice
-from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
-from store.kernels.run import Run
-from store.tables.message_batch import TIMESTAMP, MessageRows
 
-GROUPS = {"topic": pa.string(), "queue": pa.int32(), "tag": pa.string(), "day": pa.string()}
-_COLUMNS = {"topic": "topic", "queue": "queue_id", "tag": "tags", "day": "store_timestamp"}
-
-
-@dataclass(slots=True)
-class Usage:
-    """The sums of one group."""
-
-    messages: int = 0
-    bytes: int = 0
-    first_ms: int = 0
-    last_ms: int = 0
+GROUPS = {
+    "topic": "topic",
+    "queue": "queue_id",
+    "tag": "tags",
+    "day": "cast(cast(store_timestamp as date) as string)",
+}
+_NAMES = {"queue": "queue_id"}
 
 
-def usage(
-    files: StoreReader, by: Sequence[str], on_progress: Callable[[int], None] = lambda done_bytes: None
-) -> list[dict[str, Any]]:
-    """One row per group, largest first: the group's values, messages, bytes, share of all bytes, first and
-    last time."""
+def usage_query(by: Sequence[str], *, by_store: bool = False) -> str:
+    """The query of messages, bytes, first and last time of each group, the largest first."""
     unknown = [name for name in by if name not in GROUPS]
     if unknown or not by:
         raise BadRequest(f"cannot group by {', '.join(unknown) or 'nothing'}", hint=f"use some of {', '.join(GROUPS)}")
-    files.check_is_store()
-    sums: dict[tuple[Any, ...], Usage] = {}
-    done = 0
-    for segment in files.segments():
-        part = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        for step in walk_slice(files, part, ScanRules(check_crc=False)):
-            if isinstance(step, Run):
-                _add(sums, step, by)
-                on_progress(done + step.end - segment.number)
-        done += segment.size
-    total = sum(found.bytes for found in sums.values())
-    rows = [
+    groups = {"store": "store"} if by_store else {}
+    groups |= {_NAMES.get(name, name): GROUPS[name] for name in by}
+    columns = ", ".join(f"{expression} as {name}" for name, expression in groups.items())
+    numbers = ", ".join(str(place + 1) for place in range(len(groups)))
+    return f"""
+        select {columns}, count(*) as messages, sum(size) as size_bytes,
+            min(store_timestamp) as first_time, max(store_timestamp) as last_time
+        from messages
+        group by {numbers}
+        order by size_bytes desc, {numbers}
+    """
+
+
+def usage_rows(answer: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The answer with each group's share of all bytes, and times in milliseconds."""
+    total = sum(row["size_bytes"] for row in answer)
+    return [
         {
-            **{name if name != "queue" else "queue_id": value for name, value in zip(by, key, strict=True)},
-            "messages": found.messages,
-            "size_bytes": found.bytes,
-            "share_percent": round(100 * found.bytes / total, 2),
-            "first_ms": found.first_ms,
-            "last_ms": found.last_ms,
+            **{name: value for name, value in row.items() if not name.endswith("_time")},
+            "share_percent": round(100 * row["size_bytes"] / total, 2),
+            "first_ms": _milliseconds(row["first_time"]),
+            "last_ms": _milliseconds(row["last_time"]),
         }
-        for key, found in sums.items()
+        for row in answer
     ]
-    return sorted(rows, key=lambda row: (-row["size_bytes"], *(str(row[n]) for n in row)))
 
 
-def _add(sums: dict[tuple[Any, ...], Usage], run: Run, by: Sequence[str]) -> None:
-    fields = [pa.field(_COLUMNS[name], TIMESTAMP if name == "day" else GROUPS[name]) for name in by]
-    batch = MessageRows(run.buffer, run.file_start, run.columns).batch(pa.schema(fields))
-    table = pa.table(
-        {name: _day(column) if name == "day" else column for name, column in zip(by, batch.columns, strict=True)}
-        | {"size": run.columns.size, "ms": run.columns.store_timestamp_ms}
-    )
-    aggregates = [("size", "count"), ("size", "sum"), ("ms", "min"), ("ms", "max")]
-    for row in table.group_by(list(by)).aggregate(aggregates).to_pylist():
-        found = sums.setdefault(tuple(row[name] for name in by), Usage(first_ms=row["ms_min"]))
-        found.messages += row["size_count"]
-        found.bytes += row["size_sum"]
-        found.first_ms, found.last_ms = min(found.first_ms, row["ms_min"]), max(found.last_ms, row["ms_max"])
-
-
-def _day(times: pa.Array) -> pa.Array:
-    return pc.strftime(times, format="%Y-%m-%d")
+def _milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)

@@ -37,9 +37,10 @@ from store.formats.message import Message
 from store.opened.detect import infer_config, make_layout
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
-from store.spark.query import export, query
+from store.spark.query import query, write_export
 from store.spark.rebuild import rebuild_on_spark
 from store.spark.session import open_session
+from store.tables.export import Export
 
 BATCH = 20_000
 NO_RATES = ("worker MiB", "spark start", "spark of local")
@@ -95,7 +96,7 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
             lambda: rebuild_on_spark(spark, str(root), staged("spark"), config, RebuildScope(), now_ms=clock()),
         )
         staged("").mkdir(parents=True)
-        timed("export", lambda: export(spark, [str(root)], scratch / "parquet", "parquet"))
+        timed("export", lambda: write_export(spark, [str(root)], scratch / "parquet", Export("parquet")))
     found["worker MiB"] = peak[0] / (1 << 20)
     found["spark of local"] = found["local rebuild"] / found["spark rebuild"]
     shutil.rmtree(scratch, ignore_errors=True)

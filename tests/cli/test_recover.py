@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.backend import Engine
 from rmqctl.commands import recover
-from rmqctl.spark import Engine
 from store.spark import session
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden

@@ -12,8 +12,9 @@ from rmqctl.exit_codes import IO_ERROR, NOT_READABLE, USAGE, exit_code_of
 from store.errors import BadRequest, NotAStore, StoreError, StoreIOError
 from store.spark import rebuild as rebuild_module
 from store.spark.audit import audit
-from store.spark.query import export, query
+from store.spark.query import query, write_export
 from store.spark.session import errors_as_sentences
+from store.tables.export import Export
 from tests.spark.test_check import segment
 from tests.spark.test_rebuild import by_spark
 from tests.spark.test_tables import table
@@ -110,7 +111,7 @@ def test_an_export_that_cannot_work_is_refused_before_spark_starts(
 @pytest.mark.spark
 def test_a_bad_where_leaves_no_folder(spark: Any, store: Path, tmp_path: Path) -> None:
     with pytest.raises(BadRequest) as caught:
-        export(spark, [str(store)], tmp_path / "out", "parquet", where="nothing = 1")
+        write_export(spark, [str(store)], tmp_path / "out", Export("parquet", "nothing = 1"))
     assert_one_sentence(caught.value, USAGE, "nothing")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
@@ -158,7 +159,7 @@ def test_a_segment_that_may_not_be_read_is_named_and_nothing_is_written(
     unreadable.chmod(0o644)
     assert done.code == IO_ERROR
     note, sentence = done.err.splitlines()
-    assert note == "starting Spark"
+    assert note.startswith("starting Spark")
     assert sentence.startswith(f"rmqctl: {unreadable}: cannot read: permission denied")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import USAGE
-from store.spark.query import export, query
+from rmqctl.messages import message_line
+from store.spark.query import query, write_export
+from store.tables.export import Export
 from store.tables.schema import MESSAGES, TABLES
 from tests.spark.test_tables import records_of
 from tests.support.golden import golden
 from tests.support.processes import command_line, run
 
+NORMAL = [str(golden("normal").store)]
+
 
 def asked(spark: Any, text: str, limit: int = 10) -> list[dict[str, Any]]:
-    _, rows = query(spark, [str(golden("normal").store)], text, limit=limit)
+    _, rows = query(spark, NORMAL, text, limit=limit)
     return rows
 
 
@@ -51,15 +55,15 @@ def test_bytes_and_nothing_are_told_as_json_has_them(spark: Any) -> None:
 @pytest.mark.spark
 def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Path) -> None:
     (tmp_path / ".out.part").mkdir()
-    export(spark, [str(golden("normal").store)], tmp_path / "out", "jsonl", where="topic = 'TopicA'")
-    lines = [line for path in (tmp_path / "out").glob("*.json") for line in path.read_text().splitlines()]
+    write_export(spark, NORMAL, tmp_path / "out", Export("jsonl", "topic = 'TopicA'", to_line=message_line))
+    lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
     assert len(lines) == 160
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.spark
 def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: Path) -> None:
-    export(spark, [str(golden("normal").store)], tmp_path / "out", "csv")
+    write_export(spark, NORMAL, tmp_path / "out", Export("csv"))
     rows = []
     for path in (tmp_path / "out").glob("*.csv"):
         with path.open(newline="", encoding="utf-8") as file:
@@ -107,12 +111,12 @@ def test_a_moment_inside_a_struct_is_told_as_one_outside(spark: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["together", "by day"])
 def test_an_export_may_ask_for_days(spark: Any, tmp_path: Path, partition_by: list[str]) -> None:
-    store = [str(golden("normal").store)]
     (first,) = asked(spark, "select date_format(min(store_timestamp), 'yyyy-MM-dd') day from messages")
     for name, where in {"found": f"day = '{first['day']}'", "none": "day < '2000-01-01'"}.items():
-        export(spark, store, tmp_path / name, "jsonl", where=where, partition_by=partition_by)
-    lines = [line for path in (tmp_path / "found").rglob("*.json") for line in path.read_text().splitlines()]
+        export = Export("jsonl", where, partition_by, to_line=message_line)
+        write_export(spark, NORMAL, tmp_path / name, export)
+    lines = [line for path in (tmp_path / "found").rglob("*.jsonl") for line in path.read_text().splitlines()]
     assert lines
     assert "day" not in json.loads(lines[0])
     assert [path.name for path in (tmp_path / "found").glob("day=*")] == [f"day={first['day']}" for _ in partition_by]
-    assert not any(path.read_text() for path in (tmp_path / "none").rglob("*.json"))
+    assert not any(path.read_text() for path in (tmp_path / "none").rglob("*.jsonl"))

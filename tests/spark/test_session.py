@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.backend import choose_engine
 from store.errors import BadRequest, StoreIOError
 from store.spark.session import _tail, check_java, errors_as_sentences, open_session
 from store.tables.query_text import columns_named
@@ -35,13 +34,6 @@ def test_an_old_java_is_refused_with_its_version(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(BadRequest, match=r"Java 8 was found"):
         check_java()
-
-
-def test_auto_stays_local_for_what_is_small_and_goes_to_spark_when_an_address_is_given() -> None:
-    assert not choose_engine("auto", []).is_spark
-    assert choose_engine("auto", [], master="local[2]").is_spark
-    with pytest.raises(BadRequest):
-        choose_engine("local", [], master="local[2]")
 
 
 def test_a_view_holds_only_the_columns_that_a_query_can_mean() -> None:

@@ -1,0 +1,149 @@
+"""The tables of one store or of a fleet for the commands that ask them: in this process, or on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rmqctl.backend import Engine, choose_backend, log_bytes_of, stores_of
+from rmqctl.context import Session
+from rmqctl.spark import spark_session
+
+if TYPE_CHECKING:
+    from store.check.check import CheckOptions
+    from store.check.findings import Finding
+    from store.embedded.engine import Engine as EmbeddedEngine
+    from store.tables.export import Export
+
+Rows = list[dict[str, Any]]
+
+
+class Tables(Protocol):
+    """What can be asked of the stores, whatever the engine."""
+
+    @property
+    def stores(self) -> Sequence[str]:
+        """The stores, as they were given."""
+
+    def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
+        """Names of the columns and the first `limit` rows of the answer."""
+
+    def export(self, target: Path, export: Export) -> None:
+        """Writes messages as files under `target`."""
+
+    def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
+        """The findings in one of the stores."""
+
+
+@contextlib.contextmanager
+def open_tables(
+    session: Session,
+    given: Sequence[str] | None,
+    engine: Engine,
+    master: str | None,
+    remote: str | None,
+    spark_above_gib: int,
+) -> Iterator[Tables]:
+    """The tables of the stores given, by the engine that the options choose."""
+    from store.disk.store_reader import StoreReader
+
+    stores = stores_of(session, given)
+    for store in stores:
+        StoreReader(store).check_is_store()
+    above = spark_above_gib << 30
+    backend = choose_backend(engine, log_bytes_of(stores), master=master, remote=remote, spark_above_bytes=above)
+    if backend.is_spark:
+        with spark_session(session, master, remote, why=backend.why) as spark:
+            yield SparkTables(session, stores, spark)
+        return
+    session.note(f"engine: {backend}")
+    if session.environment.stdout is sys.stdout:
+        _spare_pandas()
+    from store.embedded.engine import open_engine
+
+    with open_engine(stores) as opened:
+        yield EmbeddedTables(session, stores, opened)
+
+
+def _spare_pandas() -> None:
+    """Keeps pyarrow from importing pandas, where it is installed, with its first array: half a second for nothing.
+
+    For a process of our own only: pyarrow takes pandas as not installed from here on.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas())
+    try:
+        pa.array([])
+    finally:
+        del sys.meta_path[0]
+
+
+class _NoPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTables:
+    """DuckDB and the local check."""
+
+    session: Session
+    stores: Sequence[str]
+    engine: EmbeddedEngine
+
+    def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
+        with self.session.progress("asking") as bar:
+            return self.engine.query(text, limit=limit, on_progress=bar.update)
+
+    def export(self, target: Path, export: Export) -> None:
+        from store.embedded.export import write_export
+
+        with self.session.progress("exporting") as bar:
+            write_export(self.engine, target, export, on_progress=bar.update)
+
+    def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
+        from store.check.check import check
+        from store.check.findings import by_place
+        from store.disk.store_reader import StoreReader
+
+        with self.session.progress("auditing") as bar:
+            found = check(
+                StoreReader(store), options, on_progress=lambda done: bar.update(done.bytes_done, done.bytes_in_all)
+            )
+            return sorted(found, key=by_place)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTables:
+    """A Spark session with the data source."""
+
+    session: Session
+    stores: Sequence[str]
+    spark: Any
+
+    def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
+        from store.spark.query import query
+
+        with self.session.progress("asking", unit="tasks") as bar:
+            return query(self.spark, self.stores, text, limit=limit, progress=bar.update)
+
+    def export(self, target: Path, export: Export) -> None:
+        from store.spark.query import write_export
+
+        with self.session.progress("exporting", unit="tasks") as bar:
+            write_export(self.spark, self.stores, target, export, progress=bar.update)
+
+    def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
+        from store.spark.audit import audit
+
+        with self.session.progress("auditing", unit="tasks") as bar:
+            return audit(self.spark, store, options, bar.update)

@@ -1,0 +1,149 @@
+"""DuckDB in this process, with the tables of stores in it.
+
+    with open_engine(["/data/store"]) as engine:
+        for batch in engine.ask("select topic, count(*) from messages group by topic"):
+            ...
+
+A query can do nothing but ask: files, extensions and settings are out of its reach. What does not fit in the memory
+that DuckDB may have goes to a scratch folder, which is removed.
+
+Tried with DuckDB 1.4 to 2.0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from store.disk.store_reader import StoreReader
+from store.embedded.dataset import OnProgress, TableDataset, Watch
+from store.errors import BadRequest, StoreIOError
+from store.tables.json_values import rows_of, unique_names
+from store.tables.query_text import check_is_query, in_double_quotes
+from store.tables.schema import MESSAGES, RECORD, TABLES
+
+MESSAGES_WITH_RECORDS = "messages_with_records"
+"""The table `messages` with the column RECORD."""
+
+MOST_MEMORY_BYTES = 2 << 30
+ANSWER_BATCH_ROWS = 1 << 16
+
+_BEFORE_QUERIES = (
+    # Spark's name for it: the same words are to have an answer from both.
+    "create macro unix_millis(moment) as epoch_ms(moment)",
+    "set TimeZone = 'UTC'",
+    "set autoinstall_known_extensions = false",
+    "set autoload_known_extensions = false",
+    "set enable_external_access = false",
+    "set lock_configuration = true",
+)
+
+
+class Engine:
+    """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
+
+    def __init__(self, connection: Any, stores: Sequence[str], watch: Watch) -> None:
+        self.is_fleet = len(stores) > 1
+        self._connection = connection
+        self._watch = watch
+        for table, columns in TABLES.items():
+            connection.register(table, TableDataset(stores, table, columns, watch))
+        with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch)
+        connection.register(MESSAGES_WITH_RECORDS, with_records)
+
+    def query(
+        self, text: str, *, limit: int, on_progress: OnProgress | None = None
+    ) -> tuple[list[str], list[dict[str, Any]]]:
+        """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
+        rows: list[dict[str, Any]] = []
+        answer = self.ask(text, on_progress)
+        for batch in answer:
+            rows += rows_of(batch.slice(0, limit - len(rows)))
+            if len(rows) >= limit:
+                break
+        return unique_names(answer.schema.names), rows
+
+    def ask(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
+        """The answer to a query; the scans run as it is read. BadRequest where it is no query, or a wrong one."""
+        check_is_query(text)
+        self._watch.begin(on_progress)
+        with self._errors():
+            answer = self._connection.sql(in_double_quotes(text))
+            reader = answer.to_arrow_reader(ANSWER_BATCH_ROWS)
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._errors():
+                batch = next(reader, None)
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raises what made a scan fail, or DuckDB's own refusal as one sentence."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._watch.is_stopped = True
+            raise
+        except Exception as error:
+            failure, self._watch.failure = self._watch.failure, None
+            if failure is not None:
+                raise failure from error
+            raise _as_store_error(error) from error
+
+
+@contextmanager
+def open_engine(stores: Sequence[str], memory_bytes: int | None = None) -> Iterator[Engine]:
+    """DuckDB with the tables of these stores.
+
+    memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
+    """
+    for store in stores:
+        StoreReader(store).check_is_store()
+    watch = Watch()
+    with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
+        connection = duckdb.connect(
+            config={
+                "memory_limit": f"{memory_bytes or _memory_bytes()}B",
+                "temp_directory": str(Path(scratch, "spill")),
+                "python_enable_replacements": "false",
+            }
+        )
+        try:
+            for statement in _BEFORE_QUERIES:
+                connection.execute(statement)
+            yield Engine(connection, stores, watch)
+        finally:
+            watch.is_stopped = True
+            connection.close()
+
+
+def _memory_bytes() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(machine // 4, MOST_MEMORY_BYTES)
+
+
+def _as_store_error(error: Exception) -> BadRequest | StoreIOError:
+    text = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")
+    if isinstance(error, (duckdb.IOException, duckdb.InternalException)):
+        return StoreIOError(f"the query fails: {_first_line(text)}")
+    return BadRequest(f"the query fails: {_first_line(text)}")
+
+
+def _first_line(text: str) -> str:
+    """DuckDB's sentence without the lines that show the query again."""
+    lines = [line.strip() for line in re.split(r"\n\s*LINE \d+:", text)[0].splitlines() if line.strip()]
+    return " ".join(lines).removesuffix(".")[:300]

@@ -1,0 +1,73 @@
+"""What an export is asked for, and what of it can be refused before anything is read.
+
+A folder of an export appears when everything is written: it is written beside its place, and renamed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.disk.filesystem import os_errors
+from store.errors import BadRequest
+from store.tables.schema import MESSAGES
+
+FORMATS = ("parquet", "jsonl", "csv")
+DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Which messages are written, and how.
+
+    kind          one of FORMATS
+    where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
+    partition_by  columns that make folders, as topic=T/day=2026-11-21
+    to_line       for jsonl: the line of a stored record
+    """
+
+    kind: str
+    where: str | None = None
+    partition_by: Sequence[str] = ()
+    with_body: bool = True
+    to_line: Callable[[bytes], str] | None = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns that are written."""
+        return {name: kind for name, kind in MESSAGES.items() if self.with_body or name != "body"}
+
+
+def check_export(target: Path, export: Export, store_count: int = 1) -> None:
+    """BadRequest for what can be known to fail before an engine is started."""
+    if export.kind not in FORMATS:
+        raise BadRequest(f"no export is called {export.kind!r}", hint=", ".join(FORMATS))
+    if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
+        raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
+    if target.exists():
+        raise BadRequest("the target already exists", file=target, hint="name a folder that does not exist")
+    known = [name for name, kind in export.columns.items() if kind.isidentifier() and kind != "binary"]
+    known += [DAY, "store"] if store_count > 1 else [DAY]
+    unknown = sorted(set(export.partition_by) - set(known))
+    if unknown:
+        raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint=f"what can be: {', '.join(known)}")
+    if len(set(export.partition_by)) < len(export.partition_by):
+        raise BadRequest("a column to partition by is named twice")
+
+
+@contextmanager
+def published(target: Path) -> Iterator[Path]:
+    """The folder to write into; it becomes `target` on leaving, and is removed where that failed."""
+    with os_errors(target.parent, "create the folder"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}.part")
+    shutil.rmtree(staged, ignore_errors=True)  # of an export that was killed
+    try:
+        yield staged
+        staged.rename(target)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)

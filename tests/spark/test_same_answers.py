@@ -1,0 +1,83 @@
+"""Both engines give the same rows to the same words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from store.embedded.engine import Engine, open_engine
+from store.spark.query import query
+from tests.support.golden import golden
+
+QUERIES = (
+    "select topic, count(*) n from messages group by topic",
+    "select * from messages",
+    "select * from consumequeue",
+    "select * from `index`",
+    "select * from segments",
+    "select * from anomalies",
+    "select count(*) n, sum(size) s, min(log_offset) low, max(log_offset) high from messages",
+    "select avg(body_size) a from messages where topic = 'TopicA'",
+    "select topic, queue_id, max(queue_offset) n from messages group by topic, queue_id having count(*) > 3",
+    "select distinct tags from messages",
+    "select log_offset, body from messages where topic = 'TopicA' and queue_id in (1, 2)",
+    "select log_offset from messages where topic like 'topic!_%' escape '!'",
+    "select log_offset from messages where topic not in ('TopicA', 'TopicB')",
+    "select log_offset from messages where log_offset >= 65536 and log_offset < 131072",
+    "select log_offset from messages where store_timestamp >= '2001-01-01' and tags is null",
+    "select log_offset from messages where store_timestamp < timestamp '2001-01-01 00:00:00'",
+    "select min(store_timestamp) first, max(store_timestamp) last, min(born_timestamp) born from messages",
+    "select unix_millis(store_timestamp) ms, log_offset from messages",
+    "select date_trunc('hour', store_timestamp) as hour, count(*) n from messages group by 1",
+    "select cast(cast(store_timestamp as date) as string) as day, count(*) n from messages group by 1",
+    "select log_offset, keys, properties from messages where uniq_key is not null",
+    "select properties['KEYS'] k, properties['none'] nothing, log_offset from messages",
+    "select log_offset from messages where properties['p1'] = 'v0'",
+    "select log_offset, array_contains(keys, 'all') has from messages where cardinality(keys) > 0",
+    "select hex(body) h, upper(topic) t, length(topic) n, substring(msg_id, 1, 8) host from messages",
+    "select c.topic, c.queue_offset, m.msg_id from consumequeue c join messages m on m.log_offset = c.log_offset",
+    "select m.log_offset from messages m left join consumequeue c on m.log_offset = c.log_offset where c.size is null",
+    "select i.key_hash, m.topic from `index` i join messages m using (log_offset) where i.previous_entry > 0",
+    "select topic, queue_id, row_number() over (partition by topic order by msg_id, size) r from messages",
+    "select topic, count(*) filter (where queue_id = 0) zero, count_if(size > 250) large from messages group by topic",
+    "with t as (select topic, sum(size) s from messages group by topic) select * from t where s > 20000 order by 2",
+    "select topic from messages where queue_id = 1 union select file from segments",
+    "select case when sys_flag & 12 = 4 then 'half' else 'other' end kind, count(*) n from messages group by 1",
+    "select file, record_count, used_bytes, outcome, coalesce(reason, 'none') why from segments order by file_start",
+    "select s.file, count(*) n from segments s join messages m on m.log_offset between s.file_start and s.file_start + s.file_size group by s.file",  # noqa: E501
+    "select a.`offset`, a.kind, a.count, a.detail from anomalies a",
+    "select 9223372036854775807 big, -1 small, 1.5 half, true yes, null nothing, 'é' letter",
+)
+STORES = ("normal", "corrupt-mid", "ipv6")
+
+
+def test_there_are_thirty_of_them() -> None:
+    assert len(set(QUERIES)) >= 30
+
+
+@pytest.fixture(scope="module", params=[*STORES, "fleet"])
+def stores(request: pytest.FixtureRequest) -> list[str]:
+    names = ("normal", "batch") if request.param == "fleet" else (request.param,)
+    return [str(golden(name).store) for name in names]
+
+
+@pytest.fixture(scope="module")
+def engine(stores: list[str]) -> Iterator[Engine]:
+    with open_engine(stores) as opened:
+        yield opened
+
+
+def in_one_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", QUERIES)
+def test_the_same_words_get_the_same_rows(spark: Any, engine: Engine, stores: list[str], text: str) -> None:
+    names, rows = engine.query(text, limit=100_000)
+    names_on_spark, rows_on_spark = query(spark, stores, text, limit=100_000)
+    assert list(names) == list(names_on_spark)
+    assert in_one_order(rows) == in_one_order(rows_on_spark)
