@@ -18,6 +18,7 @@ aside in the quarantine's later/ before the place is filled again; bytes that ar
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 from dataclasses import dataclass
@@ -91,7 +92,9 @@ class Workplace:
         if self.fs.exists(action.path):
             entry["original"] = self._look(action.path)
             if entry["original"]["size"] <= HASH_SIZE_LIMIT:
-                entry["original"]["sha256"] = hashlib.sha256(self.fs.read_file(action.path)).hexdigest()
+                # A file with a bad sector can still be moved away by its name.
+                with contextlib.suppress(StoreIOError):
+                    entry["original"]["sha256"] = hashlib.sha256(self.fs.read_file(action.path)).hexdigest()
         if isinstance(action, Patch):
             descriptor = self.fs.open_read(action.path)
             entry["position"] = action.position

@@ -6,10 +6,12 @@ with the records on the way, they do in `on_run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from store.commitlog.scan import Outcome, ScanRules, Segment, Step, scan_log
+from store.commitlog.resync import find_record
+from store.commitlog.scan import Damage, Outcome, ScanRules, Segment, Step, scan_log, scan_segment
+from store.formats.columns import DamageReason
 from store.kernels.run import Run
 
 
@@ -19,6 +21,7 @@ class LogEnd:
 
     outcome                  what ended the walk; None without a segment
     last_store_timestamp_ms  of the last record, 0 without records
+    unreadable               pages that can't be read, before the end
     """
 
     start: int
@@ -26,6 +29,7 @@ class LogEnd:
     outcome: Outcome | None = None
     record_count: int = 0
     last_store_timestamp_ms: int = 0
+    unreadable: list[Damage] = field(default_factory=list)
 
     @property
     def walked_bytes(self) -> int:
@@ -48,8 +52,37 @@ def find_end(
     """Walks the segments from log offset `start`, a record's start, and gives every run to `on_run`.
 
     stop  a log offset: bytes at or behind it count as not there
+
+    Pages that can't be read do not end the log: what is behind them would be lost for a bad sector.
     """
-    return end_of_steps(scan_log(segments, start, rules=rules, stop=stop), start, on_run)
+    return end_of_steps(walk_log(segments, start, rules, stop), start, on_run)
+
+
+def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: int | None = None) -> Iterator[Step]:
+    """The steps of a walk that pages which can't be read do not end: behind them the log goes on."""
+    at: int | None = start
+    while at is not None:
+        last: Step | None = None
+        for last in scan_log(segments, at, rules=rules, stop=stop):
+            yield last
+        is_unreadable = isinstance(last, Damage) and last.reason == DamageReason.UNREADABLE
+        at = _record_behind(segments, last, rules, stop) if isinstance(last, Damage) and is_unreadable else None
+
+
+def _record_behind(segments: Sequence[Segment], damage: Damage, rules: ScanRules, stop: int | None) -> int | None:
+    """Log offset of the first record behind unreadable pages: in their segment, or where the next one begins."""
+    for segment in segments:
+        if segment.file_start == damage.file_start:
+            position = find_record(segment, damage.unreadable[1], accept_v2=rules.accept_v2)
+            found = segment.file_start + position if position >= 0 else None
+        elif segment.file_start > damage.file_start:
+            is_record = isinstance(next(scan_segment(segment, rules=rules)), Run)
+            found = segment.file_start if is_record else None
+        else:
+            continue
+        if found is not None:
+            return found if stop is None or found < stop else None
+    return None
 
 
 def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], object] = lambda run: None) -> LogEnd:
@@ -57,11 +90,16 @@ def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], obje
     end = LogEnd(start, start)
     for step in steps:
         if isinstance(step, Run):
+            if isinstance(end.outcome, Damage):
+                end.unreadable.append(end.outcome)
+                end.outcome = None
             on_run(step)
             end.record_count += step.count
             end.log_end = step.end
             end.last_store_timestamp_ms = int(step.columns.store_timestamp_ms[-1])
         else:
+            if isinstance(end.outcome, Damage):
+                end.unreadable.append(end.outcome)
             end.outcome = step
             end.log_end = step.file_start + step.position
     return end

@@ -26,6 +26,7 @@ from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.errors import StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import units_of
 from store.formats.queue_unit import (
@@ -71,6 +72,8 @@ class ConsumeQueue:
         self.files = files
         self.ext = ext
         self.max_physic_offset = -1
+        self.failure: StoreError | None = None
+        """Why the queue can't be read, when it can't."""
         self._min_address = 0
 
     def __repr__(self) -> str:
@@ -312,7 +315,10 @@ class ConsumeQueue:
 
 
 def unit_array(file: MappedFile) -> UnitArray:
-    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy."""
+    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy.
+
+    StoreIOError when the disk can't give what was written."""
+    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return units_of(file.buffer)
 
 

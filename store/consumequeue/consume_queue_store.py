@@ -23,7 +23,7 @@ from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
-from store.errors import ForeignFile
+from store.errors import ForeignFile, StoreError, StoreIOError
 from store.formats.java import decode_utf8
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.queue_unit import UNIT_SIZE
@@ -98,13 +98,23 @@ class ConsumeQueueStore:
     # Looking.
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        return iter(list(self._queues.values()))
+        """The queues that can be read."""
+        return iter([queue for queue in self._queues.values() if queue.failure is None])
 
     def __len__(self) -> int:
         return len(self._queues)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        return self._queues.get((topic, queue_id))
+        """The queue, None without one; StoreIOError where its files can't be read."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is not None and queue.failure is not None:
+            raise queue.failure
+        return queue
+
+    @property
+    def failures(self) -> list[StoreError]:
+        """Why queues can't be read."""
+        return [queue.failure for queue in self._queues.values() if queue.failure is not None]
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self._queues.get((topic, queue_id))
@@ -126,9 +136,13 @@ class ConsumeQueueStore:
     # After a restart.
 
     def recover(self) -> int:
-        """Finds every queue's end; gives max_physic_offset."""
+        """Finds every queue's end; gives max_physic_offset. A queue that can't be read is left out from here on."""
         for queue in self:
-            queue.recover()
+            try:
+                queue.recover()
+            except StoreIOError as error:
+                error.hint = f"run `rmqctl rebuild --topic {queue.topic} --queue {queue.queue_id}`"
+                queue.failure = error
         return self.max_physic_offset
 
     def truncate_dirty(self, log_offset: int) -> None:
@@ -215,7 +229,8 @@ class ConsumeQueueStore:
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
             if is_topic_folder_name(topic):
-                self._numbered.append(self.find_or_create(topic, queue_id))
+                queue = self.find_or_create(topic, queue_id)
+                self._numbered.append(queue if queue.failure is None else None)
             else:
                 self._numbered.append(None)
                 self.unusable_topics.append(topic)

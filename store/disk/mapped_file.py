@@ -25,11 +25,18 @@ Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapping import PAGE_SIZE
-from store.disk.readable import behind_unreadable, readable_end, require_readable
+from store.disk.readable import (
+    behind_unreadable,
+    readable_end,
+    require_readable,
+    require_written_readable,
+    unreadable_ranges,
+)
 from store.disk.transient_pool import TransientStorePool
 from store.errors import BadRequest, StoreClosed, StoreError
 
@@ -211,6 +218,10 @@ class MappedFile:
         require_readable(self._fs, self.path, buffer, start, stop)
         return buffer[start:stop]
 
+    def require_written(self, margin: int) -> None:
+        """StoreIOError when the disk can't give a byte that was ever written, or one of `margin` bytes behind."""
+        require_written_readable(self._fs, self.path, self.buffer, margin)
+
     def readable_end(self, start: int, stop: int) -> int:
         """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
         return readable_end(self._fs, self.path, self.buffer, start, stop)
@@ -218,6 +229,10 @@ class MappedFile:
     def behind_unreadable(self, start: int, stop: int) -> int:
         """The first readable page behind the unreadable one at `start`, or `stop`."""
         return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
+
+    def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The ranges of [start, stop) that the disk can't give."""
+        return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)
 
     # Making durable.
 

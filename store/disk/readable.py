@@ -10,6 +10,7 @@ window that failed, then pages.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,10 +49,25 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
     return stop
 
 
+def unreadable_ranges(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The ranges of [start, stop) that can't be read."""
+    while (begin := readable_end(fs, path, view, start, stop)) < stop:
+        start = behind_unreadable(fs, path, view, begin, stop)
+        yield begin, start
+
+
 def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> None:
     """StoreIOError with the place when a byte of [start, stop) can't be read."""
     if start < stop and not fs.populate(path, view, start, stop):
         raise unreadable(path, readable_end(fs, path, view, start, stop))
+
+
+def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margin: int = 0) -> None:
+    """StoreIOError when a byte that was ever written, or one of `margin` bytes behind those, can't be read.
+
+    Holes are left alone: reading them in would take memory for nothing."""
+    for start, stop in fs.written_ranges(path, 0):
+        require_readable(fs, path, view, start, min(stop + margin, len(view)))
 
 
 def unreadable(path: Path, position: int) -> StoreIOError:

@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from store.commitlog.commit_log import CommitLog
+from store.commitlog.resync import find_record
 from store.commitlog.scan import Blank, Damage, ScanRules, Segment, Step, scan_segment
 from store.dispatch.fan_out import FanOut, Handler
+from store.formats.columns import DamageReason
 from store.kernels.run import Run
 
 # With less to do, starting threads takes longer than they save.
@@ -81,6 +83,9 @@ class Dispatcher:
         if isinstance(step, Damage):
             self.damages = [*self.damages[-99:], step]
             end = step.position + step.size if step.size > 0 else readable
+            if step.reason == DamageReason.UNREADABLE:
+                found = find_record(segment, step.unreadable[1], accept_v2=self._rules.accept_v2)
+                end = found if found >= 0 else readable
             return segment.file_start + min(end, readable)
         # Zeros before the readable end are no record either.
         return segment.file_start + readable

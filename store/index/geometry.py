@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from store.disk.filesystem import Filesystem
+from store.disk.readable import require_written_readable
 from store.errors import StoreIOError
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
 
@@ -55,7 +56,8 @@ def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
     if size < SMALLEST_SIZE:
         return None
     try:
-        buffer = memoryview(fs.map(fs.open_read(path), size, writable=False))
+        buffer = fs.map(fs.open_read(path), size, writable=False)
+        require_written_readable(fs, path, buffer)
     except StoreIOError:
         return None
     return geometry_of(buffer)

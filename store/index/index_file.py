@@ -18,8 +18,13 @@ import numpy as np
 
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapping import anonymous_map
+from store.disk.readable import require_readable
 from store.formats.index_page import (
+    ENTRY_SIZE,
     HEADER,
+    HEADER_SIZE,
+    SLOT_SIZE,
+    IndexEntry,
     IndexHeader,
     decode_entry,
     decode_header,
@@ -52,6 +57,8 @@ class IndexFile:
 
     @property
     def header(self) -> IndexHeader:
+        """The header; StoreIOError when the disk can't give it."""
+        self._require(0, HEADER_SIZE)
         return decode_header(self.buffer)
 
     @property
@@ -103,7 +110,7 @@ class IndexFile:
         for _ in range(count):
             if len(found) >= max_count:
                 return
-            entry = decode_entry(self.buffer, self.slot_count, number)
+            entry = self._entry(number)
             if entry.time_diff_seconds < 0:
                 return
             time_ms = header.begin_timestamp_ms + entry.time_diff_seconds * 1000
@@ -119,11 +126,20 @@ class IndexFile:
         While this process writes the file, slots run ahead of the count by a run of messages. Then the chain leads
         back to what is counted.
         """
+        self._require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
         number = decode_slot(self.buffer, slot)
         while self.writable and count < number < self.entry_count:
-            previous = decode_entry(self.buffer, self.slot_count, number).previous
+            previous = self._entry(number).previous
             number = previous if previous < number else 0
         return number if number <= count else 0
+
+    def _entry(self, number: int) -> IndexEntry:
+        self._require(entry_position(self.slot_count, number), ENTRY_SIZE)
+        return decode_entry(self.buffer, self.slot_count, number)
+
+    def _require(self, position: int, size: int) -> None:
+        """StoreIOError when the disk can't give these bytes."""
+        require_readable(self._fs, self.path, self.buffer, position, position + size)
 
     def flush(self) -> None:
         """Makes the file durable."""
@@ -135,6 +151,8 @@ class IndexFile:
         newest = max(1, self.header.index_count)
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
+            # The kernel reads slots and entries of keys that it puts.
+            self._require(self._reserved, end)
             stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
             self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
             self._reserved = stop

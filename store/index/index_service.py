@@ -23,7 +23,7 @@ import numpy as np
 from store.config import StoreConfig
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
-from store.errors import StoreError
+from store.errors import StoreError, StoreIOError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
 from store.index.index_file import IndexFile
@@ -62,6 +62,8 @@ class IndexService:
         on_full: Callable[[int], None] = lambda end_timestamp_ms: None,
     ) -> None:
         self.files: list[IndexFile] = []
+        self.failures: list[StoreError] = []
+        """Why files can't be read."""
         self._folder = layout.index
         self._root = layout.root
         self._slot_count = config.max_hash_slot_num
@@ -79,10 +81,19 @@ class IndexService:
         self._removed: list[Path] = []
 
     def load(self) -> None:
-        """Opens every file, oldest first; foreign names are passed over, as the broker does."""
+        """Opens every file, oldest first; foreign names are passed over, as the broker does.
+
+        A file whose header can't be read is left out from here on."""
         for entry in self._fs.list_folder(self._folder):
             if not entry.is_folder and parse_index_file_name(entry.path.name) is not None and entry.size >= HEADER_SIZE:
-                self.files.append(self._open(entry.path))
+                file = self._open(entry.path)
+                try:
+                    _ = file.header
+                except StoreIOError as error:
+                    error.hint = "run `rmqctl rebuild --index`"
+                    self.failures.append(error)
+                else:
+                    self.files.append(file)
 
     def unsafe_files(self, index_timestamp_ms: int) -> list[IndexFile]:
         """The files that a broker deletes after an abnormal exit: with messages newer than the checkpoint's time."""
@@ -213,6 +224,8 @@ class IndexService:
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
         """Log offsets for a key, newest first. Other keys with the same hash are among them."""
+        if self.failures:
+            raise self.failures[0]
         found: list[int] = []
         visited: list[Path] = []
         max_count = min(max_count, self._max_query_count)

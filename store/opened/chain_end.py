@@ -83,9 +83,16 @@ def _agreeing_count(segment: MappedFile, offsets: Int64Array, sizes: Int64Array)
     """How many units in a row name a place where a record of that size begins."""
     if not len(offsets):
         return 0
+    reach = min(segment.size, int(offsets[-1]) + RECORD_MIN_SIZE)
+    is_read = np.ones(len(offsets), bool)
+    for begin, stop in segment.unreadable_ranges(0, reach):
+        # The units are all that is known of a record that can't be read.
+        is_read &= (offsets + _HEAD.itemsize <= begin) | (offsets >= stop)
     content = np.frombuffer(segment.buffer, np.uint8)
-    heads = content[offsets[:, None] + np.arange(_HEAD.itemsize)].view(_HEAD)[:, 0]
-    right = (heads["size"] == sizes) & ((heads["magic"] == MESSAGE_MAGIC_V1) | (heads["magic"] == MESSAGE_MAGIC_V2))
+    heads = content[offsets[is_read, None] + np.arange(_HEAD.itemsize)].view(_HEAD)[:, 0]
+    right = ~is_read
+    is_record = (heads["magic"] == MESSAGE_MAGIC_V1) | (heads["magic"] == MESSAGE_MAGIC_V2)
+    right[is_read] = (heads["size"] == sizes[is_read]) & is_record
     return len(right) if right.all() else int(np.argmin(right))
 
 

@@ -6,6 +6,7 @@ Sizes are read off the files, for a broker's files are all preallocated; setting
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
-from store.errors import BadRequest, NotAStore, UnsupportedFormat
+from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
@@ -85,7 +86,13 @@ def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def _refuse_dledger(path: Path, fs: Filesystem) -> None:
-    head = fs.read(fs.open_read(path), 0, 8)
+    try:
+        head = fs.read(fs.open_read(path), 0, 8)
+    except StoreIOError as error:
+        if error.errno == errno.EIO:
+            # A bad sector tells nothing; the walk says where it is.
+            return
+        raise
     first, second = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
     if first in _DLEDGER_MAGICS and second not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC):
         raise UnsupportedFormat("DLedger entries in the commit log", file=path, offset=0)

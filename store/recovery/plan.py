@@ -116,7 +116,9 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
 
 
 def add_derived(opened: OpenedStore, change: Change) -> None:
-    """Step 2."""
+    """Step 2. StoreIOError where the old files can't be read: what they hold is not replaced unseen."""
+    for failure in (*opened.queues.failures, *opened.index.failures):
+        raise failure
     staged = [*opened.queues.staged_files(), *opened.index.staged_files()]
     places = {place for place, _ in staged}
     for path in (*opened.queues.removed_paths(), *opened.index.removed_paths()):

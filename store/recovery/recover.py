@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.commitlog.end import LogEnd, find_end
-from store.commitlog.scan import scan_log
+from store.commitlog.end import LogEnd, find_end, walk_log
 from store.disk.mapped_file import MappedFile
 from store.disk.read_advice import ReadAdvice
 from store.dispatch.dispatcher import Dispatcher
@@ -210,7 +209,7 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
     """Hands the records from `start` to before `stop` to the handlers."""
-    for step in scan_log(opened.log.segments.files, start, rules=opened.scan_rules(check_crc=False)):
+    for step in walk_log(opened.log.segments.files, start, opened.scan_rules(check_crc=False)):
         if isinstance(step, Run):
             columns = step.columns
             count = int((columns.position + step.file_start < stop).sum())
