@@ -129,8 +129,8 @@ class _Opener:
                     f"queues and index are {found.dispatched_count} messages behind the log; "
                     "what they lack was built in a scratch folder"
                 )
-        store.notes += [f"passed over {damage.describe()}" for damage in found.end.unreadable]
-        store.notes += [f"left out: {failure}" for failure in (*opened.queues.failures, *opened.index.failures)]
+        notes += [f"passed over {damage.describe()}" for damage in found.end.unreadable]
+        notes += [f"left out: {failure}" for failure in (*opened.queues.failures, *opened.index.failures)]
         if isinstance(found.end.outcome, Damage) and not is_live:
             notes.append(f"the log ends at {found.log_end} because of {found.end.describe()}")
         return opened, notes
