@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rmqctl.result import Result
     from rmqctl.tables import Look
     from store import MessageStore, WritableStore
+    from store.disk.store_reader import StoreReader
     from store.open import OpenOptions
 
 LONGEST_LINE = 2000
@@ -120,6 +121,22 @@ class Session:
         count = sum(not has_effect(name) for name in file_settings)
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
+
+    def open_reader(self) -> StoreReader:
+        """The files of --store, for commands that read them without opening the store; refuses what is none."""
+        from store.disk.filesystem import Filesystem
+        from store.disk.store_reader import StoreReader
+        from store.opened.detect import make_layout, refuse_unsupported
+
+        settings = self.settings()
+        if self.options.uri is not None:
+            reader = StoreReader(self.options.uri)
+        else:
+            layout = make_layout(self.root, settings)
+            refuse_unsupported(layout, Filesystem())
+            reader = StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        reader.check_is_store()
+        return reader
 
     def open_store(self, **settings: str) -> MessageStore:
         """The store of --store, open for reading until the command's result is printed."""

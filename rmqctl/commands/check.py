@@ -40,9 +40,10 @@ def run(
     Looks in both directions and changes nothing.
 
     Every record's length, CRC, own offset and time; every queue unit and index entry against the record it points to,
-    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint. With --format
-    jsonl a finding is printed when it is found. Exit code 1 when
-    something was found.
+    and every record against the unit and entries it should have; headers, chains, holes, the checkpoint, files that no
+    broker made. With --format jsonl a finding is printed when it is found. Exit code 1 when something was found.
+
+    Beside a live broker the log is checked up to what was dispatched when the check began.
 
     A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
     queue offset that does not follow the one before when that one's record lies more than a segment back.
@@ -50,11 +51,15 @@ def run(
     session: Session = ctx.obj
 
     from store.check.check import CheckOptions, Progress, check
-    from store.disk.store_reader import StoreReader
 
-    files = StoreReader(session.options.uri or str(session.root))
-    files.check_is_store()
-    options = CheckOptions(sample_percent=sample, max_seconds=max_seconds, from_offset=from_offset, cold=cold)
+    files = session.open_reader()
+    options = CheckOptions(
+        sample_percent=sample,
+        max_seconds=max_seconds,
+        from_offset=from_offset,
+        cold=cold,
+        settings=session.settings(),
+    )
     progress, findings = Progress(), 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -64,6 +69,11 @@ def run(
             for finding in check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
                 findings += 1
                 yield {name: getattr(finding, name) for name in COLUMNS}
+        if progress.horizon is not None:
+            session.warn(
+                f"a broker or another rmqctl holds the store: checked up to log offset {progress.horizon}, "
+                "which was dispatched before the check began, and without the checkpoint"
+            )
         if not progress.bytes_in_all:
             session.warn(
                 "no segment was checked: " + ("none is in the sample" if files.segments() else "there is none")

@@ -35,12 +35,10 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
     from store.forensics.fingerprint import differences, fingerprint
 
     before = _read(verify) if verify is not None else None
-    reader = StoreReader(session.options.uri or str(session.root))
-    reader.check_is_store()
+    reader = session.open_reader()
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint(reader, bar.update)
     parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))

@@ -40,11 +40,9 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
     from store.forensics.timeline import build_timeline
 
-    reader = StoreReader(session.options.uri or str(session.root))
-    reader.check_is_store()
+    reader = session.open_reader()
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
     most = max(timeline.messages.values(), default=1)

@@ -100,10 +100,11 @@ class _Check:
         self.map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
         self.deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
         self.is_written_to = has_writer(files)
+        if self.is_written_to:
+            # The files are listed again afterwards: those that the writer makes in between are among them.
+            progress.horizon = horizon_of(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
-        if self.is_written_to:
-            progress.horizon = horizon_of(files, self.listing.queues)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
 

@@ -6,7 +6,7 @@ Paths are relative to the store's root, "" is the root itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,20 +34,30 @@ class Place(Protocol):
 
 
 class LocalPlace:
-    """A local or mounted folder."""
+    """A local or mounted folder; the log may lie in other folders, of which `commitlogs` is the list."""
 
-    def __init__(self, root: Path, fs: Filesystem) -> None:
+    def __init__(self, root: Path, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> None:
         self._root = root
         self._fs = fs
+        self._commitlogs = commitlogs
+
+    def find(self, path: str) -> Path:
+        """The place of a file: a segment is in the first of the log's folders that has it."""
+        if not self._commitlogs or path.split("/")[0] != "commitlog":
+            return self._root / path
+        places = [folder / path.removeprefix("commitlog").lstrip("/") for folder in self._commitlogs]
+        return next((place for place in places if self._fs.exists(place)), places[0])
 
     def look_at(self, path: str) -> Entry | None:
-        return self._fs.look_at(self._root / path)
+        return self._fs.look_at(self.find(path))
 
     def list_folder(self, path: str) -> list[Entry]:
+        if path == "commitlog" and self._commitlogs:
+            return [entry for folder in self._commitlogs for entry in self._fs.list_folder(folder)]
         return self._fs.list_folder(self._root / path)
 
     def map(self, path: str, position: int, size: int | None) -> Stretch:
-        place = self._root / path
+        place = self.find(path)
         descriptor = self._fs.open_read(place)
         length = self._fs.size_of(descriptor)
         start = min(position, length)
@@ -58,13 +68,13 @@ class LocalPlace:
         return Stretch(whole[start:stop], self._fs, place, whole, start)
 
     def copy(self, path: str, size: int) -> memoryview:
-        return memoryview(self._fs.read(self._fs.open_read(self._root / path), 0, size))
+        return memoryview(self._fs.read(self._fs.open_read(self.find(path)), 0, size))
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        return self._fs.written_ranges(self._root / path, position)
+        return self._fs.written_ranges(self.find(path), position)
 
     def forget(self, path: str) -> None:
-        self._fs.dont_need(self._fs.open_read(self._root / path), 0, 0)
+        self._fs.dont_need(self._fs.open_read(self.find(path)), 0, 0)
 
 
 class RemotePlace:
@@ -115,13 +125,13 @@ class RemotePlace:
             raise StoreIOError.from_os(error, f"{self._address}/{path}", doing) from error
 
 
-def connect(address: str, fs: Filesystem) -> LocalPlace | RemotePlace:
+def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
     """The place at a folder or URI; NotAStore when there is no way to it."""
     if "://" not in address:
-        return LocalPlace(Path(address), fs)
+        return LocalPlace(Path(address), fs, commitlogs)
     parts = urlsplit(address)
     if parts.scheme == "file":
-        return LocalPlace(Path(unquote(parts.path)), fs)
+        return LocalPlace(Path(unquote(parts.path)), fs, commitlogs)
     # Loading pyarrow takes longer than most commands need; only a remote store is worth it.
     from pyarrow.fs import FileSystem
 

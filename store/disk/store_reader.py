@@ -8,7 +8,7 @@ A StoreReader is picklable: a Spark task opens its own from the same address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,14 +45,18 @@ class FolderEntry:
 
 
 class StoreReader:
-    """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index)."""
+    """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    def __init__(self, address: str, fs: Filesystem | None = None) -> None:
+    commitlogs  the folders of the log, where it is not in commitlog/ below the address
+    """
+
+    def __init__(self, address: str, fs: Filesystem | None = None, commitlogs: Sequence[Path] = ()) -> None:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
-        self._place: Place = connect(self.address, fs or Filesystem())
+        self._commitlogs = tuple(commitlogs)
+        self._place: Place = connect(self.address, fs or Filesystem(), self._commitlogs)
 
-    def __reduce__(self) -> tuple[type[StoreReader], tuple[str]]:
-        return StoreReader, (self.address,)
+    def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...]]]:
+        return StoreReader, (self.address, None, self._commitlogs)
 
     @property
     def is_local(self) -> bool:
@@ -160,6 +164,8 @@ class StoreReader:
 
     def name_of(self, path: str) -> str:
         """The path for messages and rows: full when local, the URI when remote."""
+        if self._commitlogs and isinstance(self._place, LocalPlace):
+            return str(self._place.find(path))
         return f"{self.address}/{path}"
 
     def _numbered(self, folder: str, parse: Callable[[str], int | None]) -> list[StoredFile]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from store import open_store
 from store.check import check as checking
 from store.check.findings import BAD_CRC, Finding
 from tests.cli.running import rmqctl
@@ -70,3 +71,34 @@ def test_an_offset_behind_the_log_is_a_bad_request(damaged: Path) -> None:
 def test_a_sample_without_a_segment_is_told() -> None:
     run = rmqctl("check", "--sample", 0, store=golden("normal").store)
     assert (run.code, "no segment was checked: none is in the sample" in run.err) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["consumequeue/CURRENT", "batchconsumequeue/T/0/0", "dledger-n0/data/0"])
+def test_a_store_that_cannot_be_read_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(b"MANIFEST-000001\n")
+    run = rmqctl("check", store=root)
+    assert (run.code, run.out) == (4, "")
+    assert name.split("/")[0] in run.err
+
+
+def test_settings_say_where_the_log_is_and_how_large_files_are(tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    (root / "commitlog").rename(tmp_path / "log")
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
+    run = rmqctl("--format", "json", "check", "--broker-conf", conf, store=root)
+    assert (run.code, run.json["findings"]) == (0, []), run.err
+    run = rmqctl(
+        "--format", "json", "check", "--broker-conf", conf, "--set", "mappedFileSizeCommitLog=4096", store=root
+    )
+    assert {finding["kind"] for finding in run.json["findings"]} == {"wrong-size"}
+
+
+def test_a_check_beside_a_writer_says_so(tmp_path: Path) -> None:
+    root = copy_store(golden("normal").store, tmp_path / "store")
+    with open_store(root, settings=golden("normal").settings, read_only=False):
+        run = rmqctl("check", store=root)
+    assert run.code == 0
+    assert "holds the store: checked up to log offset" in run.err
