@@ -62,6 +62,7 @@ COMMANDS = (
     CommandPlace("recover", "recover"),
     CommandPlace("truncate-dirty", "truncate_dirty"),
     CommandPlace("clean-expired", "clean_expired"),
+    CommandPlace("simulate", "simulate"),
     CommandPlace("checkpoint show", "checkpoint", "run_show"),
     CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
     CommandPlace("check", "check"),

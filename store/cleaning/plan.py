@@ -186,5 +186,5 @@ def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) ->
     report = losses.report()
     add_lost(change, report)
     change.lost = {}
-    for row in report.unconsumed:
-        change.lost[row.topic] = max(row.messages, change.lost.get(row.topic, 0))
+    for row in report.group_rows():
+        change.lost[row["topic"]] = max(row["messages"], change.lost.get(row["topic"], 0))

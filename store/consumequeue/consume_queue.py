@@ -120,7 +120,7 @@ class ConsumeQueue:
         while (file := self.files.last) is not None:
             units = unit_array(file)
             count = _count_before(units, log_offset)
-            if count or not _is_written(units[0]):
+            if count or not is_written(units[0]):
                 file.set_positions(count * UNIT_SIZE)
                 if count:
                     self._note_end(units, count - 1)
@@ -132,7 +132,7 @@ class ConsumeQueue:
     def clear_cut_units(self) -> bool:
         """Zeroes the written units behind the end, which a recovery would count again; True when there were any."""
         last = self.files.last
-        if last is None or last.wrote >= last.size or not _is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
+        if last is None or last.wrote >= last.size or not is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
             return False
         file = self.files.last_file()
         stale = np.flatnonzero(np.frombuffer(file.buffer[file.wrote :], np.uint8))
@@ -322,7 +322,8 @@ def unit_array(file: MappedFile) -> UnitArray:
     return units_of(file.buffer)
 
 
-def _is_written(unit: np.void) -> bool:
+def is_written(unit: np.void) -> bool:
+    """Whether a broker takes the unit for written."""
     return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
 
 

@@ -50,6 +50,8 @@ class ConsumeQueueStore:
     ) -> None:
         self.findings: list[OutOfOrder] = []
         """Queues found shifted while building; the newest 100."""
+        self.light_faults: list[int] = []
+        """Log offsets of records whose queue offsets for light queues are no numbers; the newest 100."""
         self.last_store_timestamp_ms = 0
         """Store time of the last message put into a queue."""
         self._layout = layout
@@ -131,7 +133,8 @@ class ConsumeQueueStore:
         """What was found wrong while building, as sentences for people."""
         shifted = [finding.describe() for finding in self.findings]
         unusable = [f"topic {topic!r} names no folder: its messages get no units" for topic in self.unusable_topics]
-        return shifted + unusable
+        no_numbers = "has queue offsets that are no numbers: no units in light queues"
+        return shifted + unusable + [f"the record at log offset {at} {no_numbers}" for at in self.light_faults]
 
     # After a restart.
 
@@ -243,7 +246,11 @@ class ConsumeQueueStore:
             if bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX):
                 continue
             at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-            names, offsets = _light_queues(decode_properties(run.buffer[at : at + size]))
+            try:
+                names, offsets = _light_queues(decode_properties(run.buffer[at : at + size]))
+            except ValueError:
+                self.light_faults = [*self.light_faults[-99:], int(columns.log_offset[row])]
+                continue
             for name, queue_offset in zip(names, offsets, strict=True):
                 is_light = self._config.enable_lmq and name.startswith(_LIGHT_TOPIC_PREFIX)
                 queue = self.find_or_create(name, 0 if is_light else int(columns.queue_id[row]))
@@ -285,10 +292,21 @@ class ConsumeQueueStore:
 
 
 def _light_queues(properties: dict[str, str]) -> tuple[list[str], list[int]]:
-    """Names and queue offsets of the queues a message names; none where the two lists do not match."""
-    names = properties.get(INNER_MULTI_DISPATCH, "").split(",")
-    offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    if len(names) != len(offsets) or not all(text.isascii() and text.isdigit() for text in offsets):
+    """Names and queue offsets of the queues a message names; none where the two lists do not match.
+
+    ValueError for an offset that is no number, at which a broker's dispatch ends.
+    """
+    names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
+    offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
+    if len(names) != len(offsets):
         return [], []
     usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
     return [name for name, _ in usable], [offset for _, offset in usable]
+
+
+def _split(text: str) -> list[str]:
+    """The words between commas without empty ones at the end, as Java splits."""
+    words = text.split(",")
+    while words and not words[-1]:
+        words.pop()
+    return words

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,11 @@ class LostQueue:
 
 @dataclass(frozen=True, slots=True)
 class LostForGroup:
-    """Lost messages of a topic that a consumer group had not consumed."""
+    """Lost messages of a queue that a consumer group had not consumed."""
 
     group: str
     topic: str
+    queue_id: int
     messages: int
 
 
@@ -117,13 +118,19 @@ class LossReport:
         }
 
     def queue_rows(self) -> list[dict[str, Any]]:
-        """A row per topic and queue, for tables."""
-        names = LostQueue.__slots__
-        return [{name: getattr(row, name) for name in names} for row in self.queues]
+        """A row per topic and queue, with what each consumer group had not consumed of it."""
+        groups: dict[QueueKey, dict[str, int]] = {}
+        for row in self.unconsumed:
+            groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
+        return [{**asdict(row), "unconsumed": groups.get((row.topic, row.queue_id), {})} for row in self.queues]
 
     def group_rows(self) -> list[dict[str, Any]]:
-        """A row per consumer group and topic, for tables."""
-        return [{"group": row.group, "topic": row.topic, "messages": row.messages} for row in self.unconsumed]
+        """A row per consumer group and topic."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for row in self.unconsumed:
+            counts[row.group, row.topic] += row.messages
+        names = sorted(counts)
+        return [{"group": group, "topic": topic, "messages": counts[group, topic]} for group, topic in names]
 
 
 class LossCounter:
@@ -236,12 +243,10 @@ class LossCounter:
         consumed = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
         found = []
         for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
-            count = 0
-            for (lost_topic, queue_id), pieces in self._offsets.items():
+            for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
                 if lost_topic == topic:
-                    count += sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
-            if count:
-                found.append(LostForGroup(group, topic, count))
+                    count = sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
+                    found += [LostForGroup(group, topic, queue_id, count)] if count else []
         return found
 
 

@@ -1,0 +1,123 @@
+"""simulate: what a broker would do at its next start."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.recovery.simulate import SimulatedStart
+
+EXAMPLES = (
+    "rmqctl --store /data/store simulate",
+    "rmqctl --store /data/store simulate --compat all",
+    "rmqctl --store /data/store --format json simulate --compat 5.3",
+)
+SEE_ALSO = ("recover", "check", "checkpoint show")
+
+
+class Line(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+    ALL = "all"
+
+
+def run(
+    ctx: typer.Context,
+    compat: Annotated[
+        Line | None, typer.Option(help="The broker line that starts.", show_default="the line that wrote the store")
+    ] = None,
+) -> Result:
+    """Say what a broker's next start would do.
+
+    Whether a broker of the line starts, where its recovery begins, where and why the log ends for it, what happens to
+    each file of log and queues, and what is lost: messages and bytes per topic and queue, how many of them are intact
+    behind the cut, and how many each consumer group had not consumed. Traps of the line are named with the command
+    that prevents them. Nothing is written. Exit code 1 when a line does not start, loses something or has a trap.
+    """
+    session: Session = ctx.obj
+
+    from store.config import BROKER_LINES, broker_line
+    from store.disk.filesystem import Filesystem
+    from store.opened.detect import detect_line, infer_config, make_layout, require_store
+
+    fs = Filesystem()
+    layout = make_layout(session.root, session.settings())
+    require_store(layout, fs)
+    if compat is Line.ALL:
+        lines = list(BROKER_LINES.values())
+    else:
+        lines = [broker_line(compat.value) if compat else detect_line(layout, fs)]
+    config = infer_config(layout, session.settings(), fs)
+    outcomes = [_simulate(session, layout, config, fs, line) for line in lines]
+    is_sound = all(one.starts and not one.traps and not one.lost.messages for one in outcomes)
+    verdict = "; ".join(_verdict(one) for one in outcomes)
+    return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
+
+
+def _simulate(session: Session, layout: Any, config: Any, fs: Any, line: Any) -> SimulatedStart:
+    import tempfile
+    from pathlib import Path
+
+    from store.recovery.simulate import simulate_start
+
+    with (
+        tempfile.TemporaryDirectory(prefix="rmqctl-simulate-", ignore_cleanup_errors=True) as scratch,
+        session.progress(f"starting as {line}") as bar,
+    ):
+        clock = session.environment.clock_ms
+        return simulate_start(layout, config, fs, clock, line=line, scratch=Path(scratch), progress=bar.update)
+
+
+def _verdict(one: SimulatedStart) -> str:
+    if not one.starts:
+        return f"a {one.compat} broker does not start: {one.reason}"
+    if not one.lost.messages:
+        return f"a {one.compat} broker starts and loses nothing; the log ends at {one.log_end}"
+    intact = one.lost.facts()["intact"]
+    count = f"{one.lost.messages} message{'s' if one.lost.messages > 1 else ''}"
+    return f"a {one.compat} broker starts and loses {count}, {intact} of them intact behind the cut"
+
+
+def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
+    changed = [
+        {"compat": one.compat, "file": file.file, "action": file.action, "size_bytes": file.size}
+        for one in outcomes
+        for file in one.files
+        if file.action != "keep"
+    ]
+    lost = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.queue_rows()]
+    traps = [{"compat": one.compat, **asdict(trap)} for one in outcomes for trap in one.traps]
+    shown = ("compat", "starts", "mode", "start_segment", "log_end", "cut_reason")
+    counted = ("compat", "topic", "queue_id", "messages", "intact", "damaged", "unreadable", "unconsumed")
+    return [
+        Table("outcomes", [_as_json(one) for one in outcomes], shown),
+        Table("traps", traps),
+        Table("lost", lost, counted),
+        Table("changed_files", changed),
+    ]
+
+
+def _as_json(one: SimulatedStart) -> dict[str, Any]:
+    return {
+        "compat": one.compat,
+        "starts": one.starts,
+        "reason": one.reason,
+        "mode": one.mode,
+        "start_segment": one.start_segment,
+        "start_reason": one.start_reason,
+        "log_end": one.log_end,
+        "cut_reason": one.cut_reason,
+        "files": [asdict(file) for file in one.files],
+        "lost": {**one.lost.facts(), "queues": one.lost.queue_rows()},
+        "traps": [asdict(trap) for trap in one.traps],
+    }

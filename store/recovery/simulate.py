@@ -1,0 +1,224 @@
+"""What a broker's next start would do, without doing it: the recovery of its line, into a scratch folder.
+
+    1. load: a file of a wrong length or a foreign name keeps the broker from starting
+    2. the recovery of the line, as store.recovery.recover does it with `as_broker`
+    3. what the log and the queues hold afterwards: every file with its size, what is lost, and the traps of the line
+
+The files are those that a broker's load leaves, before its start hands over what the queues lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.change.workspace import relative_name
+from store.commitlog.scan import Blank, End, scan_segment
+from store.config import BrokerLine, StoreConfig
+from store.consumequeue.consume_queue import ConsumeQueue, is_written, unit_array
+from store.disk.filesystem import Filesystem
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.overlay import Overlay, OverlayFileQueue
+from store.errors import StoreError
+from store.formats.queue_unit import UNIT_SIZE
+from store.kernels.run import Run
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore, load_store
+from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
+from store.recovery.lost import LossReport
+from store.recovery.recover import Progress, RecoveryReport, recover_store
+
+LARGE_ALLOCATION = 512 << 20
+"""A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
+_TRANSACTION_MASK = 0xC
+_QUEUED = (0, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """A commit-log or queue file as it will be: keep, truncate (its end moves back), remove or write."""
+
+    file: str
+    action: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trap:
+    """What goes wrong at the start, or after it, and the command that prevents it."""
+
+    name: str
+    detail: str
+    remedy: str
+
+
+@dataclass(slots=True)
+class SimulatedStart:
+    """What a broker of a line does at its next start. `reason` says why it does not start."""
+
+    compat: str
+    starts: bool
+    reason: str = ""
+    mode: str = ""
+    start_segment: int = -1
+    start_reason: str = ""
+    log_end: int = -1
+    cut_reason: str = ""
+    files: list[FileOutcome] = field(default_factory=list)
+    lost: LossReport = field(default_factory=LossReport)
+    traps: list[Trap] = field(default_factory=list)
+
+
+def simulate_start(
+    layout: StoreLayout,
+    config: StoreConfig,
+    fs: Filesystem,
+    clock: Callable[[], int],
+    *,
+    line: BrokerLine,
+    scratch: Path,
+    mode: str = "auto",
+    progress: Progress | None = None,
+) -> SimulatedStart:
+    """Steps 1 to 3. What the recovery builds lands in `scratch`; the store is only read."""
+    try:
+        opened = load_store(layout, config, fs, clock, line=line, overlay=Overlay(scratch))
+    except StoreError as error:
+        return SimulatedStart(line.name, starts=False, reason=str(error), files=list(_files_on_disk(layout, fs)))
+    try:
+        found = recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress)
+        return _outcome(opened, found)
+    finally:
+        opened.close()
+
+
+def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
+    blocker = _blocker(opened, found)
+    files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_afterwards(opened, found)
+    return SimulatedStart(
+        compat=opened.line.name,
+        starts=blocker is None,
+        reason=f"{blocker.detail}; {blocker.remedy}" if blocker else "",
+        mode=found.mode,
+        start_segment=found.end.start,
+        start_reason=found.start_reason,
+        log_end=found.log_end,
+        cut_reason=found.end.describe(),
+        files=files,
+        lost=LossReport() if blocker else found.lost,
+        traps=[blocker] if blocker else list(_traps(opened, found)),
+    )
+
+
+# What keeps a broker from starting.
+
+
+def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
+    """The first thing in the recovery that ends the broker's process or its load."""
+    size = claimed_size(opened, found.end)
+    if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
+        detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
+        return Trap("out-of-memory", detail, "run `rmqctl recover`, which cuts the log there")
+    if opened.queues.light_faults:
+        detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
+        return Trap("light-queue-poison", detail, "start once with enableMultiDispatch=false and stop cleanly")
+    truncates = found.queue_end_before >= found.log_end
+    for queue in opened.queues if opened.line.starts_at_queue_end and not truncates else ():
+        if has_zero_last_file(queue):
+            detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
+            return Trap("zero-queue-file", detail, _rebuild_of(queue))
+    return None
+
+
+def _rebuild_of(queue: ConsumeQueue) -> str:
+    return f"run `rmqctl rebuild --queues --topic {queue.topic} --queue {queue.queue_id}`"
+
+
+# What goes wrong after a start.
+
+
+def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
+    size = claimed_size(opened, found.end)
+    if not opened.line.accepts_v2 and size >= LARGE_ALLOCATION:
+        detail = f"the record at log offset {found.log_end} makes the broker allocate {size} bytes"
+        yield Trap("large-allocation", detail, "run `rmqctl recover` first, or start with a larger heap")
+    if found.queue_end_before >= found.log_end:
+        for queue in opened.queues:
+            if has_zero_last_file(queue):
+                detail = (
+                    f"the zeros in the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
+                    "the next message gets a queue offset too high by one"
+                )
+                yield Trap("phantom-unit", detail, _rebuild_of(queue))
+    if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
+        detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
+        yield Trap("record-at-queue-end", detail, "run `rmqctl recover`, which dispatches it")
+
+
+def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
+    """Whether a record that consumers see begins where the queues end."""
+    at = found.queue_end_before
+    segment = opened.log.segments.find_by_offset(at) if 0 <= at < found.log_end else None
+    if segment is None:
+        return False
+    for step in scan_segment(segment, at - segment.file_start, rules=opened.scan_rules(check_crc=False), capacity=1):
+        return isinstance(step, Run) and int(step.columns.sys_flag[0]) & _TRANSACTION_MASK in _QUEUED
+    return False
+
+
+# The files.
+
+
+def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
+    """Every commit-log and queue file, kept as it is."""
+    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, layout.consumequeue):
+        for path, size in _walk_files(folder, fs):
+            yield FileOutcome(relative_name(layout.root, path), "keep", size)
+
+
+def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
+    for entry in fs.list_folder(folder):
+        if entry.is_folder:
+            yield from _walk_files(entry.path, fs)
+        else:
+            yield entry.path, entry.size
+
+
+def _files_afterwards(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
+    """Every commit-log and queue file with what happens to it."""
+    root = opened.layout.root
+    files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
+    removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
+    removed += [*opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))]
+    for path in removed:
+        name = relative_name(root, path)
+        files[name] = FileOutcome(name, "remove", files[name].size)
+    for path in _truncated(opened, found):
+        name = relative_name(root, path)
+        files[name] = FileOutcome(name, "truncate", files[name].size)
+    for place, staged in opened.queues.staged_files():
+        name = relative_name(root, place)
+        files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
+    return sorted(files.values(), key=lambda one: one.file)
+
+
+def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
+    """Last files of length zero, which 5.3 deletes while it loads; it does not start with one elsewhere."""
+    if opened.line.drops_empty_last_file:
+        yield from (opened.layout.root / file.file for file in files if not file.size)
+
+
+def _truncated(opened: OpenedStore, found: RecoveryReport) -> Iterator[Path]:
+    """Files that keep bytes behind their new end."""
+    if found.behind and not isinstance(found.end.outcome, Blank | End) and found.behind[0].file_start <= found.log_end:
+        yield found.behind[0].path
+    for queue in opened.queues:
+        last = queue.files.last
+        if last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
+            yield _place_of(queue.files, last.path)
+
+
+def _place_of(files: MappedFileQueue, path: Path) -> Path:
+    """The file's place in the store, also while its bytes are staged."""
+    return files.folder / path.name if isinstance(files, OverlayFileQueue) else path

@@ -1,0 +1,164 @@
+"""simulate says what a broker's next start does: against what real brokers did, and against what recover then does."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.config import broker_line
+from store.disk.filesystem import Filesystem
+from store.layout import StoreLayout
+from store.opened.detect import infer_config
+from store.recovery.simulate import SimulatedStart, simulate_start
+from tests.cli.running import rmqctl
+from tests.support.golden import WITH_ANSWERS, copy_store, golden
+from tests.support.random_damage import damage
+from tests.support.snapshots import snapshot
+from tests.support.stores import Clock, make_store, recover
+
+FOLDERS = ("commitlog/", "consumequeue/")
+SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 400}
+
+
+def simulate(root: Path, compat: str = "4.9", mode: str = "auto", **settings: Any) -> SimulatedStart:
+    """The start of a broker of a line, in a scratch folder beside the store."""
+    layout, fs = StoreLayout(root), Filesystem()
+    config, scratch = infer_config(layout, settings, fs), root.parent / f"{root.name}-scratch-{compat}"
+    return simulate_start(layout, config, fs, Clock(), line=broker_line(compat), scratch=scratch, mode=mode)
+
+
+def sizes_afterwards(start: SimulatedStart) -> dict[str, int]:
+    return {file.file: file.size for file in start.files if file.action != "remove"}
+
+
+def sizes_in(root: Path) -> dict[str, int]:
+    paths = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.stat().st_size for path in paths}
+
+
+@pytest.mark.parametrize("name", WITH_ANSWERS)
+def test_end_and_files_are_those_that_the_broker_left(name: str, tmp_path: Path) -> None:
+    archive = golden(name)
+    root = copy_store(archive.store, tmp_path / "store")
+    before = snapshot(root)
+    start = simulate(root, archive.compat, **archive.settings)
+    loaded = archive.loaded()
+    assert start.starts == loaded["loadOk"]
+    assert start.log_end == loaded["maxPhyOffsetAfterLoad"]
+    expected = {path: size for path, (size, _) in archive.files("after-load-only").items() if path.startswith(FOLDERS)}
+    assert sizes_afterwards(start) == expected
+    assert snapshot(root) == before
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("healthy") / "store", 120)
+
+
+@given(seed=st.integers(0, 1 << 32), crashed=st.booleans())
+def test_recover_on_a_copy_does_what_simulate_said(
+    healthy: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, crashed: bool
+) -> None:
+    root = copy_store(healthy, tmp_path_factory.mktemp("damaged") / "store")
+    if crashed:
+        (root / "abort").touch()
+    damage(root, random.Random(seed))
+    start = simulate(root, **SMALL_FILES)
+    change, _ = recover(root, settings=SMALL_FILES, as_broker=True, compat="4.9")
+    found, said = sizes_in(root), sizes_afterwards(start)
+    assert change.facts["valid_end"] == start.log_end
+    assert change.facts["start_segment"] == start.start_segment
+    assert change.facts["stopped_by"] == start.cut_reason
+    assert change.facts["lost"] == start.lost.queue_rows()
+    # What a load leaves undispatched, the start hands over: more queue files, never fewer.
+    assert said.items() <= found.items()
+    assert all(name.startswith("consumequeue/") for name in found.keys() - said.keys())
+
+
+def segment(root: Path, start: int = 0) -> Path:
+    return root / "commitlog" / f"{start:020d}"
+
+
+def put_bytes(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+@pytest.fixture
+def store(healthy: Path, tmp_path: Path) -> Path:
+    return copy_store(healthy, tmp_path / "store")
+
+
+def test_a_file_of_a_wrong_length_keeps_a_broker_from_starting(store: Path) -> None:
+    path = segment(store)
+    path.write_bytes(path.read_bytes()[:-1])
+    start = simulate(store, **SMALL_FILES)
+    assert not start.starts
+    assert "16383" in start.reason
+    assert {file.action for file in start.files} == {"keep"}
+
+
+def test_an_empty_last_segment_stops_4_9_and_is_deleted_by_5_3(store: Path) -> None:
+    segment(store, 1 << 20).touch()
+    four, five = (simulate(store, line, **SMALL_FILES) for line in ("4.9", "5.3"))
+    assert (four.starts, five.starts) == (False, True)
+    assert [file.file for file in five.files if file.action == "remove"] == [f"commitlog/{1 << 20:020d}"]
+
+
+@pytest.mark.parametrize(("size", "starts"), [(0x7FFFFFFF, False), (0x40000000, True)])
+def test_a_huge_size_takes_the_memory_of_4_9_but_not_of_5_3(store: Path, size: int, starts: bool) -> None:
+    (store / "checkpoint").write_bytes(bytes(4096))
+    (store / "abort").touch()
+    put_bytes(segment(store), 0, size.to_bytes(4, "big"))
+    four, five = (simulate(store, line, **SMALL_FILES) for line in ("4.9", "5.3"))
+    assert (four.starts, five.starts) == (starts, True)
+    assert [trap.name for trap in four.traps] == ["large-allocation" if starts else "out-of-memory"]
+
+
+def last_queue_file(root: Path, queue: int = 0) -> Path:
+    return max((root / "consumequeue/T" / str(queue)).iterdir())
+
+
+def test_a_last_queue_file_of_zeros_becomes_a_phantom_unit(store: Path) -> None:
+    path = last_queue_file(store)
+    path.write_bytes(bytes(path.stat().st_size))
+    for line in ("4.9", "5.3"):
+        start = simulate(store, line, **SMALL_FILES)
+        assert [trap.name for trap in start.traps] == ["phantom-unit"]
+        assert "rmqctl rebuild --queues --topic T --queue 0" in start.traps[0].remedy
+
+
+def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
+    for queue in range(3):
+        path = last_queue_file(store, queue)
+        path.write_bytes(bytes(path.stat().st_size))
+    start = simulate(store, "5.3", **SMALL_FILES)
+    names = [trap.name for trap in start.traps]
+    assert names == ["record-at-queue-end"] or (not start.starts and names == ["zero-queue-file"])
+
+
+def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well(store: Path) -> None:
+    sound = rmqctl("--format", "json", "simulate", "--compat", "all", store=store)
+    assert sound.code == 0
+    assert [one["compat"] for one in sound.json["outcomes"]] == ["4.9", "5.3"]
+    (store / "abort").touch()
+    (store / "checkpoint").write_bytes(bytes(4096))
+    (store / "config").mkdir()
+    (store / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {"0": 0}}}))
+    put_bytes(segment(store), 95, b"\xff")
+    run = rmqctl("--format", "json", "simulate", "--compat", "4.9", store=store)
+    (one,) = run.json["outcomes"]
+    assert run.code == 1
+    assert one["lost"]["messages"] == 120
+    assert one["lost"]["unconsumed"] == {"g": 120}
+    assert sum(row["unconsumed"]["g"] for row in one["lost"]["queues"]) == 120
+    dry_run = rmqctl("--format", "json", "recover", "--compat", "4.9", "--dry-run", store=store).json
+    assert dry_run["lost"] == one["lost"]["queues"]
+    assert dry_run["lost_bytes"] == one["lost"]["bytes"]

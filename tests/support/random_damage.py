@@ -1,0 +1,196 @@
+"""Damage to a store, chosen at random from a seed: what disks, crashes and hands do to logs, queues, index, checkpoint.
+
+damage(root, random.Random(seed))      one to three of KINDS, done in place; gives the names of what was done
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+RecordPlace = tuple[Path, int, int]
+"""A segment, a record's position in it, its size."""
+_MAGICS = (0xDAA320A7, 0xDAA320AB)
+
+
+def damage(root: Path, rnd: random.Random) -> list[str]:
+    """Damages the store once to three times; a kind for which the store has nothing is passed over."""
+    done = []
+    for _ in range(rnd.choice([1, 1, 1, 2, 3])):
+        name = rnd.choice(sorted(KINDS))
+        if KINDS[name](root, rnd):
+            done.append(name)
+    return done
+
+
+def records(root: Path) -> list[RecordPlace]:
+    """Every record up to the first bytes of each segment that are none."""
+    return [place for path in _files(root, "commitlog") for place in _records_of(path)]
+
+
+def _records_of(path: Path) -> Iterator[RecordPlace]:
+    data, at = path.read_bytes(), 0
+    while at + 8 <= len(data):
+        size, magic = (int.from_bytes(data[at + n : at + n + 4], "big") for n in (0, 4))
+        if not 0 < size <= len(data) - at or magic not in _MAGICS:
+            return
+        yield path, at, size
+        at += size
+
+
+def _files(root: Path, folder: str) -> list[Path]:
+    return sorted(path for path in (root / folder).rglob("*") if path.is_file())
+
+
+def _rewrite(path: Path, change: Callable[[bytearray], None]) -> None:
+    status, data = path.stat(), bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _on_record(change: Callable[[bytearray, int, int, random.Random], None]) -> Callable[[Path, random.Random], bool]:
+    def damage_one(root: Path, rnd: random.Random) -> bool:
+        places = records(root)
+        if places:
+            path, at, size = rnd.choice(places)
+            _rewrite(path, lambda data: change(data, at, size, rnd))
+        return bool(places)
+
+    return damage_one
+
+
+def _on_file(folder: str, change: Callable[[Path, random.Random], None]) -> Callable[[Path, random.Random], bool]:
+    def damage_one(root: Path, rnd: random.Random) -> bool:
+        files = _files(root, folder)
+        if files:
+            change(rnd.choice(files), rnd)
+        return bool(files)
+
+    return damage_one
+
+
+def _flip_body(data: bytearray, at: int, size: int, rnd: random.Random) -> None:
+    data[at + size // 2] ^= 1 << rnd.randrange(8)
+
+
+def _flip_any(data: bytearray, at: int, size: int, rnd: random.Random) -> None:
+    data[at + rnd.randrange(size)] ^= 1 << rnd.randrange(8)
+
+
+def _cut_record(data: bytearray, at: int, size: int, rnd: random.Random) -> None:
+    start = at + rnd.randrange(1, size)
+    data[start:] = bytes(len(data) - start)
+
+
+def _zero_record(data: bytearray, at: int, size: int, rnd: random.Random) -> None:
+    data[at : at + size] = bytes(size)
+
+
+def _zero_tail(data: bytearray, at: int, size: int, rnd: random.Random) -> None:
+    data[at:] = bytes(len(data) - at)
+
+
+def _zero_file(path: Path, rnd: random.Random) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _flip_unit(path: Path, rnd: random.Random) -> None:
+    at = rnd.randrange(path.stat().st_size // 20) * 20 + rnd.randrange(20)
+
+    def flip(data: bytearray) -> None:
+        data[at] ^= 1 << rnd.randrange(8)
+
+    _rewrite(path, flip)
+
+
+def _drop_queue(root: Path, rnd: random.Random) -> bool:
+    queues = sorted(path for path in (root / "consumequeue").glob("*/*") if path.is_dir())
+    if queues:
+        shutil.rmtree(rnd.choice(queues))
+    return bool(queues)
+
+
+def _drop_folder(name: str) -> Callable[[Path, random.Random], bool]:
+    def drop(root: Path, rnd: random.Random) -> bool:
+        found = (root / name).is_dir()
+        shutil.rmtree(root / name, ignore_errors=True)
+        return found
+
+    return drop
+
+
+def _drop_last_queue_file(root: Path, rnd: random.Random) -> bool:
+    queues = sorted(path for path in (root / "consumequeue").glob("*/*") if path.is_dir() and any(path.iterdir()))
+    if queues:
+        max(rnd.choice(queues).iterdir()).unlink()
+    return bool(queues)
+
+
+def _drop_last_segment(root: Path, rnd: random.Random) -> bool:
+    segments = _files(root, "commitlog")
+    if len(segments) > 1:
+        segments[-1].unlink()
+    return len(segments) > 1
+
+
+def _zero_last_segment(root: Path, rnd: random.Random) -> bool:
+    segments = _files(root, "commitlog")
+    if segments:
+        _zero_file(segments[-1], rnd)
+    return bool(segments)
+
+
+def _older_checkpoint(root: Path, rnd: random.Random) -> bool:
+    def age(data: bytearray) -> None:
+        for at in (0, 8, 16):
+            time_ms = int.from_bytes(data[at : at + 8], "big") - rnd.randrange(20000)
+            data[at : at + 8] = max(0, time_ms).to_bytes(8, "big")
+
+    if (root / "checkpoint").exists():
+        _rewrite(root / "checkpoint", age)
+    return (root / "checkpoint").exists()
+
+
+def _empty_checkpoint(root: Path, rnd: random.Random) -> bool:
+    (root / "checkpoint").write_bytes(bytes(4096))
+    return True
+
+
+def _crash(root: Path, rnd: random.Random) -> bool:
+    (root / "abort").touch()
+    return True
+
+
+def _close(root: Path, rnd: random.Random) -> bool:
+    (root / "abort").unlink(missing_ok=True)
+    return True
+
+
+def _drop_file(path: Path, rnd: random.Random) -> None:
+    path.unlink()
+
+
+KINDS: dict[str, Callable[[Path, random.Random], bool]] = {
+    "flip-body": _on_record(_flip_body),
+    "flip-any": _on_record(_flip_any),
+    "cut-record": _on_record(_cut_record),
+    "zero-record": _on_record(_zero_record),
+    "zero-tail": _on_record(_zero_tail),
+    "no-queue": _drop_queue,
+    "no-queues": _drop_folder("consumequeue"),
+    "no-index": _drop_folder("index"),
+    "no-index-file": _on_file("index", _drop_file),
+    "zero-queue-file": _on_file("consumequeue", _zero_file),
+    "flip-unit": _on_file("consumequeue", _flip_unit),
+    "no-last-queue-file": _drop_last_queue_file,
+    "no-last-segment": _drop_last_segment,
+    "zero-last-segment": _zero_last_segment,
+    "empty-checkpoint": _empty_checkpoint,
+    "older-checkpoint": _older_checkpoint,
+    "crash": _crash,
+    "close": _close,
+}
