@@ -13,6 +13,8 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
+    from store.disk.filesystem import Filesystem
+    from store.opened.detect import FoundStore
     from store.recovery.simulate import SimulatedStart
 
 EXAMPLES = (
@@ -46,36 +48,27 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.config import BROKER_LINES, broker_line
+    from store.config import BROKER_LINES
     from store.disk.filesystem import Filesystem
-    from store.opened.detect import detect_line, infer_config, make_layout, require_store
+    from store.opened.detect import find_store, make_layout, require_store
 
-    fs = Filesystem()
-    layout = make_layout(session.root, session.settings())
+    fs, settings = Filesystem(), session.settings()
+    layout = make_layout(session.root, settings)
     require_store(layout, fs)
-    if compat is Line.ALL:
-        lines = list(BROKER_LINES.values())
-    else:
-        lines = [broker_line(compat.value) if compat else detect_line(layout, fs)]
-    config = infer_config(layout, session.settings(), fs)
-    outcomes = [_simulate(session, layout, config, fs, line) for line in lines]
+    names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
+    outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
     is_sound = all(one.starts and not one.traps and not one.lost.messages for one in outcomes)
     verdict = "; ".join(_verdict(one) for one in outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
 
 
-def _simulate(session: Session, layout: Any, config: Any, fs: Any, line: Any) -> SimulatedStart:
-    import tempfile
-    from pathlib import Path
-
+def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedStart:
+    from store.opened.scratch import Scratch
     from store.recovery.simulate import simulate_start
 
-    with (
-        tempfile.TemporaryDirectory(prefix="rmqctl-simulate-", ignore_cleanup_errors=True) as scratch,
-        session.progress(f"starting as {line}") as bar,
-    ):
+    with Scratch() as scratch, session.progress(f"starting as {found.line}") as bar:
         clock = session.environment.clock_ms
-        return simulate_start(layout, config, fs, clock, line=line, scratch=Path(scratch), progress=bar.update)
+        return simulate_start(found, fs, clock, scratch=scratch.folder, progress=bar.update)
 
 
 def _verdict(one: SimulatedStart) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from store.change.workspace import relative_name
 from store.commitlog.scan import Blank, End, scan_segment
-from store.config import BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue, is_written, unit_array
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -24,7 +23,8 @@ from store.errors import StoreError
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.run import Run
 from store.layout import StoreLayout
-from store.opened.opened_store import OpenedStore, load_store
+from store.opened.detect import FoundStore
+from store.opened.opened_store import OpenedStore
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.recovery.lost import LossReport
 from store.recovery.recover import Progress, RecoveryReport, recover_store
@@ -71,24 +71,22 @@ class SimulatedStart:
 
 
 def simulate_start(
-    layout: StoreLayout,
-    config: StoreConfig,
+    found: FoundStore,
     fs: Filesystem,
     clock: Callable[[], int],
     *,
-    line: BrokerLine,
     scratch: Path,
     mode: str = "auto",
     progress: Progress | None = None,
 ) -> SimulatedStart:
     """Steps 1 to 3. What the recovery builds lands in `scratch`; the store is only read."""
     try:
-        opened = load_store(layout, config, fs, clock, line=line, overlay=Overlay(scratch))
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
     except StoreError as error:
-        return SimulatedStart(line.name, starts=False, reason=str(error), files=list(_files_on_disk(layout, fs)))
+        files = list(_files_on_disk(found.layout, fs))
+        return SimulatedStart(found.line.name, starts=False, reason=str(error), files=files)
     try:
-        found = recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress)
-        return _outcome(opened, found)
+        return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
     finally:
         opened.close()
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.layout import StoreLayout
-from store.opened.detect import infer_config
+from store.opened.detect import find_store
 from store.recovery.simulate import SimulatedStart, simulate_start
 from tests.cli.running import rmqctl
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
@@ -29,8 +28,8 @@ SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 4
 def simulate(root: Path, compat: str = "4.9", mode: str = "auto", **settings: Any) -> SimulatedStart:
     """The start of a broker of a line, in a scratch folder beside the store."""
     layout, fs = StoreLayout(root), Filesystem()
-    config, scratch = infer_config(layout, settings, fs), root.parent / f"{root.name}-scratch-{compat}"
-    return simulate_start(layout, config, fs, Clock(), line=broker_line(compat), scratch=scratch, mode=mode)
+    found, scratch = find_store(layout, settings, fs, compat=compat), root.parent / f"{root.name}-scratch-{compat}"
+    return simulate_start(found, fs, Clock(), scratch=scratch, mode=mode)
 
 
 def sizes_afterwards(start: SimulatedStart) -> dict[str, int]:
