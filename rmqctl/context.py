@@ -91,7 +91,16 @@ class Session:
 
     @property
     def root(self) -> Path:
-        """The folder of --store; without it storePathRootDir, else the default."""
+        """The folder of --store; without it storePathRootDir, else the default. BadRequest where --store is a URI."""
+        if self.options.uri is not None:
+            from store.errors import BadRequest
+
+            needs = "this command needs a store in a folder of this machine"
+            raise BadRequest(
+                needs,
+                file=self.options.uri,
+                hint="sql, usage, export, audit, check, timeline and fingerprint read URIs",
+            )
         root = self.options.store
         if root == Path(DEFAULT_STORE):
             root = Path(self.settings().get("storePathRootDir", root))

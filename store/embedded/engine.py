@@ -7,7 +7,7 @@
 A query can do nothing but ask: files, extensions and settings are out of its reach. What does not fit in the memory
 that DuckDB may have goes to a scratch folder, which is removed.
 
-Tried with DuckDB 1.4 to 2.0.
+Tried with DuckDB 1.5 to 2.0.
 """
 
 from __future__ import annotations

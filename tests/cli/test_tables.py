@@ -66,6 +66,7 @@ def test_the_engine_is_chosen_by_options_or_size(
 
 def test_size_alone_does_not_ask_for_a_spark_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     large = {"master": None, "remote": None, "spark_above_bytes": 0}
+    monkeypatch.setattr(spark_session, "is_installed", lambda: True)
     monkeypatch.setattr(spark_session, "java_version", lambda: None)
     assert "no Java" in choose_backend(Engine.AUTO, 1, **large).why  # type: ignore[arg-type]
     monkeypatch.setattr(spark_session, "is_installed", lambda: False)

@@ -1,0 +1,95 @@
+"""Stores in an object store: read by ranges through S3's own protocol, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.exit_codes import OK, USAGE
+from store.disk.store_reader import StoreReader
+from tests.cli.running import Run, rmqctl
+from tests.support.golden import golden
+
+moto_server = pytest.importorskip("moto.server")
+
+BUCKET = "brokers"
+COUNT = "select topic, queue_id, count(*) n, sum(size) s from messages group by all order by all"
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URI of a bucket with the store `normal` in it."""
+    from pyarrow.fs import FileSystem, copy_files
+
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        changed.setenv("AWS_ACCESS_KEY_ID", "x")
+        changed.setenv("AWS_SECRET_ACCESS_KEY", "x")
+        changed.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        changed.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        files, _ = FileSystem.from_uri(f"s3://{BUCKET}/?allow_bucket_creation=true")
+        files.create_dir(BUCKET)
+        copy_files(str(golden("normal").store), f"{BUCKET}/normal", destination_filesystem=files)
+        files.create_dir(f"{BUCKET}/normal/commitlog")
+        yield f"s3://{BUCKET}/normal"
+    server.stop()
+
+
+def test_a_remote_store_answers_as_a_local_one(bucket: str) -> None:
+    def answers(*words: object) -> tuple[Run, Run]:
+        return rmqctl("--format", "jsonl", *words, store=golden("normal").store), rmqctl(
+            "--format", "jsonl", "--store", bucket, *words
+        )
+
+    for words in (("sql", COUNT), ("usage", "--by", "queue"), ("check",), ("audit",)):
+        local, remote = answers(*words)
+        assert (remote.code, remote.rows) == (local.code, local.rows), remote.err
+
+
+def test_a_remote_store_is_exported(bucket: str, tmp_path: Path) -> None:
+    for name, store in (("remote", bucket), ("local", str(golden("normal").store))):
+        words = ("export", "--to", tmp_path / name, "--as", "jsonl")
+        assert rmqctl("--store", store, *words).code == OK
+    texts = [sorted(next((tmp_path / name).glob("*.jsonl")).read_text().splitlines()) for name in ("remote", "local")]
+    assert texts[0] == texts[1]
+
+
+def test_a_fleet_may_lie_here_and_there(bucket: str) -> None:
+    words = ("--store", bucket, "--store", str(golden("batch").store))
+    run = rmqctl("--format", "jsonl", "sql", "select store, count(*) n from messages group by 1 order by 2", *words)
+    assert [row["n"] for row in run.rows] == [496, 500]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*((name, "--yes") for name in ("recover", "truncate-dirty", "rebuild", "clean-expired")), ("put", "T", "x")],
+    ids=lambda words: words[0],
+)
+def test_a_command_that_changes_a_store_refuses_a_remote_one_by_name(bucket: str, words: tuple[str, ...]) -> None:
+    run = rmqctl("--store", bucket, *words)
+    assert (run.code, bucket in run.err) == (USAGE, True)
+    assert "folder of this machine" in run.err
+
+
+def test_a_bucket_without_a_store_is_named(bucket: str) -> None:
+    run = rmqctl("--store", f"s3://{BUCKET}/none", "sql", COUNT)
+    assert (run.code, f"s3://{BUCKET}/none" in run.err) == (4, True)
+
+
+def test_only_the_segment_that_a_filter_leaves_is_fetched(bucket: str, monkeypatch: Any) -> None:
+    fetched: list[str] = []
+    whole = StoreReader.map
+
+    def noting(self: StoreReader, path: str, *place: Any) -> Any:
+        fetched.append(path)
+        return whole(self, path, *place)
+
+    monkeypatch.setattr(StoreReader, "map", noting)
+    rmqctl("--store", bucket, "sql", "select count(*) from messages where log_offset >= 131072")
+    assert set(fetched) == {f"commitlog/{131072:020d}"}
