@@ -80,7 +80,7 @@ class Measured:
             "bytes_per_s": round(self.bytes_per_s),
             **{name: round(value, 1) for name, value in percentiles.items()},
             "max_us": round(self.latencies_ns[-1] / 1000, 1),
-            "flushes": self.flush_count,
+            "flush_count": self.flush_count,
             "messages_per_flush": round(self.messages_per_flush, 1) if self.flush_count else None,
             "ratio": round(self.ratio(limits), 3),
         }

@@ -88,20 +88,20 @@ def run_change(
     change_id = _apply(session, change, consent)
     if change_id is not None:
         session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}")
-    return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "undo_id": change_id})
+    return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "change_id": change_id})
 
 
 def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any]) -> Result:
     """The plan as a value; rows are taken now, because sizes are gone once it is applied."""
     tables = [Table(name, value) for name, value in facts.items() if _is_table(value)]
     facts = {name: value for name, value in facts.items() if not _is_table(value)}
-    tables.insert(0, Table("actions", change.rows(), ("action", "file", "bytes", "reason")))
+    tables.insert(0, Table("actions", change.rows(), ("action", "file", "size_bytes", "reason")))
     is_lossy = bool(change.lost) and not consent.keep
     return Result(command, {"applied": False, **facts}, tables, FINDINGS if is_lossy or change.notes else OK)
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+    return isinstance(value, list) and all(isinstance(row, Mapping) for row in value)
 
 
 def _apply(session: Session, change: Change, consent: ChangeOptions) -> str | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WHOLE_NAMES = {"id", "msg id"}
+_WHOLE_NAMES = {"change id", "msg id"}
 _LONGEST_WHOLE_NAME = 32
 _LEAST_WIDTHS = {"file": 21, "topic": 16}
 """So that a segment's name is never torn, and a topic can be recognised."""

@@ -60,12 +60,12 @@ def _csv_cell(value: Any) -> Any:
     return to_json(value) if isinstance(value, (list, tuple, Mapping)) else value
 
 
-def json_for(stream: TextIO, value: Any) -> str:
+def json_for(stream: TextIO, value: Any, *, indent: int | None = None) -> str:
     """Compact JSON that `stream` can hold: text stays readable where the stream is UTF-8, else it is escaped."""
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
-    return to_json(value, ascii_only=encoding != "utf8")
+    return to_json(value, ascii_only=encoding != "utf8", indent=indent)
 
 
-def to_json(value: Any, *, ascii_only: bool = False) -> str:
-    """Compact JSON on one line."""
-    return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, default=str, separators=(", ", ": ")))
+def to_json(value: Any, *, ascii_only: bool = False, indent: int | None = None) -> str:
+    """JSON, compact on one line unless `indent`ed."""
+    return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, default=str, indent=indent, separators=None))

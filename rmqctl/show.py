@@ -65,7 +65,10 @@ def show_bytes(size: float) -> str:
 
 
 def words(name: str) -> str:
-    """A JSON name as people read it: the unit is in the value, not in the heading."""
+    """A JSON name as people read it: the unit is in the value, not in the heading, and messages are counted."""
+    if name.endswith("_count"):
+        noun = name.removesuffix("_count")
+        name = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")

@@ -159,6 +159,8 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
 def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
     """Facts first, then each table; a title only where there is more than one table. All rows are read here."""
     tables = [_table_block(table, times, len(result.tables) > 1) for table in result.tables]
+    # Only of the main list is it worth a line that it is empty.
+    tables = [block for number, block in enumerate(tables) if block.rows or not number]
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
     rows = [[words(name), show_value(name, value, times)] for name, value in facts.items()]
     return iter([*([Block([], rows, [False, False])] if facts else []), *tables])

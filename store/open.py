@@ -164,7 +164,7 @@ class _Opener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_recovery(staged, progress=self.progress)
-            log_end = int(change.facts["valid_end"])
+            log_end = int(change.facts["log_end"])
             change_id = change.apply()
         pool = _transient_pool(found.config)
         allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
@@ -187,7 +187,7 @@ def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequenc
     """A broker that starts on a damaged log cuts it and says so in a line of its own log; here the user is told."""
     if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
         return []
-    cut = f"the log was cut at {change.facts['valid_end']} because of {change.facts['stopped_by']}"
+    cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
     return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
 
 

@@ -5,7 +5,8 @@ To add the command `find-gaps`:
     1. commands/find_gaps.py with a function `run` (its parameters are the options, its docstring is the help: one line
        below 55 characters, a blank line, the rest) and `EXAMPLES`, the lines that help and man page show
     2. a line in COMMANDS below; a group of commands is a module with `run_<name>` functions, and a line in GROUPS
-    3. schemas/find-gaps.json, the form of its --format json document, in the words of schemas/vocabulary.json
+    3. schemas/find-gaps.json, the form of its --format json document, in the words of schemas/vocabulary.json:
+       tests/cli/draft_schema.py drafts it from documents that the command printed
     4. `python -m rmqctl.manpages man` writes its man page; optional module values of the man page:
        FILES (name → what it is to the command) and SEE_ALSO (names of other commands)
 
@@ -78,6 +79,7 @@ COMMANDS = (
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),
+    CommandPlace("schema", "schema"),
     CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
     CommandPlace("quarantine list", "quarantine", "run_list"),

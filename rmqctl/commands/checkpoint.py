@@ -41,7 +41,7 @@ def run_show(ctx: typer.Context) -> Result:
         "file_bytes": review.file_size,
         "faults": review.faults,
         "log_end": review.log_end,
-        "queue_end": review.queue_end,
+        "queues_built_to": review.queue_end,
         "trusted_time_ms": review.trusted_time_ms,
         "start_segment": review.start_segment,
         "start_reason": review.start_reason,

@@ -62,5 +62,5 @@ def run(
         tables.export(to, export)
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     return Result(
-        "export", {"folder": str(to), "files": len(files), "size_bytes": sum(p.stat().st_size for p in files)}
+        "export", {"folder": str(to), "file_count": len(files), "size_bytes": sum(p.stat().st_size for p in files)}
     )

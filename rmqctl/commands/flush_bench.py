@@ -21,7 +21,7 @@ EXAMPLES = (
 )
 SCRATCH_PREFIX = ".rmqctl-flush-bench-"
 SHOWN = (
-    "mode", "messages_per_s", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "flushes",
+    "mode", "messages_per_s", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "flush_count",
     "messages_per_flush", "ratio",
 )  # fmt: skip
 
@@ -62,9 +62,9 @@ def run(
             measured.append(measure_mode(scratch / name, name, messages, body_size, threads, note))
             shutil.rmtree(scratch / name)
     facts = {
-        "messages": messages,
+        "message_count": messages,
         "body_size_bytes": body_size,
-        "threads": threads,
+        "thread_count": threads,
         "device_fdatasync_per_s": round(limits.fdatasync_per_s),
         "device_write_bytes_per_s": round(limits.write_bytes_per_s),
         "memory_copy_bytes_per_s": round(limits.copy_bytes_per_s),

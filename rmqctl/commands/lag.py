@@ -40,18 +40,18 @@ def run(
     wrong = sum(row.state in WRONG_STATES for row in report.queues)
     facts = {
         "offsets_file": str(report.source.path.name) if report.source else None,
-        "groups": len({row.group for row in report.queues}),
+        "group_count": len({row.group for row in report.queues}),
         "lag_messages": sum(max(0, row.lag) for row in report.queues),
         "deleted_unconsumed": sum(row.deleted for row in report.queues),
         "wrong_offset_count": wrong,
         "never_consumed": report.never_consumed,
     }
     topics = [
-        {"topic": name, "kind": kind, "messages": count}
+        {"topic": name, "kind": kind, "message_count": count}
         for kind, counts in (("retry", report.retry), ("dead-letter", report.dead_letter))
         for name, count in counts.items()
     ]
     tables = [Table("queues", [asdict(row) for row in report.queues], COLUMNS), Table("retry_topics", topics)]
     behind = len({row.group for row in report.queues if row.lag > 0})
-    verdict = f"{behind} of {facts['groups']} groups are behind, {wrong} offsets are outside of their queue"
+    verdict = f"{behind} of {facts['group_count']} groups are behind, {wrong} offsets are outside of their queue"
     return Result("lag", facts, tables, FINDINGS if wrong else OK, verdict)

@@ -200,7 +200,7 @@ def _put_many(session: Session, opened: WritableStore, name: str, topic: str | N
         )
     refused = [row for row in rows if row["status"] != "PUT_OK"]
     tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
-    return Result("put", {"messages": counts.total(), **counts}, tables, _exit_code(counts))
+    return Result("put", {"message_count": counts.total(), **counts}, tables, _exit_code(counts))
 
 
 def _rows(

@@ -29,16 +29,18 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     entries = list_quarantine(session.root, quarantine=quarantine, fs=Filesystem())
     rows = [
         {
-            "id": entry.id,
+            "change_id": entry.id,
             "command": entry.command,
             "state": entry.state,
             "time_ms": entry.time_ms,
-            "files": entry.file_count,
-            "bytes": entry.size,
+            "file_count": entry.file_count,
+            "size_bytes": entry.size,
         }
         for entry in entries
     ]
-    return Result("quarantine list", {}, [Table("changes", rows, ("id", "state", "time_ms", "files", "bytes"))])
+    return Result(
+        "quarantine list", {}, [Table("changes", rows, ("change_id", "state", "time_ms", "file_count", "size_bytes"))]
+    )
 
 
 def run_purge(

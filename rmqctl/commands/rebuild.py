@@ -67,5 +67,5 @@ def run(
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         if scope.is_narrow and not staged_files(folder, fs):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
-        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "messages": made.record_count}
+        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
         return run_change(session, "rebuild", change, consent, facts)

@@ -91,7 +91,7 @@ def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
     lost = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.queue_rows()]
     traps = [{"compat": one.compat, **asdict(trap)} for one in outcomes for trap in one.traps]
     shown = ("compat", "starts", "mode", "start_segment", "log_end", "cut_reason")
-    counted = ("compat", "topic", "queue_id", "messages", "intact", "damaged", "unreadable", "unconsumed")
+    counted = ("compat", "topic", "queue_id", "message_count", "intact_count", "damaged_count", "unreadable_count")
     return [
         Table("outcomes", [_as_json(one) for one in outcomes], shown),
         Table("traps", traps),
@@ -111,6 +111,6 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
         "log_end": one.log_end,
         "cut_reason": one.cut_reason,
         "files": [asdict(file) for file in one.files],
-        "lost": {**one.lost.facts(), "queues": one.lost.queue_rows()},
+        "losses": {**one.lost.facts(), "queues": one.lost.queue_rows()},
         "traps": [asdict(trap) for trap in one.traps],
     }

@@ -47,12 +47,17 @@ def run(
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
     most = max(timeline.messages.values(), default=1)
     rows = [
-        {"start_ms": start, "messages": messages, "size_bytes": size, "share": "█" * (messages * BAR_WIDTH // most)}
+        {
+            "start_ms": start,
+            "message_count": messages,
+            "size_bytes": size,
+            "share": "█" * (messages * BAR_WIDTH // most),
+        }
         for start, messages, size in timeline.rows()
     ]
-    last = [{"start_ms": start, "messages": count} for start, count in sorted(timeline.last_seconds.items())]
+    last = [{"start_ms": start, "message_count": count} for start, count in sorted(timeline.last_seconds.items())]
     facts = {
-        "messages": sum(timeline.messages.values()),
+        "message_count": sum(timeline.messages.values()),
         "size_bytes": sum(timeline.size_bytes.values()),
         "first_ms": timeline.first_ms,
         "last_ms": timeline.last_ms,
@@ -60,5 +65,5 @@ def run(
     }
     jumps = [{**asdict(jump), "jump_seconds": (jump.after_ms - jump.before_ms) / 1000} for jump in timeline.jumps]
     tables = [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)]
-    verdict = f"{facts['messages']} messages, {timeline.jump_count} pauses and clock jumps"
+    verdict = f"{facts['message_count']} messages, {timeline.jump_count} pauses and clock jumps"
     return Result("timeline", facts, tables, verdict=verdict)

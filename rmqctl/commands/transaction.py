@@ -60,7 +60,7 @@ def run_show(
         "counts": {name.value: counts[name] for name in TransactionState},
         "half_backlog": queues.half_max_offset - queues.checked_to,
         "op_backlog": queues.op_max_offset - (queues.op_min_offset if queues.op_offset is None else queues.op_offset),
-        "queues": asdict(queues),
+        "half_and_op_queues": asdict(queues),
         "warnings": review.warnings,
     }
     for warning in review.warnings:
@@ -75,4 +75,6 @@ def _row(transaction: Transaction) -> dict[str, Any]:
     row = asdict(transaction) | {"state": transaction.state.value}
     for name in ("committed_log_offset", "discarded_log_offset"):
         row[name] = None if row[name] < 0 else row[name]
+    queue_id = transaction.queue_id
+    row["queue_id"] = int(queue_id) if queue_id is not None and queue_id.isdecimal() else None
     return row | {"half_count": len(transaction.halves), "check_times": transaction.halves[-1].check_times or 0}

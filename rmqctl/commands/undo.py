@@ -41,4 +41,6 @@ def run(
         undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
     if undone.set_aside:
         session.note(f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}")
-    return Result("undo", {"id": change_id, "files": undone.file_count, "set_aside": len(undone.set_aside)})
+    return Result(
+        "undo", {"change_id": change_id, "file_count": undone.file_count, "set_aside_count": len(undone.set_aside)}
+    )

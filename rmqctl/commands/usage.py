@@ -42,7 +42,7 @@ def run(
         _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1), MOST_GROUPS)
     rows = usage_rows(answer)
     facts = {
-        "messages": sum(row["messages"] for row in rows),
+        "message_count": sum(row["message_count"] for row in rows),
         "size_bytes": sum(row["size_bytes"] for row in rows),
     }
     return Result("usage", facts, [Table("usage", rows)])

@@ -64,12 +64,12 @@ class Change:
         return self.fs.stat(path).st_size if self.fs.exists(path) else 0
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per action: action, file (relative to the root where it lies in it), bytes, reason."""
+        """One row per action: action, file (relative to the root where it lies in it), size_bytes, reason."""
         return [
             {
                 "action": action.verb,
                 "file": relative_name(self.root, action.path),
-                "bytes": self.bytes_affected(action),
+                "size_bytes": self.bytes_affected(action),
                 "reason": action.reason,
             }
             for action in self.actions

@@ -151,7 +151,7 @@ def _verdict_row(opened: OpenedStore, file: MappedFile, rule: str, goes: bool) -
         "verdict": "delete" if goes else "keep",
         "rule": rule,
         "mtime_ms": file.mtime_ms,
-        "bytes": file.size,
+        "size_bytes": file.size,
     }
 
 

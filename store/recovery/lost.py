@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,19 @@ class LossReport:
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
             groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
-        return [{**asdict(row), "unconsumed": groups.get((row.topic, row.queue_id), {})} for row in self.queues]
+        return [
+            {
+                "topic": row.topic,
+                "queue_id": row.queue_id,
+                "message_count": row.messages,
+                "size_bytes": row.bytes,
+                "intact_count": row.intact,
+                "damaged_count": row.damaged,
+                "unreadable_count": row.unreadable,
+                "unconsumed_by_group": groups.get((row.topic, row.queue_id), {}),
+            }
+            for row in self.queues
+        ]
 
     def group_rows(self) -> list[dict[str, Any]]:
         """A row per consumer group and topic."""
@@ -130,7 +142,7 @@ class LossReport:
         for row in self.unconsumed:
             counts[row.group, row.topic] += row.messages
         names = sorted(counts)
-        return [{"group": group, "topic": topic, "messages": counts[group, topic]} for group, topic in names]
+        return [{"group": group, "topic": topic, "message_count": counts[group, topic]} for group, topic in names]
 
 
 class LossCounter:

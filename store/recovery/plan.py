@@ -78,11 +78,11 @@ def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, obje
         "compat": opened.line.name,
         "start_segment": found.end.start,
         "start_reason": found.start_reason,
-        "records": found.end.record_count,
+        "record_count": found.end.record_count,
         "walked_bytes": found.end.walked_bytes,
-        "valid_end": found.log_end,
+        "log_end": found.log_end,
         "stopped_by": found.end.describe(),
-        "queue_end_before": found.queue_end_before,
+        "queues_built_to": found.queue_end_before,
         "differs_from_broker": [{"difference": d.value, "reason": d.reason} for d in found.differences],
     }
 

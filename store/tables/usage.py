@@ -27,7 +27,7 @@ def usage_query(by: Sequence[str], *, by_store: bool = False) -> str:
     columns = ", ".join(f"{expression} as {name}" for name, expression in groups.items())
     numbers = ", ".join(str(place + 1) for place in range(len(groups)))
     return f"""
-        select {columns}, count(*) as messages, sum(size) as size_bytes,
+        select {columns}, count(*) as message_count, sum(size) as size_bytes,
             min(store_timestamp) as first_time, max(store_timestamp) as last_time
         from messages
         group by {numbers}

@@ -6,11 +6,16 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from rmqctl.app import main
+from rmqctl.commands import COMMANDS
 from rmqctl.context import Environment
+from rmqctl.schema import load_schema
 
 NOW_MS = 1_800_000_000_000
 
@@ -62,6 +67,22 @@ class Keyboard(io.BytesIO):
         return self._terminal
 
 
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """For documents of the schema `name`, as rmqctl.get/1."""
+    command = name.removeprefix("rmqctl.").split("/")[0]
+    path = next(place.path for place in COMMANDS if place.path.replace(" ", "-") == command)
+    return Draft202012Validator(load_schema(path))
+
+
+def check_document(document: Any) -> None:
+    """Fails where a --format json document is not valid against its schema."""
+    problems = [
+        f"{problem.json_path}: {problem.message}" for problem in validator(document["schema"]).iter_errors(document)
+    ]
+    assert not problems, f"{document['schema']} (see rmqctl/schemas/ and tests/cli/draft_schema.py): {problems[:5]}"
+
+
 def rmqctl(
     *arguments: object,
     store: Path | None = None,
@@ -79,4 +100,6 @@ def rmqctl(
     keyboard, known = Keyboard(stdin, terminal), {"NO_COLOR": "1"} if variables is None else variables
     environment = Environment(keyboard, out, err, known, lambda: NOW_MS, width)
     code = main(words, environment)
+    if code in (0, 1) and out.written.startswith(b'{\n  "schema"'):
+        check_document(json.loads(out.written.decode(encoding)))
     return Run(code, out.written.decode(encoding, "replace"), err.written.decode(), out.written)

@@ -191,16 +191,16 @@ def test_undo_gives_back_every_byte_and_time(words: list[str], tmp_path: Path) -
     assert applied.code == 0, applied.err
     assert applied.json["applied"] is True
     assert look(store) != before
-    assert rmqctl("undo", applied.json["undo_id"], store=store).code == 0
+    assert rmqctl("undo", applied.json["change_id"], store=store).code == 0
     assert look(store) == before
 
 
 def test_the_plan_names_the_messages_that_would_be_lost(tmp_path: Path) -> None:
     run = rmqctl("--format", "json", "recover", "--abnormal", "--dry-run", store=copy_of("corrupt-mid", tmp_path))
     assert run.json["applied"] is False
-    assert run.json["valid_end"] == 66765
+    assert run.json["log_end"] == 66765
     assert "bad body CRC" in run.json["stopped_by"]
-    assert sum(row["messages"] for row in run.json["lost"]) > 200
+    assert sum(row["message_count"] for row in run.json["lost"]) > 200
 
 
 @pytest.mark.parametrize(("answer", "applied"), [(b"y\n", True), (b"n\n", False), (b"", False)])
@@ -217,10 +217,10 @@ def test_quarantine_lists_and_purges(tmp_path: Path) -> None:
     rmqctl("recover", "--yes", store=store)
     listed = rmqctl("--format", "json", "quarantine", "list", store=store).json["changes"]
     assert [row["state"] for row in listed] == ["applied"]
-    purged = rmqctl("--format", "json", "quarantine", "purge", listed[0]["id"], "--yes", store=store)
-    assert purged.json["freed_bytes"] == listed[0]["bytes"] > 0
+    purged = rmqctl("--format", "json", "quarantine", "purge", listed[0]["change_id"], "--yes", store=store)
+    assert purged.json["freed_bytes"] == listed[0]["size_bytes"] > 0
     assert rmqctl("--format", "json", "quarantine", "list", store=store).json["changes"] == []
-    assert rmqctl("undo", listed[0]["id"], store=store).code == 2
+    assert rmqctl("undo", listed[0]["change_id"], store=store).code == 2
 
 
 def test_checkpoint_show_tells_where_an_abnormal_recovery_would_start() -> None:

@@ -63,9 +63,9 @@ def test_csv_has_a_heading_and_lists_as_json() -> None:
 
 
 def test_a_result_without_tables_is_one_row_of_its_facts() -> None:
-    result = Result("undo", {"id": "x", "files": 3})
-    assert shown(Format.CSV, result) == "id,files\r\nx,3\r\n"
-    assert json.loads(shown(Format.JSONL, result)) == {"id": "x", "files": 3}
+    result = Result("undo", {"change_id": "x", "file_count": 3})
+    assert shown(Format.CSV, result) == "change_id,file_count\r\nx,3\r\n"
+    assert json.loads(shown(Format.JSONL, result)) == {"change_id": "x", "file_count": 3}
 
 
 @pytest.mark.parametrize("form", [Format.TABLE, Format.PLAIN, Format.MARKDOWN])

@@ -115,10 +115,10 @@ def test_a_fleet_is_a_list_a_glob_or_a_file(normal: Path, tmp_path: Path) -> Non
 def test_usage_adds_up_to_the_log(normal: Path) -> None:
     records = [message for _, message in records_of(str(normal))]
     run = rmqctl("--format", "json", "usage", "--by", "topic,queue", store=normal)
-    assert (run.json["messages"], run.json["size_bytes"]) == (500, sum(message.size for message in records))
+    assert (run.json["message_count"], run.json["size_bytes"]) == (500, sum(message.size for message in records))
     rows = {(row["topic"], row["queue_id"]): row for row in run.json["usage"]}
     of_queue = [message for message in records if (message.topic, message.queue_id) == ("TopicA", 0)]
-    assert rows["TopicA", 0]["messages"] == len(of_queue)
+    assert rows["TopicA", 0]["message_count"] == len(of_queue)
     assert rows["TopicA", 0]["first_ms"] == min(message.store_timestamp_ms for message in of_queue)
     assert rows["TopicA", 0]["last_ms"] == max(message.store_timestamp_ms for message in of_queue)
     assert sum(row["share_percent"] for row in rows.values()) == pytest.approx(100, abs=0.2)

@@ -233,7 +233,7 @@ def test_damage_ends_the_log_and_is_named_with_file_and_place(
     done = rmqctl("--format", "json", *DRY_RUN, store=store)
     assert (done.code, done.err.count("Traceback")) == (OK, 0)
     facts = done.json
-    assert facts["valid_end"] == RECORD_4
+    assert facts["log_end"] == RECORD_4
     assert f"{0:020d}, offset {RECORD_4}" in facts["stopped_by"]
     assert any(word in facts["stopped_by"] for word in reason.split("|")), facts["stopped_by"]
     assert rmqctl(*RECOVER, store=store).code == OK

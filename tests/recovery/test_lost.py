@@ -65,7 +65,7 @@ def test_behind_a_bad_body_the_others_are_intact(crashed: Path) -> None:
     change, _ = recover(crashed)
     assert counts(change) == lost(60, intact=59, damaged=1)
     assert change.facts["lost_bytes"] == 60 * size
-    assert [(row["topic"], row["queue_id"], row["messages"]) for row in change.facts["lost"]] == [
+    assert [(row["topic"], row["queue_id"], row["message_count"]) for row in change.facts["lost"]] == [
         ("T", 0, 20),
         ("T", 1, 20),
         ("T", 2, 20),
@@ -78,7 +78,7 @@ def test_a_record_that_cannot_be_read_is_known_by_its_unit(crashed: Path) -> Non
     overwrite(crashed, at, b"\xff" * size)
     change, _ = recover(crashed)
     assert counts(change) == lost(60, intact=59, unreadable=1)
-    assert {row["queue_id"]: row["unreadable"] for row in change.facts["lost"]} == {0: 0, 1: 1, 2: 0}
+    assert {row["queue_id"]: row["unreadable_count"] for row in change.facts["lost"]} == {0: 0, 1: 1, 2: 0}
 
 
 def test_without_queues_damage_counts_as_one_message_of_no_topic(crashed: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_groups_that_had_not_consumed_are_named(crashed: Path) -> None:
     (crashed / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": table}))
     change, _ = recover(crashed)
     # Of queue 0 the offsets 14 … 33 are lost, of queue 1 those from 13 on.
-    assert change.facts["unconsumed"] == [{"group": "slow", "topic": "T", "messages": 14 + 20}]
+    assert change.facts["unconsumed"] == [{"group": "slow", "topic": "T", "message_count": 14 + 20}]
 
 
 def test_a_cut_by_hand_counts_up_to_the_end_of_the_log(crashed: Path) -> None:

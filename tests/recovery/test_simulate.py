@@ -71,7 +71,7 @@ def test_recover_on_a_copy_does_what_simulate_said(
     start = simulate(root, **SMALL_FILES)
     change, _ = recover(root, settings=SMALL_FILES, as_broker=True, compat="4.9")
     found, said = sizes_in(root), sizes_afterwards(start)
-    assert change.facts["valid_end"] == start.log_end
+    assert change.facts["log_end"] == start.log_end
     assert change.facts["start_segment"] == start.start_segment
     assert change.facts["stopped_by"] == start.cut_reason
     assert change.facts["lost"] == start.lost.queue_rows()
@@ -155,9 +155,9 @@ def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well
     run = rmqctl("--format", "json", "simulate", "--compat", "4.9", store=store)
     (one,) = run.json["outcomes"]
     assert run.code == 1
-    assert one["lost"]["messages"] == 120
-    assert one["lost"]["unconsumed"] == {"g": 120}
-    assert sum(row["unconsumed"]["g"] for row in one["lost"]["queues"]) == 120
+    assert one["losses"]["messages"] == 120
+    assert one["losses"]["unconsumed"] == {"g": 120}
+    assert sum(row["unconsumed_by_group"]["g"] for row in one["losses"]["queues"]) == 120
     dry_run = rmqctl("--format", "json", "recover", "--compat", "4.9", "--dry-run", store=store).json
-    assert dry_run["lost"] == one["lost"]["queues"]
-    assert dry_run["lost_bytes"] == one["lost"]["bytes"]
+    assert dry_run["lost"] == one["losses"]["queues"]
+    assert dry_run["lost_bytes"] == one["losses"]["bytes"]
