@@ -52,6 +52,8 @@ class BrokerLine:
     """A search by time gives the first message at or after the time, not the nearest in one file."""
     renames_config: bool
     """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
+    cleans_when_forced: bool
+    """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
     skips_delay_poison: bool
     """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
 
@@ -69,6 +71,7 @@ LINE_4_9 = BrokerLine(
     dispatches_in_recovery=False,
     searches_lower_bound=False,
     renames_config=True,
+    cleans_when_forced=False,
     skips_delay_poison=False,
 )
 LINE_5_3 = BrokerLine(
@@ -81,6 +84,7 @@ LINE_5_3 = BrokerLine(
     dispatches_in_recovery=True,
     searches_lower_bound=True,
     renames_config=False,
+    cleans_when_forced=True,
     skips_delay_poison=True,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}

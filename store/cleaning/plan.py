@@ -1,53 +1,38 @@
-"""Cleaning: which old files may go, and by which rule. As a plan.
+"""The plan of a cleaning: the store's files asked by the rules of rules.py, and what goes with them.
 
-A pass does something when one of these holds:
+    1. segments   by hour, space and age
+    2. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
+                  by itself, so they go also when no segment does
 
-    hour    the local hour is one of deleteWhen
-    space   the partition of the commit log or of the consume queues is fuller than diskMaxUsedSpaceRatio (75 %)
-    manual  somebody asked for it (--force)
-
-Then segments go from the oldest, never the last, at most ten a pass, while
-
-    expired   the file's modification time is fileReservedTime hours ago
-    forced    the partition is fuller than diskSpaceCleanForciblyRatio (85 %): age no longer counts
-
-After that queue files whose every record is gone, and index files that end before the log begins.
 Modification times are what counts, whatever the messages say; that nobody has consumed a message keeps nothing. The
 plan therefore says how many unconsumed messages of each consumer group would go.
 
-Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService (4.9.8).
+Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, ConsumeQueueExt.truncateByMinAddress
+(4.9.8).
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from store.change.actions import Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
+from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, count_expired, find_trigger, judge_segments
 from store.consumequeue.consume_queue import ConsumeQueue, unit_array
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest
+from store.formats.queue_unit import decode_ext_address, is_ext_address
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.plan import add_lost
 
-HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True, slots=True)
-class Trigger:
-    """Why a pass does something, or does not."""
-
-    reasons: tuple[str, ...]
-    forced: bool
-    used_percent: float
-
-    @property
-    def is_on(self) -> bool:
-        return bool(self.reasons)
+MOST_LOG_OFFSET = (1 << 63) - 1
+BEFORE_THE_LOG = "ends before the log begins"
 
 
 def plan_clean(
@@ -59,121 +44,107 @@ def plan_clean(
     force: bool = False,
     passes: int = 1,
 ) -> Change:
-    """What the broker's cleaning would delete at `now_ms`, with a verdict for every segment in facts["verdicts"]."""
-    hours = opened.config.file_reserved_time if reserved_hours is None else reserved_hours
-    if hours < 0 or passes < 1:
+    """What the broker's cleaning would delete at `now_ms`, with a verdict for every segment in facts["verdicts"].
+
+    disk_used_percent  of both partitions, in place of what the file system says
+    """
+    retention = Retention.of(opened.config, opened.line, reserved_hours)
+    if retention.reserved_hours < 0 or passes < 1:
+        hours = retention.reserved_hours
         raise BadRequest(f"cleaning needs 0 or more hours and 1 or more passes, not {hours} and {passes}")
-    trigger = find_trigger(opened, now_ms, disk_used_percent, force)
-    verdicts = _verdicts(opened, trigger, now_ms, hours, passes)
-    expired = [file for file, rule, goes in verdicts if goes]
+    used = _used_ratios(opened) if disk_used_percent is None else (disk_used_percent / 100,) * 2
+    trigger = find_trigger(retention, now_ms, *used, by_hand=force)
+    segments = opened.log.segments.files
+    ages = [SegmentAge(file.path.name, file.mtime_ms) for file in segments]
+    verdicts = judge_segments(ages, trigger, retention, now_ms, passes)
+    judged = list(zip(segments, verdicts, strict=True))
+    expired = [file for file, verdict in judged if verdict.goes]
     change = Change("clean-expired", opened.layout.root, opened.fs)
-    change.actions = [Remove(file.path, rule) for file, rule, goes in verdicts if goes]
-    if expired:
-        _add_derived(opened, change, expired)
-    change.facts = {
-        "trigger": ", ".join(trigger.reasons) or "none: not the hour, enough space, not forced",
-        "disk_used_percent": round(trigger.used_percent, 1),
-        "reserved_hours": hours,
-        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions),
-        "verdicts": [_verdict_row(opened, *verdict) for verdict in verdicts],
-    }
+    change.actions = [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
+    change.actions += [Remove(path, BEFORE_THE_LOG) for path in _derived_before(opened, _log_start(opened, expired))]
+    change.facts = _facts(opened, change, trigger, retention, max(used), judged)
     _add_lost(opened, change, expired)
     return change
 
 
-def find_trigger(opened: OpenedStore, now_ms: int, disk_used_percent: float | None, force: bool) -> Trigger:
-    """CleanCommitLogService.isTimeToDelete and isSpaceToDelete."""
-    config = opened.config
-    reasons = []
-    hour = time.localtime(now_ms // 1000).tm_hour
-    if hour in _hours(config.delete_when):
-        reasons.append(f"hour {hour:02d} is in deleteWhen")
-    used = [disk_used_percent / 100] if disk_used_percent is not None else _used_ratios(opened)
-    fullest = max(used)
-    if any(one < 0 or one > config.disk_max_used_space_ratio / 100 for one in used):
-        reasons.append(f"the disk is {fullest:.0%} full, more than {config.disk_max_used_space_ratio} %")
-    if force:
-        reasons.append("forced by hand")
-    forced = fullest > config.disk_space_clean_forcibly_ratio / 100 and config.clean_file_forcibly_enable
-    return Trigger(tuple(reasons), forced, fullest * 100)
+def _facts(
+    opened: OpenedStore,
+    change: Change,
+    trigger: Trigger,
+    retention: Retention,
+    used: float,
+    judged: list[tuple[MappedFile, Verdict]],
+) -> dict[str, Any]:
+    return {
+        "trigger": ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
+        "disk_used_percent": round(used * 100, 1),
+        "reserved_hours": retention.reserved_hours,
+        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions),
+        "verdicts": [_verdict_row(opened, file, verdict) for file, verdict in judged],
+    }
 
 
-def _used_ratios(opened: OpenedStore) -> list[float]:
+def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
     """Of the log's partition, the emptiest where there are several, and of the queues' partition."""
     layout = opened.layout
-    return [min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)]
+    return min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)
 
 
-def _used(opened: OpenedStore, folder: Any) -> float:
-    """A store without consumequeue/ lies on one partition anyway."""
+def _used(opened: OpenedStore, folder: Path) -> float:
+    """The share of the folder's partition; of the store's where there is no folder, as the broker would make it."""
     return opened.fs.used_ratio(folder if opened.fs.exists(folder) else opened.layout.root)
 
 
-def _hours(delete_when: str) -> set[int]:
-    words = [word.strip() for word in delete_when.split(";") if word.strip()]
-    if not all(word.isdigit() and int(word) < 24 for word in words):
-        raise BadRequest(f"deleteWhen is {delete_when!r}", hint="it takes hours such as 04 or 04;16")
-    return {int(word) for word in words}
-
-
-def _verdicts(
-    opened: OpenedStore, trigger: Trigger, now_ms: int, hours: int, passes: int
-) -> list[tuple[MappedFile, str, bool]]:
-    """(segment, rule, whether it goes), oldest first (MappedFileQueue.deleteExpiredFileByTime)."""
-    limit = passes * opened.config.delete_file_batch_max
-    verdicts: list[tuple[MappedFile, str, bool]] = []
-    survivor = ""
-    for file in opened.log.segments.files[:-1]:
-        age_hours = (now_ms - file.mtime_ms) / HOUR_MS
-        expired = now_ms >= file.mtime_ms + hours * HOUR_MS
-        if not trigger.is_on:
-            rule, goes = "nothing asks for cleaning now", False
-        elif survivor:
-            rule, goes = f"behind one that stays ({survivor})", False
-        elif not expired and not trigger.forced:
-            rule, goes = f"modified {age_hours:.1f} hours ago, kept for {hours}", False
-        elif len(verdicts) >= limit:
-            rule, goes = f"at most {limit} files in {passes} pass{'es' if passes > 1 else ''}", False
-        else:
-            why = f"modified {age_hours:.1f} hours ago, kept for {hours}" if expired else "the disk is too full"
-            rule, goes = why, True
-        if trigger.is_on and not goes and not survivor:
-            survivor = file.path.name
-        verdicts.append((file, rule, goes))
-    if opened.log.segments.last is not None:
-        verdicts.append((opened.log.segments.last, "the last segment always stays", False))
-    return verdicts
-
-
-def _verdict_row(opened: OpenedStore, file: MappedFile, rule: str, goes: bool) -> dict[str, Any]:
+def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> dict[str, Any]:
     return {
         "file": relative_name(opened.layout.root, file.path),
-        "verdict": "delete" if goes else "keep",
-        "rule": rule,
+        "verdict": "delete" if verdict.goes else "keep",
+        "rule": verdict.rule,
         "mtime_ms": file.mtime_ms,
         "size_bytes": file.size,
     }
 
 
-def _add_derived(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
-    """The queue and index files that only speak of what goes."""
-    min_log_offset = expired[-1].file_start + expired[-1].size
+def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
+    """Where the log begins when these segments are gone."""
+    if expired:
+        return expired[-1].file_start + expired[-1].size
+    first = opened.log.segments.first
+    return first.file_start if first is not None else 0
+
+
+def _derived_before(opened: OpenedStore, log_start: int) -> Iterator[Path]:
+    """The queue, extension and index files that only refer to what is before `log_start`."""
+    if log_start <= 0:
+        return
     opened.queues.recover()
     for queue in opened.queues:
-        for file in _expired_queue_files(queue, min_log_offset):
-            change.actions.append(Remove(file.path, "all its messages are gone"))
-    for index_file in opened.index.expired_files(min_log_offset):
-        change.actions.append(Remove(index_file.path, "all its messages are gone"))
+        gone = queue.files.files[: count_expired([_last_log_offset(file) for file in queue.files.files], log_start)]
+        yield from (file.path for file in gone)
+        yield from (file.path for file in _extensions_before(queue, len(gone), log_start))
+    for index_file in opened.index.expired_files(log_start):
+        yield index_file.path
 
 
-def _expired_queue_files(queue: ConsumeQueue, min_log_offset: int) -> list[MappedFile]:
-    """ConsumeQueue.deleteExpiredFile as a decision: from the oldest, never the last, by the last unit."""
-    gone = []
-    for file in queue.files.files[:-1]:
-        if unit_array(file)["log_offset"][-1] >= min_log_offset:
-            break
-        gone.append(file)
-    return gone
+def _last_log_offset(file: MappedFile) -> int:
+    """The log offset in a queue file's last unit; a file that is not full is kept."""
+    if file.readable_position < file.size:
+        return MOST_LOG_OFFSET
+    return int(unit_array(file)["log_offset"][-1])
+
+
+def _extensions_before(queue: ConsumeQueue, gone_count: int, log_start: int) -> list[MappedFile]:
+    """The extension files before the address in the queue's first unit that is kept."""
+    kept = queue.files.files[gone_count:]
+    if queue.ext is None or not kept:
+        return []
+    units = unit_array(kept[0])
+    live = np.flatnonzero(units["log_offset"] >= log_start)
+    tags_code = int(units["tags_code"][live[0]]) if len(live) else 0
+    if not is_ext_address(tags_code):
+        return []
+    address = decode_ext_address(tags_code)
+    return [file for file in queue.ext.files.files if file.file_start + file.size < address]
 
 
 def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:

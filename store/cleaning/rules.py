@@ -1,0 +1,152 @@
+"""The broker's retention rules as pure functions: no file is looked at here.
+
+    1. find_trigger    why a pass does something: the hour, the space, by hand
+    2. judge_segments  from the oldest, never the last, at most `batch_size` a pass; one that is kept keeps the rest
+    3. count_expired   of queue, extension and index files: those that end before the log begins
+
+Source: DefaultMessageStore.CleanCommitLogService.isTimeToDelete and isSpaceToDelete, UtilAll.isItTimeToDo,
+MappedFileQueue.deleteExpiredFileByTime and deleteExpiredFileByOffset (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from store.config import BrokerLine, StoreConfig, parse_hours
+
+HOUR_MS = 3_600_000
+# What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio.
+MAX_USED_PERCENT = (10, 95)
+FORCED_PERCENT = (30, 85)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The settings that the rules need; ratios as shares 0 … 1.
+
+    stops_at_forced  5.3: a partition above the forced ratio is a reason by itself, and no other is looked at
+    """
+
+    hours_of_day: frozenset[int]
+    reserved_hours: int
+    most_used: float
+    forced_above: float
+    may_force: bool
+    batch_size: int
+    stops_at_forced: bool
+
+    @classmethod
+    def of(cls, config: StoreConfig, line: BrokerLine, reserved_hours: int | None = None) -> Retention:
+        """The retention of a store's settings; `reserved_hours` replaces fileReservedTime."""
+        forced = config.disk_space_clean_forcibly_ratio
+        return cls(
+            hours_of_day=frozenset(parse_hours(config.delete_when)),
+            reserved_hours=config.file_reserved_time if reserved_hours is None else reserved_hours,
+            most_used=_clamp(config.disk_max_used_space_ratio, MAX_USED_PERCENT) / 100,
+            forced_above=(_clamp(forced, FORCED_PERCENT) if line.cleans_when_forced else forced) / 100,
+            may_force=config.clean_file_forcibly_enable,
+            batch_size=config.delete_file_batch_max,
+            stops_at_forced=line.cleans_when_forced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Why a pass does something, or does not; `forced` when age does not count."""
+
+    reasons: tuple[str, ...]
+    forced: bool
+
+    @property
+    def is_on(self) -> bool:
+        """Whether a pass deletes anything."""
+        return bool(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAge:
+    """What the rules ask of a segment."""
+
+    name: str
+    mtime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a segment goes, and the rule that says so."""
+
+    goes: bool
+    rule: str
+
+
+def find_trigger(
+    retention: Retention, now_ms: int, log_used: float, queues_used: float, *, by_hand: bool = False
+) -> Trigger:
+    """The reasons of a pass.
+
+    log_used     share used of the log's partition, of the emptiest where there are several; negative when unknown
+    queues_used  the same of the queues' partition, which counts only where the log's is no reason
+    """
+    reasons = []
+    hour = time.localtime(now_ms // 1000).tm_hour
+    if hour in retention.hours_of_day:
+        reasons.append(f"hour {hour:02d} is in deleteWhen")
+    forced = False
+    for name, used in (("commit log", log_used), ("consume queues", queues_used)):
+        is_forced = used > retention.forced_above
+        forced = forced or is_forced
+        if used < 0 or used > retention.most_used or (is_forced and retention.stops_at_forced):
+            reasons.append(_space_reason(name, used, retention))
+            break
+    if by_hand:
+        reasons.append("asked for by hand")
+    return Trigger(tuple(reasons), forced and retention.may_force)
+
+
+def judge_segments(
+    segments: Sequence[SegmentAge], trigger: Trigger, retention: Retention, now_ms: int, passes: int = 1
+) -> list[Verdict]:
+    """A verdict for every segment, oldest first."""
+    limit = passes * retention.batch_size
+    verdicts: list[Verdict] = []
+    kept = ""
+    for segment in segments[:-1]:
+        if not trigger.is_on:
+            verdict = Verdict(False, "no trigger is active")
+        elif kept:
+            verdict = Verdict(False, f"an older segment is kept ({kept})")
+        elif len(verdicts) >= limit:
+            verdict = Verdict(False, f"at most {limit} files in {passes} pass{'es' if passes > 1 else ''}")
+        else:
+            verdict = _judge_age(segment, trigger, retention, now_ms)
+        if trigger.is_on and not verdict.goes:
+            kept = kept or segment.name
+        verdicts.append(verdict)
+    return [*verdicts, Verdict(False, "the last segment is never deleted")] if segments else []
+
+
+def count_expired(ends: Sequence[int], log_start: int) -> int:
+    """How many files go, from the oldest, never the last: those whose last log offset is before the log's start."""
+    return sum(1 for _ in takewhile(lambda end: end < log_start, ends[:-1]))
+
+
+def _judge_age(segment: SegmentAge, trigger: Trigger, retention: Retention, now_ms: int) -> Verdict:
+    hours = retention.reserved_hours
+    age = f"modified {(now_ms - segment.mtime_ms) / HOUR_MS:.1f} hours ago, kept for {hours}"
+    if now_ms >= segment.mtime_ms + hours * HOUR_MS:
+        return Verdict(True, age)
+    return Verdict(True, "the disk is too full for retention to count") if trigger.forced else Verdict(False, age)
+
+
+def _space_reason(name: str, used: float, retention: Retention) -> str:
+    if used < 0:
+        return f"the use of the partition of the {name} is unknown"
+    limit = min(retention.most_used, retention.forced_above) if retention.stops_at_forced else retention.most_used
+    return f"the partition of the {name} is {used:.0%} full, more than {limit:.0%}"
+
+
+def _clamp(percent: int, limits: tuple[int, int]) -> int:
+    return max(limits[0], min(limits[1], percent))
