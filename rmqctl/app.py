@@ -16,7 +16,6 @@ from typing import Any
 
 import typer
 
-from rmqctl import __version__
 from rmqctl.context import Environment, Session
 from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
@@ -117,5 +116,3 @@ def _silence_stdout() -> None:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
 
-
-__all__ = ["__version__", "app", "main"]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqctl import __version__
 from rmqctl.output import Format
 from rmqctl.show import TimeForm
+from rmqctl.version import UNCOMPILED, uncompiled_reason, version_text
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -80,7 +80,7 @@ def _parse_setting(text: str) -> tuple[str, str]:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rmqctl {__version__}")
+        typer.echo(version_text())
         raise typer.Exit
 
 
@@ -129,3 +129,5 @@ def global_options(
 ) -> None:
     session: Session = ctx.obj
     session.take_options({name: value for name, value in ctx.params.items() if name != "version"})
+    if uncompiled_reason() == UNCOMPILED:
+        session.warn(UNCOMPILED)

@@ -1,8 +1,15 @@
-"""What every test gets: fresh copies of golden stores, and hypothesis without deadlines (the machine is shared)."""
+"""What every test gets: compiled kernels, fresh copies of golden stores, and hypothesis without deadlines.
+
+Tests import the checkout, so its kernels are compiled in place first (.build/kernels.py), unless they are current or
+RMQCTL_NO_EXTENSIONS is set. Where they cannot be compiled everything runs uncompiled.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +26,18 @@ settings.register_profile(
 )
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+BUILD = Path(__file__).resolve().parents[1] / ".build" / "kernels.py"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or os.environ.get("RMQCTL_NO_EXTENSIONS", "0") not in ("", "0"):
+        return
+    built = subprocess.run([sys.executable, BUILD], capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
+        warnings.warn(built.stderr.strip(), stacklevel=1)
+
 
 CopyOf = Callable[..., tuple[Golden, Path]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from store import kernels
 from store.check.findings import BROKEN_CHAIN, Finding
 from store.formats.index_page import HEADER_SIZE
-from store.kernels import for_work
 from store.kernels.index import (
     FALLING_ENTRIES,
     FIRST_WRONG_ENTRY,
@@ -40,9 +40,8 @@ class Chains:
     @classmethod
     def of(cls, data: Any, slot_count: int, count: int) -> Chains:
         """Of the entries 1 … count - 1."""
-        kernels = for_work(memoryview(data).nbytes)
         newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
-        kernels.follow_chains(kernels.view(data), slot_count, count, newest, found)
+        kernels.follow_chains(data, slot_count, count, newest, found)
         heads = np.frombuffer(data, ">i4", slot_count, HEADER_SIZE)
         told = np.where((heads < 0) | (heads > count), 0, heads)
         return cls(

@@ -30,7 +30,7 @@ def bytes_of(batch: Any, name: str, *, may_be_null: bool) -> tuple[memoryview, I
         return memoryview(b""), np.zeros(1, np.int64)
     width = np.int64 if str(array.type).startswith("large") else np.int32
     ends = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-    return memoryview(data) if data is not None else memoryview(b""), ends
+    return memoryview(data).cast("B") if data is not None else memoryview(b""), ends
 
 
 def topics_of(batch: Any, name: str) -> tuple[list[str], Int64Array]:

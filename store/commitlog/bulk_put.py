@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from store import kernels
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.column_check import check_columns
 from store.commitlog.commit_log import CommitLog
@@ -28,7 +29,6 @@ from store.formats.message import (
     host_flags,
 )
 from store.formats.properties import DELAY_MARK
-from store.kernels import for_work
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 from store.kernels.run import Int64Array
 
@@ -82,7 +82,6 @@ class _BulkPut:
         self.queue_keys, self.queue_of = messages.number_queues()
         born, stored = messages.born_host.encode(), messages.store_host.encode()
         self.hosts = memoryview(born.ljust(STORE_HOST_AT, b"\0") + stored.ljust(STORE_HOST_AT, b"\0"))
-        self.kernels = for_work(int(messages.body_ends[-1]) if len(messages) else 0)
         self.columns = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64)
         self.state = np.zeros(8, np.int64)
         self.next_size = RECORD_MIN_SIZE
@@ -129,12 +128,11 @@ class _BulkPut:
         file.reserve(min(file.size, file.wrote + _most_bytes(body_ends, property_ends, start, numbers.shape[1])))
         cells = [log.queue_end(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
         next_offsets = np.array([cell.queue_offset for cell in cells], np.int64)
-        view = self.kernels.view
         count = int(
-            self.kernels.encode_records(
-                view(file.write_buffer), file.wrote, file.file_start,
-                view(self.bodies), body_ends, view(self.properties), property_ends,
-                view(self.topics), self.topic_ends, view(self.hosts),
+            kernels.encode_records(
+                file.write_buffer, file.wrote, file.file_start,
+                self.bodies, body_ends, self.properties, property_ends,
+                self.topics, self.topic_ends, self.hosts,
                 numbers, start, next_offsets, self.columns, self.state,
             )
         )  # fmt: skip

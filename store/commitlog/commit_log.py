@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
+from store import kernels
 from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.commitlog.put_rules import PutRules, refuse_topic
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
@@ -33,14 +34,9 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import DamagedRecord, StoreIOError
 from store.formats import properties as props
 from store.formats.columns import DamageReason
-from store.formats.java import crc32
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
-    HEADER_V4,
-    MAX_TOPIC_SIZE_V1,
-    MESSAGE_MAGIC_V1,
-    PROPERTIES_SIZE,
     RECORD_MIN_SIZE,
     STORE_HOST_IPV6,
     Message,
@@ -120,7 +116,7 @@ class CommitLog:
             topic = message.topic.encode("utf-8", "surrogatepass")
         try:
             return self._append(message, topic)
-        except struct.error as error:
+        except OverflowError as error:
             return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
             return no_segment(error)
@@ -147,7 +143,6 @@ class CommitLog:
             size = record_size(len(body), len(topic), len(properties), sys_flag)
         if len(body) > self._max_body or size > self._max_record or len(properties) > props.MAX_PROPERTIES_SIZE:
             return self.rules.too_large(message, size)
-        crc = crc32(body)
         queued = is_queued(sys_flag)
         with self.put_lock:
             now_ms = self.locked_since_ms = self.clock()
@@ -160,25 +155,14 @@ class CommitLog:
                 file = self.file_for(size)
                 position = file.wrote
                 log_offset = file.file_start + position
-                if is_v4:
-                    # The common record in one expression; encode_record gives the same bytes for any other.
-                    head = HEADER_V4.pack(
-                        size, MESSAGE_MAGIC_V1, crc, message.queue_id, message.flag, queue_offset, log_offset, sys_flag,
-                        message.born_timestamp_ms, born.encode(), now_ms, stored.encode(),
-                        message.reconsume_times, message.prepared_transaction_offset, len(body),
-                    )  # fmt: skip
-                    tail = (_BYTE[len(topic)], topic, PROPERTIES_SIZE.pack(len(properties)), properties)
-                    record = b"".join((head, body, *tail))
-                else:
-                    record = encode_record(
-                        message,
-                        topic=topic,
-                        sys_flag=sys_flag,
-                        queue_offset=queue_offset,
-                        log_offset=log_offset,
-                        store_timestamp_ms=now_ms,
-                    )
-                self._write(file, position, record)
+                end_position = kernels.encode_message(
+                    file.write_buffer, position, file.file_start, topic, body, properties, born.encode(),
+                    stored.encode(), message.queue_id, queue_offset, message.flag, sys_flag,
+                    message.born_timestamp_ms, now_ms, message.reconsume_times, message.prepared_transaction_offset,
+                )  # fmt: skip
+                if end_position < 0:
+                    return illegal("a number does not fit its field of 32 bits")
+                file.wrote = end_position
                 file.store_timestamp_ms = now_ms
                 if queued:
                     end.queue_offset = queue_offset + 1
@@ -327,4 +311,3 @@ def read_store_timestamp(record: memoryview) -> int:
 
 
 _new = tuple.__new__
-_BYTE = [bytes([number]) for number in range(MAX_TOPIC_SIZE_V1 + 1)]

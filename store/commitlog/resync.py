@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from store import kernels
 from store.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
 from store.disk.filesystem import Filesystem
 from store.formats.columns import COLUMN_NAMES, DamageReason
 from store.formats.message import BLANK_SIZE
-from store.kernels import Kernels, for_work
 from store.kernels.run import Run
 
 FIND_BYTES = 128 << 20
@@ -63,15 +63,14 @@ def read_on(
         position = find(following)
 
 
-def find_record(segment: Segment, position: int, kernels: Kernels | None = None, *, accept_v2: bool = True) -> int:
+def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> int:
     """Position of the first record at or behind `position` that names its own place, -1 without one."""
-    kernels = kernels or for_work(segment.size - position)
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
-    view, limit = kernels.view(segment.buffer), segment.size
+    buffer, limit = segment.buffer, segment.size
     while position < limit:
         wanted = min(limit, position + FIND_BYTES)
         end = segment.readable_end(position, wanted)
-        found = int(kernels.find_record_start(view, position, end, segment.file_start, accept_v2, columns))
+        found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
         if found >= 0:
             return found
         if end < wanted:
@@ -89,7 +88,6 @@ def readable_behind(
     log_offset: int,
     *,
     rules: ScanRules = DEFAULT_RULES,
-    kernels: Kernels | None = None,
     with_bad_bodies: bool = False,
 ) -> Iterator[Step]:
     """Every readable record at or behind `log_offset`, and between the runs the Damage, Blank and End that were met.
@@ -98,27 +96,26 @@ def readable_behind(
     Segments that are missing are passed over.
     """
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
-    kernels = kernels or for_work(sum(segment.size for segment in behind))
     for segment in behind:
-        yield from _readable_in(segment, max(segment.file_start, log_offset), rules, kernels, with_bad_bodies)
+        yield from _readable_in(segment, max(segment.file_start, log_offset), rules, with_bad_bodies)
 
 
 def _readable_in(
-    segment: Segment, log_offset: int, rules: ScanRules, kernels: Kernels, with_bad_bodies: bool
+    segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool
 ) -> Iterator[Step]:
     start = segment.file_start
 
     def scan(at: int) -> Iterator[Step]:
-        return scan_segment(segment, at - start, segment.size, rules=rules, kernels=kernels)
+        return scan_segment(segment, at - start, segment.size, rules=rules)
 
     def find(at: int) -> int | None:
-        found = find_record(segment, at - start, kernels, accept_v2=rules.accept_v2)
+        found = find_record(segment, at - start, accept_v2=rules.accept_v2)
         return start + found if found >= 0 else None
 
     def scan_bad_body(at: int) -> Iterator[Step]:
         size = int.from_bytes(segment.buffer[at - start : at - start + 4], "big")
         unchecked = replace(rules, check_crc=False)
-        return scan_segment(segment, at - start, at - start + size, rules=unchecked, kernels=kernels)
+        return scan_segment(segment, at - start, at - start + size, rules=unchecked)
 
     return read_on(scan, find, log_offset, behind_end=True, scan_bad_body=scan_bad_body if with_bad_bodies else None)
 

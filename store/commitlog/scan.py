@@ -24,16 +24,17 @@ from typing import Protocol
 
 import numpy as np
 
+from store import kernels
 from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
 from store.formats.message import BLANK_SIZE
-from store.kernels import Kernels, for_work
 from store.kernels.run import Int64Array, Run
 
 # Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
 RUN_CAPACITY = 8192 + 64
-FIRST_CAPACITY = 512
+# A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
+FIRST_CAPACITY = 512 + 64
 FIRST_WINDOW_BYTES = 1 << 20
 _BEYOND = (
     DamageReason.SIZE_BEYOND_SEGMENT,
@@ -141,33 +142,27 @@ def scan_segment(
     limit: int | None = None,
     *,
     rules: ScanRules = DEFAULT_RULES,
-    kernels: Kernels | None = None,
     capacity: int = RUN_CAPACITY,
 ) -> Iterator[Step]:
     """Walks one segment from `position` up to `limit` (default: its readable end); the last value is the Outcome."""
     limit = segment.readable_position if limit is None else limit
     buffer = segment.buffer
     state = np.zeros(8, np.int64)
-    if kernels is None:
-        # A segment is as long when it holds one record: only a walk that goes on is worth loading the compiler.
-        kernels, capacity = for_work(0), capacity if for_work(0).compiled else min(capacity, FIRST_CAPACITY)
-    view = kernels.view(buffer)
     pages = _PagesAhead(segment, position, limit)
+    room = min(capacity, FIRST_CAPACITY)
     while True:
         # A run keeps its columns, so that it can be handed to other threads.
-        array = np.empty((len(COLUMN_NAMES), capacity), np.int64)
-        count = kernels.scan_records(view, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
+        array = np.empty((len(COLUMN_NAMES), room), np.int64)
+        count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
         if count:
-            yield Run(segment.file_start, segment.path, buffer, array, count, kernels)
+            yield Run(segment.file_start, segment.path, buffer, array, count)
         position = int(state[0])
         if state[1] != ScanOutcome.FULL:
             is_cut = pages.may_cut(position, state)
             if not is_cut or not pages.read_on(position):
                 yield pages.unreadable(position) if is_cut else _outcome(segment, position, state)
                 return
-        if not kernels.compiled and for_work(limit - position).compiled:
-            kernels, capacity = for_work(limit - position), RUN_CAPACITY
-            view = kernels.view(buffer)
+        room = capacity
 
 
 def scan_log(
@@ -175,7 +170,6 @@ def scan_log(
     log_offset: int | None = None,
     *,
     rules: ScanRules = DEFAULT_RULES,
-    kernels: Kernels | None = None,
     stop: int | None = None,
 ) -> Iterator[Step]:
     """Walks on from `log_offset` (default: the first byte) over the segments, into the next one at every Blank.
@@ -193,7 +187,7 @@ def scan_log(
             continue
         position = max(0, start - segment.file_start)
         limit = None if stop is None else min(max(0, stop - segment.file_start), segment.readable_position)
-        for step in scan_segment(segment, position, limit, rules=rules, kernels=kernels):
+        for step in scan_segment(segment, position, limit, rules=rules):
             yield step
         if not isinstance(step, Blank):
             return

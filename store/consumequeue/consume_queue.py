@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from store import kernels
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.mapped_file import MappedFile
@@ -37,7 +38,6 @@ from store.formats.queue_unit import (
     decode_unit,
     is_ext_address,
 )
-from store.kernels import Kernels
 from store.kernels.run import Int64Array
 
 UnitArray = npt.NDArray[np.void]
@@ -182,14 +182,14 @@ class ConsumeQueue:
         file.append(QueueUnit(log_offset, size, tags_code).encode())
         return finding
 
-    def append_run(self, kernels: Kernels, columns: Int64Array, rows: Int64Array, codes: Int64Array) -> None:
+    def append_run(self, columns: Int64Array, rows: Int64Array, codes: Int64Array) -> None:
         """Appends the units of these records, which follow on from the queue's end (kernels.find_break says so)."""
         done = 0
         while done < len(rows):
             file = self.files.last_file()
             start = file.wrote
             file.reserve(min(file.size, start + (len(rows) - done) * UNIT_SIZE))
-            end = kernels.write_units(kernels.view(file.write_buffer), start, rows, done, len(rows), columns, codes)
+            end = kernels.write_units(file.write_buffer, start, rows, done, len(rows), columns, codes)
             done += (end - start) // UNIT_SIZE
             file.wrote = end
             # Moved on per file, so that a run tried again after a failure passes over what is there.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store import kernels
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
@@ -170,14 +171,13 @@ class ConsumeQueueStore:
 
     def dispatch(self, run: Run) -> None:
         """Appends the units of a run's records to their queues."""
-        kernels, count = run.kernels, run.count
-        view = kernels.view(run.buffer)
-        numbers = self._table.assign(kernels, view, run.array, count)
+        count = run.count
+        numbers = self._table.assign(run.buffer, run.array, count)
         self._meet_queues()
         queue_count = len(self._numbered)
         codes, order = np.empty(count, np.int64), np.empty(count, np.int64)
         starts = np.empty(queue_count + 1, np.int64)
-        kernels.tags_codes(view, run.array, count, self._delay_levels_ms, codes)
+        kernels.tags_codes(run.buffer, run.array, count, self._delay_levels_ms, codes)
         kernels.order_by_queue(numbers, count, queue_count, order, starts)
         self._append_new(run, order, starts, codes)
         queued = np.flatnonzero(numbers >= 0)
@@ -199,7 +199,7 @@ class ConsumeQueueStore:
                     codes[rows] = queue.ext.put_run(codes[rows], run.columns.store_timestamp_ms[rows])
         ends = np.array([LAST_ADDRESS if queue is None else queue.max_physic_offset for queue in queues], np.int64)
         firsts = np.empty(len(present), np.int64)
-        kept = run.kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
+        kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
         for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
             queue = self._numbered[number]
             if queue is not None:
@@ -209,11 +209,11 @@ class ConsumeQueueStore:
         """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
         at, stop = 0, len(rows)
         while at < stop:
-            end = run.kernels.find_break(
+            end = kernels.find_break(
                 rows, at, stop, run.array, queue.files.max_wrote_offset // UNIT_SIZE, queue.max_physic_offset
             )
             if end > at:
-                queue.append_run(run.kernels, run.array, rows[at:end], codes)
+                queue.append_run(run.array, rows[at:end], codes)
                 at = end
             else:
                 self._put(queue, run, int(rows[at]), int(codes[rows[at]]))

@@ -6,13 +6,12 @@ doubles them when they are half full.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from store import kernels
+from store.formats.columns import Column
 from store.formats.java import decode_utf8
-from store.kernels import Kernels
 from store.kernels.dispatch import (
     EMPTY,
     QUEUE_HASH,
@@ -20,7 +19,6 @@ from store.kernels.dispatch import (
     QUEUE_ROWS,
     QUEUE_TOPIC_AT,
     QUEUE_TOPIC_SIZE,
-    queue_hash,
 )
 
 Int64Array = npt.NDArray[np.int64]
@@ -48,8 +46,7 @@ class QueueTable:
 
     def assign(
         self,
-        kernels: Kernels,
-        view: Any,
+        buffer: memoryview,
         columns: Int64Array,
         count: int,
         *,
@@ -60,12 +57,13 @@ class QueueTable:
         slots = np.empty(count, np.int64) if slots is None else slots
         done = 0
         while True:
-            names = kernels.view(self._topics.data)
-            done = kernels.assign_queues(view, columns, done, count, queued_only, names, self._rows, self._table, slots)
+            done = kernels.assign_queues(
+                buffer, columns, done, count, queued_only, self._topics.data, self._rows, self._table, slots
+            )
             if done >= count:
                 return slots
-            at, size = int(columns[4, done]), int(columns[5, done])
-            self.add(bytes(view[at : at + size]), int(columns[8, done]))
+            at, size = int(columns[Column.TOPIC_POSITION, done]), int(columns[Column.TOPIC_SIZE, done])
+            self.add(bytes(buffer[at : at + size]), int(columns[Column.QUEUE_ID, done]))
 
     def add(self, topic: bytes, queue_id: int) -> int:
         """Number a queue that is not in the table yet."""
@@ -75,7 +73,7 @@ class QueueTable:
         self._rows[QUEUE_TOPIC_AT, number] = self._append_topic(topic)
         self._rows[QUEUE_TOPIC_SIZE, number] = len(topic)
         self._rows[QUEUE_ID, number] = queue_id
-        self._rows[QUEUE_HASH, number] = queue_hash(topic, 0, len(topic), queue_id)
+        self._rows[QUEUE_HASH, number] = kernels.hash_queue(topic, queue_id)
         self.queues.append((topic, queue_id))
         self.names.append((decode_utf8(topic), queue_id))
         self._enter(number)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from store import kernels
 from store.consumequeue.numbering import QueueTable
 from store.index.keys import KeyHasher
 from store.kernels.run import Run
@@ -45,11 +46,11 @@ def log_offsets(run: Run) -> Ints:
 
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable | None = None) -> Units:
     """The units of a run's records. A `table` that goes from run to run keeps the numbers of the queues."""
-    view, array = run.kernels.view(run.buffer), run.array
+    array = run.array
     table = QueueTable() if table is None else table
-    slots = table.assign(run.kernels, view, array, run.count)
+    slots = table.assign(run.buffer, array, run.count)
     codes = np.empty(run.count, np.int64)
-    run.kernels.tags_codes(view, array, run.count, np.array(delay_levels_ms, np.int64), codes)
+    kernels.tags_codes(run.buffer, array, run.count, np.array(delay_levels_ms, np.int64), codes)
     picked = np.flatnonzero(slots >= 0)
     columns = run.columns
     return Units(

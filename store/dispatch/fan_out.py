@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
+from store import kernels
 from store.kernels.run import Run
 
 RUNS_IN_FLIGHT = 16
@@ -54,7 +55,7 @@ class FanOut:
 
     def dispatch(self, run: Run) -> None:
         if not self._workers:
-            if not self._in_threads or not run.kernels.compiled:
+            if not self._in_threads or not kernels.COMPILED:
                 for handler in self._handlers:
                     handler.dispatch(run)
                 return

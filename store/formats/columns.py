@@ -1,6 +1,6 @@
 """The columns a walk of the commit log fills, one row per record, and how a walk can end.
 
-COLUMN_NAMES gives the row order of the int64 array [len(COLUMN_NAMES), capacity] that the scan kernel writes.
+Column gives the row order of the int64 array [len(Column), capacity] that the scan kernel writes.
 Positions are bytes inside the segment, sizes are bytes, `log_offset` is the address that the record itself claims.
 """
 
@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-COLUMN_NAMES = (
-    "position",
-    "size",
-    "body_position",
-    "body_size",
-    "topic_position",
-    "topic_size",
-    "properties_position",
-    "properties_size",
-    "queue_id",
-    "queue_offset",
-    "log_offset",
-    "sys_flag",
-    "store_timestamp_ms",
-    "body_crc",
-)
+
+class Column(IntEnum):
+    """The rows of the array, by number."""
+
+    POSITION = 0
+    SIZE = 1
+    BODY_POSITION = 2
+    BODY_SIZE = 3
+    TOPIC_POSITION = 4
+    TOPIC_SIZE = 5
+    PROPERTIES_POSITION = 6
+    PROPERTIES_SIZE = 7
+    QUEUE_ID = 8
+    QUEUE_OFFSET = 9
+    LOG_OFFSET = 10
+    SYS_FLAG = 11
+    STORE_TIMESTAMP_MS = 12
+    BODY_CRC = 13
+
+
+COLUMN_NAMES = tuple(column.name.lower() for column in Column)
 
 
 class ScanOutcome(IntEnum):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store import kernels
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapping import anonymous_map
 from store.disk.readable import require_readable
@@ -33,7 +34,6 @@ from store.formats.index_page import (
     index_file_size,
 )
 from store.formats.java import key_hash
-from store.kernels import Kernels
 from store.kernels.run import Int64Array
 
 RESERVED_AHEAD_BYTES = 1 << 20
@@ -71,14 +71,12 @@ class IndexFile:
         # The count stays 0 in the file until the first entry, and is read as 1.
         self.write_header(IndexHeader(time_ms, time_ms, offset, offset, 0, 0))
 
-    def put_hashes(
-        self, kernels: Kernels, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array
-    ) -> int:
+    def put_hashes(self, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array) -> int:
         """Puts the keys start … stop - 1 (see kernels.put_index_entries); returns where it stopped: `stop`, or full."""
         self._reserve(stop - start)
         header = np.array(self.header, np.int64)
-        done: int = kernels.put_index_entries(
-            kernels.view(self.buffer),
+        return kernels.put_index_entries(
+            self.buffer,
             self.slot_count,
             self.entry_count,
             hashes,
@@ -88,7 +86,6 @@ class IndexFile:
             columns,
             header,
         )
-        return done
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
         """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""

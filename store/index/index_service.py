@@ -148,7 +148,7 @@ class IndexService:
             at += _passed_over(log_offsets[at:], file.header.end_log_offset)
             if at < count:
                 file = file if file.writable else self._replace(file)
-                at = file.put_hashes(run.kernels, keys.hashes, keys.records, at, count, run.array)
+                at = file.put_hashes(keys.hashes, keys.records, at, count, run.array)
         if count and keys.records[-1] + 1 < keys.stop:
             self._file_to_write()
 

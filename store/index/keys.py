@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from store import kernels
 from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.kernels.run import Int64Array, Run
 
@@ -35,7 +36,7 @@ class KeyHasher:
 
     def keys_of(self, run: Run) -> Iterator[Keys]:
         """All keys in log order. What is yielded is overwritten by what comes next; `copy` keeps it."""
-        view, state = run.kernels.view(run.buffer), np.zeros(1, np.int64)
+        state = np.zeros(1, np.int64)
         while (first := int(state[0])) < run.count:
-            count = run.kernels.key_hashes(view, run.array, first, run.count, self._hashes, self._records, state)
+            count = kernels.key_hashes(run.buffer, run.array, first, run.count, self._hashes, self._records, state)
             yield Keys(self._hashes[:count], self._records[:count], first, int(state[0]))

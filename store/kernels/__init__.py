@@ -1,80 +1,93 @@
-"""Kernels: the hot loops over a segment's bytes, one source that runs in two ways.
+"""Kernels: the hot loops over a segment's bytes, compiled when the package is installed.
 
-    plain()      interpreted over a memoryview: for a few records; imports no numba
-    compiled()   machine code over a uint8 array: for whole segments; without the GIL
-    for_work(n)  the one that is sooner done with n bytes
+    from store import kernels
+    count = kernels.scan_records(buffer, position, limit, accept_v2, check_crc, columns, state)
 
-Both give a Kernels object with the same functions and the same results:
+A kernel takes buffers of bytes, ints, flags, and int64 numpy arrays that it fills; it keeps nothing. Compiled kernels
+run without the GIL and check no bounds but those that their arguments give.
 
-    kernels = for_work(len(mapping))
-    count = kernels.scan_records(kernels.view(mapping), position, limit, accept_v2, check_crc, columns, state)
-
-A kernel takes buffers (through `view`), ints, flags, and int64 numpy arrays that it fills; it keeps nothing.
-memory.py holds the operations on bytes they stand on, compile.py makes machine code of them by numba, cache.py keeps
-it, machine_code.py loads and calls it. With NUMBA_DISABLE_JIT=1 compiled() is the same as plain().
+The modules beside this one are the source: Python that Cython compiles, all of them as one module, `compiled`. Where
+that is missing, or with RMQCTL_NO_EXTENSIONS=1, they run as they are, with the same results and some hundred times
+slower. cython.py has the words of Cython that they use, native.py and native.h what Python and C do differently.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from store.kernels import dispatch, encode, hashing, index, properties, scan, verify
+_NAME = "store.kernels.compiled"
 
-_MODULES: tuple[Any, ...] = (properties, hashing, scan, verify, dispatch, index, encode)
-KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
-    name: kernel for module in _MODULES for name, kernel in getattr(module, "KERNELS", {}).items()
-}
-HELPERS: tuple[Callable[..., Any], ...] = tuple(helper for module in _MODULES for helper in module.HELPERS)
-
-# Loading machine code takes about as long as interpreting the records of this many bytes.
-WORK_WORTH_COMPILING_BYTES = 1 << 20
-
-
-class Kernels:
-    """The kernels by name, interpreted or compiled; each is made ready at its first use."""
-
-    def __init__(self, compiled: bool) -> None:
-        self.compiled = compiled
-
-    def view(self, buffer: Any) -> Any:
-        """`buffer` as the kernels want it: shares its memory, and is writable if it is."""
-        if self.compiled:
-            import numpy
-
-            return numpy.frombuffer(buffer, numpy.uint8)
-        return memoryview(buffer).cast("B")
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in KERNELS:
-            raise AttributeError(name)
-        function, signature = KERNELS[name]
-        if self.compiled:
-            from store.kernels.machine_code import load_kernel
-
-            function = load_kernel(name, function, signature)
-        setattr(self, name, function)
-        return function
+__all__ = [
+    "COMPILED",
+    "assign_queues",
+    "encode_message",
+    "encode_records",
+    "find_break",
+    "find_record_start",
+    "first_bad_body",
+    "first_bad_log_offset",
+    "first_bad_properties_crc",
+    "first_earlier",
+    "first_queue_gap",
+    "follow_chains",
+    "hash_queue",
+    "key_hashes",
+    "order_by_queue",
+    "pass_repeats",
+    "put_index_entries",
+    "scan_records",
+    "tags_codes",
+    "write_units",
+]
 
 
-@functools.cache
-def plain() -> Kernels:
-    """Interpreted kernels."""
-    return Kernels(compiled=False)
+def _load() -> ModuleType | None:
+    """The compiled module with its CRC set, or None."""
+    if os.environ.get("RMQCTL_NO_EXTENSIONS", "") not in ("", "0"):
+        return None
+    try:
+        module = _import()
+    except ImportError:
+        return None
+    from store.kernels.crc import choose_crc
+
+    return module if choose_crc(module) else None
 
 
-@functools.cache
-def compiled() -> Kernels:
-    """Compiled kernels, or interpreted ones under NUMBA_DISABLE_JIT=1."""
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return plain()
-    return Kernels(compiled=True)
+def _import() -> ModuleType:
+    try:
+        return import_module(_NAME)
+    except ImportError:
+        from store.kernels.shipped import load_shipped
+
+        return load_shipped(_NAME)
 
 
-def for_work(byte_count: int) -> Kernels:
-    """Compiled kernels if the work is worth loading them, or if they are loaded already."""
-    if byte_count >= WORK_WORTH_COMPILING_BYTES or compiled.cache_info().currsize:
-        return compiled()
-    return plain()
+compiled_module = _load()
+COMPILED = compiled_module is not None
+
+if compiled_module is None or TYPE_CHECKING:
+    from store.kernels.dispatch import (
+        assign_queues,
+        find_break,
+        hash_queue,
+        order_by_queue,
+        pass_repeats,
+        tags_codes,
+        write_units,
+    )
+    from store.kernels.encode import encode_message, encode_records
+    from store.kernels.index import follow_chains, key_hashes, put_index_entries
+    from store.kernels.scan import find_record_start, scan_records
+    from store.kernels.verify import (
+        first_bad_body,
+        first_bad_log_offset,
+        first_bad_properties_crc,
+        first_earlier,
+        first_queue_gap,
+    )
+else:
+    globals().update({name: getattr(compiled_module, name) for name in __all__ if name != "COMPILED"})

@@ -1,25 +1,33 @@
-"""The CRC-32 of bodies for compiled kernels: isal's function where that library has it, else tables.
+"""The CRC-32 of compiled kernels: isal's function where it is to be had, else the tables of native.h.
 
-isal's crc32_gzip_refl is a C function in its extension module; compiled code calls it by address, without Python in
-between. It is checked against zlib before it is used. Where it can't be had, compile.py builds the kernels on the
-tables below.
+isal's crc32_gzip_refl is a C function in its extension module, called by its address: no Python call per record. It is
+compared with zlib before it is used, the tables are with crcmod.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import zlib
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-SYMBOL = "rmqctl_crc32"
+_SAMPLE = bytes((i * 167 + (i >> 3)) & 0xFF for i in range(5000))
 
 
-@functools.cache
+def choose_crc(compiled: ModuleType) -> bool:
+    """Give the compiled module its CRC; whether it has one that is right."""
+    address = isal_address()
+    compiled.use_crc(address)
+    if address:
+        return True
+    import crcmod.predefined
+
+    return _agree(compiled.crc32, crcmod.predefined.mkCrcFun("crc-32"))
+
+
 def isal_address() -> int:
-    """Address of crc32_gzip_refl(initial, bytes, size) in isal's extension module, or 0."""
+    """The address of crc32_gzip_refl(initial, bytes, size) in isal's extension module, or 0."""
     try:
         from isal import isal_zlib
 
@@ -28,24 +36,11 @@ def isal_address() -> int:
         return 0
     function.restype, function.argtypes = ctypes.c_uint32, [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64]
     address = ctypes.cast(function, ctypes.c_void_p).value
-    return address if address is not None and _is_crc32(function) else 0
+    is_right = _agree(lambda data: function(0, data, len(data)), zlib.crc32)
+    return address if address is not None and is_right else 0
 
 
-def _is_crc32(function: Any) -> bool:
-    """Whether `function` gives zlib's results for every size up to 300 and one longer one."""
-    sample = bytes((i * 167 + (i >> 3)) & 0xFF for i in range(5000))
-    sizes = [*range(300), len(sample)]
-    return all(function(0, sample[:size], size) == zlib.crc32(sample[:size]) for size in sizes)
-
-
-def crc_tables() -> Any:
-    """Eight tables of 256 (uint32): table[k][b] is the CRC of byte b followed by k zero bytes."""
-    tables = np.zeros((8, 256), np.uint32)
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (0xEDB88320 if value & 1 else 0)
-        tables[0, byte] = value
-    for k in range(1, 8):
-        tables[k] = tables[0, tables[k - 1] & 0xFF] ^ tables[k - 1] >> np.uint32(8)
-    return tables
+def _agree(function: Callable[[bytes], Any], other: Callable[[bytes], int]) -> bool:
+    """Whether both give the same for every size up to 300 and a longer one."""
+    sizes = [*range(300), len(_SAMPLE)]
+    return all(function(_SAMPLE[:size]) == other(_SAMPLE[:size]) for size in sizes)

@@ -11,10 +11,10 @@ Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSiz
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from store.formats.columns import Column
+from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writable, cfunc, kernel, short_kernel
 from store.kernels.hashing import hash_text, to_int
-from store.kernels.memory import bytes_equal, read_byte, read_long, write_int, write_long
+from store.kernels.native import bytes_equal, read_byte, read_long, size_of, start_of, write_int, write_long
 from store.kernels.properties import (
     DELAY,
     PREFETCH_RECORDS,
@@ -24,10 +24,6 @@ from store.kernels.properties import (
     prefetch_properties,
 )
 from store.kernels.scan import SCHEDULE_TOPIC_SIZE, is_schedule_topic
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
 
 UNIT_SIZE = 20
 MAX_LONG = (1 << 63) - 1
@@ -47,17 +43,18 @@ _HASH_MASK = 0x7FFFFFFF
 UNKNOWN_LEVEL_DELAY_MS = 1000
 
 
+@kernel
 def assign_queues(
-    buffer: Any,
-    columns: NDArray[int64],
-    start: int,
-    count: int,
-    queued_only: bool,
-    names: Any,
-    queues: NDArray[int64],
-    table: NDArray[int64],
-    slots: NDArray[int64],
-) -> int:
+    buffer: Bytes,
+    columns: Matrix,
+    start: Long,
+    count: Long,
+    queued_only: Flag,
+    names: Bytes,
+    queues: Matrix,
+    table: Longs,
+    slots: Longs,
+) -> Long:
     """Fill slots[start … count - 1] with queue numbers; returns where it stopped: `count`, or an unknown queue.
 
     queued_only  give NO_QUEUE to prepared and rolled-back messages, which no consumer may see
@@ -65,43 +62,60 @@ def assign_queues(
     queues       int64 [QUEUE_ROWS, known queues or more]
     table        int64 [a power of two]: queue numbers by hash, EMPTY where none is
     """
+    data = start_of(buffer)
+    name_bytes = start_of(names)
     last = NO_QUEUE
     for row in range(start, count):
-        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
-        transaction = int(columns[11, row]) & TRANSACTION_MASK
+        prefetch_properties(data, columns, row + PREFETCH_RECORDS, count)
+        transaction = columns[Column.SYS_FLAG, row] & TRANSACTION_MASK
         if queued_only and transaction not in (0, TRANSACTION_COMMIT):
             slots[row] = NO_QUEUE
             continue
-        at, size, queue_id = int(columns[4, row]), int(columns[5, row]), int(columns[8, row])
-        if last == NO_QUEUE or not is_queue(buffer, at, size, queue_id, names, queues, last):
-            last = find_queue(buffer, at, size, queue_id, names, queues, table)
+        at, size, queue_id = (
+            columns[Column.TOPIC_POSITION, row],
+            columns[Column.TOPIC_SIZE, row],
+            columns[Column.QUEUE_ID, row],
+        )
+        if last == NO_QUEUE or not is_queue(data, at, size, queue_id, name_bytes, queues, last):
+            last = find_queue(data, at, size, queue_id, name_bytes, queues, table)
         if last == NO_QUEUE:
             return row
         slots[row] = last
     return count
 
 
+@cfunc
 def find_queue(
-    buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], table: NDArray[int64]
-) -> int:
+    buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, table: Longs
+) -> Long:
     """Number of the queue, or NO_QUEUE. The table always has an empty place, so the walk ends."""
     mask = len(table) - 1
     place = queue_hash(buffer, at, size, queue_id) & mask
-    while int(table[place]) != EMPTY:
-        number = int(table[place])
+    while table[place] != EMPTY:
+        number: Long = table[place]
         if is_queue(buffer, at, size, queue_id, names, queues, number):
             return number
         place = (place + 1) & mask
     return NO_QUEUE
 
 
-def is_queue(buffer: Any, at: int, size: int, queue_id: int, names: Any, queues: NDArray[int64], number: int) -> bool:
-    if int(queues[QUEUE_ID, number]) != queue_id or int(queues[QUEUE_TOPIC_SIZE, number]) != size:
+@cfunc
+def is_queue(
+    buffer: Address, at: Long, size: Long, queue_id: Long, names: Address, queues: Matrix, number: Long
+) -> Flag:
+    if queues[QUEUE_ID, number] != queue_id or queues[QUEUE_TOPIC_SIZE, number] != size:
         return False
-    return bytes_equal(buffer, at, names, int(queues[QUEUE_TOPIC_AT, number]), size)
+    return bytes_equal(buffer, at, names, queues[QUEUE_TOPIC_AT, number], size)
 
 
-def queue_hash(buffer: Any, at: int, size: int, queue_id: int) -> int:
+@short_kernel
+def hash_queue(topic: Bytes, queue_id: Long) -> Long:
+    """The hash by which assign_queues looks for a queue."""
+    return queue_hash(start_of(topic), 0, size_of(topic), queue_id)
+
+
+@cfunc
+def queue_hash(buffer: Address, at: Long, size: Long, queue_id: Long) -> Long:
     """A hash of the topic's bytes and the queue id: eight bytes a step, the last step may overlap the one before."""
     value = mix(_HASH_START, queue_id)
     if size < 8:
@@ -113,50 +127,52 @@ def queue_hash(buffer: Any, at: int, size: int, queue_id: int) -> int:
     return mix(value, read_long(buffer, at + size - 8))
 
 
-def mix(value: int, word: int) -> int:
+@cfunc
+def mix(value: Long, word: Long) -> Long:
     """One step of the hash; value and result are 0 … 2^31 - 1, so that no product passes 2^63."""
     value = (value ^ (word & _HASH_MASK)) * _HASH_PRIME + (word >> 32)
     return (value ^ (value >> 29)) & _HASH_MASK
 
 
-def tags_codes(
-    buffer: Any, columns: NDArray[int64], count: int, delay_levels_ms: NDArray[int64], codes: NDArray[int64]
-) -> None:
+@kernel
+def tags_codes(buffer: Bytes, columns: Matrix, count: Long, delay_levels_ms: Longs, codes: Longs) -> None:
     """Fill codes[0 … count - 1].
 
     delay_levels_ms  delay of each level, level 1 first; -1 for a level that is not configured
     """
+    data = start_of(buffer)
     for row in range(count):
-        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
-        start = int(columns[6, row])
-        stop = start + int(columns[7, row])
-        tags_at, tags_stop, delay_at, delay_stop = find_values(buffer, start, stop, TAGS, DELAY)
+        prefetch_properties(data, columns, row + PREFETCH_RECORDS, count)
+        start = columns[Column.PROPERTIES_POSITION, row]
+        stop = start + columns[Column.PROPERTIES_SIZE, row]
+        tags_at, tags_stop, delay_at, delay_stop = find_values(data, start, stop, TAGS, DELAY)
         code = 0
         if tags_at >= 0:
-            code = to_int(hash_text(buffer, tags_at, tags_stop, 0))
-        topic_at, topic_size = int(columns[4, row]), int(columns[5, row])
-        is_delayed = delay_at >= 0 and topic_size == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
+            code = to_int(hash_text(data, tags_at, tags_stop, 0))
+        topic_at, topic_size = columns[Column.TOPIC_POSITION, row], columns[Column.TOPIC_SIZE, row]
+        is_delayed: Flag = delay_at >= 0 and topic_size == SCHEDULE_TOPIC_SIZE and is_schedule_topic(data, topic_at)
         if is_delayed:
-            level = delay_level(buffer, delay_at, delay_stop, len(delay_levels_ms))
+            level = delay_level(data, delay_at, delay_stop, len(delay_levels_ms))
             if level > 0:
-                code = int(columns[12, row]) + delay_of_level(level, delay_levels_ms)
+                code = columns[Column.STORE_TIMESTAMP_MS, row] + delay_of_level(level, delay_levels_ms)
         codes[row] = code
 
 
-def delay_level(buffer: Any, start: int, stop: int, max_level: int) -> int:
+@cfunc
+def delay_level(buffer: Address, start: Long, stop: Long, max_level: Long) -> Long:
     """The level, cut to the highest there is; 0 or less asks for no delay."""
     valid, level = parse_int(buffer, start, stop)
     return min(level, max_level) if valid else 0
 
 
-def delay_of_level(level: int, delay_levels_ms: NDArray[int64]) -> int:
-    delay = int(delay_levels_ms[level - 1])
+@cfunc
+def delay_of_level(level: Long, delay_levels_ms: Longs) -> Long:
+    delay = delay_levels_ms[level - 1]
     return delay if delay >= 0 else UNKNOWN_LEVEL_DELAY_MS
 
 
-def order_by_queue(
-    slots: NDArray[int64], count: int, queue_count: int, order: NDArray[int64], starts: NDArray[int64]
-) -> None:
+@kernel
+def order_by_queue(slots: Longs, count: Long, queue_count: Long, order: Longs, starts: Longs) -> None:
     """Sort record numbers by queue: queue q's are order[starts[q] … starts[q + 1] - 1], in the log's order.
 
     starts has queue_count + 1 places. Records of NO_QUEUE are left out.
@@ -177,40 +193,43 @@ def order_by_queue(
     starts[0] = 0
 
 
+@kernel
 def write_units(
-    units: Any,
-    position: int,
-    order: NDArray[int64],
-    start: int,
-    stop: int,
-    columns: NDArray[int64],
-    codes: NDArray[int64],
-) -> int:
+    units: Writable,
+    position: Long,
+    order: Longs,
+    start: Long,
+    stop: Long,
+    columns: Matrix,
+    codes: Longs,
+) -> Long:
     """Write the units of the records order[start … stop - 1] at `position` on; returns the position behind them.
 
     Stops early where a unit would not fit.
     """
+    target = start_of(units)
     at = max(position, 0)
     for place in range(start, stop):
-        if at > len(units) - UNIT_SIZE:
+        if at > size_of(units) - UNIT_SIZE:
             break
-        row = int(order[place])
-        write_long(units, at, int(columns[10, row]))
-        write_int(units, at + 8, int(columns[1, row]))
-        write_long(units, at + 12, int(codes[row]))
+        row = order[place]
+        write_long(target, at, columns[Column.LOG_OFFSET, row])
+        write_int(target, at + 8, columns[Column.SIZE, row])
+        write_long(target, at + 12, codes[row])
         at += UNIT_SIZE
     return at
 
 
+@kernel
 def pass_repeats(
-    order: NDArray[int64],
-    starts: NDArray[int64],
-    queues: NDArray[int64],
-    count: int,
-    columns: NDArray[int64],
-    ends: NDArray[int64],
-    firsts: NDArray[int64],
-) -> int:
+    order: Longs,
+    starts: Longs,
+    queues: Longs,
+    count: Long,
+    columns: Matrix,
+    ends: Longs,
+    firsts: Longs,
+) -> Long:
     """Pass over the records at the front of each queue that have their unit; returns how many queues have others.
 
     queues  the numbers of `count` queues; behind the call, those that are returned come first, in the same order
@@ -220,13 +239,17 @@ def pass_repeats(
     A record is a repeat if it ends at or before its queue's end. A sum that is no long is negative for a broker, and so
     a repeat for it. What follows the first other record is for the broker's rules: the end has moved by then.
     """
-    kept = 0
+    kept: Long = 0
+    index: Long
     for index in range(count):
-        queue, end = int(queues[index]), int(ends[index])
-        place, stop = int(starts[queue]), int(starts[queue + 1])
+        queue: Long = queues[index]
+        end: Long = ends[index]
+        place: Long = starts[queue]
+        stop: Long = starts[queue + 1]
         while place < stop:
-            row = int(order[place])
-            log_offset, size = int(columns[10, row]), int(columns[1, row])
+            row: Long = order[place]
+            log_offset: Long = columns[Column.LOG_OFFSET, row]
+            size: Long = columns[Column.SIZE, row]
             if log_offset <= MAX_LONG - size and log_offset + size > end:
                 break
             place += 1
@@ -237,9 +260,10 @@ def pass_repeats(
     return kept
 
 
+@kernel
 def find_break(
-    order: NDArray[int64], start: int, stop: int, columns: NDArray[int64], queue_offset: int, max_log_offset: int
-) -> int:
+    order: Longs, start: Long, stop: Long, columns: Matrix, queue_offset: Long, max_log_offset: Long
+) -> Long:
     """First place in order[start … stop - 1] that may not simply be appended to the queue, or `stop`.
 
     A record may be if its queue offset is the queue's next, beginning with `queue_offset`, and it ends behind
@@ -248,24 +272,14 @@ def find_break(
     """
     expected, end = queue_offset, max_log_offset
     for place in range(start, stop):
-        row = int(order[place])
-        log_offset, size = int(columns[10, row]), int(columns[1, row])
-        if int(columns[9, row]) != expected or not 0 <= log_offset <= MAX_LONG - size or log_offset + size <= end:
+        row = order[place]
+        log_offset, size = columns[Column.LOG_OFFSET, row], columns[Column.SIZE, row]
+        if (
+            columns[Column.QUEUE_OFFSET, row] != expected
+            or not 0 <= log_offset <= MAX_LONG - size
+            or log_offset + size <= end
+        ):
             return place
         expected += 1
         end = log_offset + size
     return stop
-
-
-HELPERS = (is_queue, mix, queue_hash, find_queue, delay_level, delay_of_level)
-KERNELS = {
-    "assign_queues": (
-        assign_queues,
-        "long(bytes, matrix, long, long, flag, bytes, matrix, longs, longs)",
-    ),
-    "tags_codes": (tags_codes, "none(bytes, matrix, long, longs, longs)"),
-    "order_by_queue": (order_by_queue, "none(longs, long, long, longs, longs)"),
-    "write_units": (write_units, "long(writable, long, longs, long, long, matrix, longs)"),
-    "pass_repeats": (pass_repeats, "long(longs, longs, longs, long, matrix, longs, longs)"),
-    "find_break": (find_break, "long(longs, long, long, matrix, long, long)"),
-}

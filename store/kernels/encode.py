@@ -14,9 +14,19 @@ Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from store.kernels.memory import body_crc, copy_bytes, write_byte, write_int, write_long, write_short
+from store.formats.columns import Column
+from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writable, cfunc, kernel, short_kernel
+from store.kernels.native import (
+    body_crc,
+    copy_bytes,
+    read_long,
+    size_of,
+    start_of,
+    write_byte,
+    write_int,
+    write_long,
+    write_short,
+)
 from store.kernels.scan import (
     BLANK,
     BORN_HOST_V6,
@@ -25,16 +35,13 @@ from store.kernels.scan import (
     FULL,
     LIMIT,
     MAGIC_V1,
+    MAGIC_V2,
     NEXT_POSITION,
     OUTCOME,
     SIZE,
     STORE_HOST_V6,
     V6_EXTRA,
 )
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
 
 NUMBER_NAMES = (
     "topic",
@@ -63,28 +70,32 @@ HOSTS_SIZE = 40
 STORE_HOST_AT = 20
 BLANK_SIZE = 8
 MAX_TOPIC_SIZE = 127
-MAX_PROPERTIES_SIZE = 32_767
+MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
+MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
+# What encode_message returns where it writes nothing.
+NO_ROOM, BAD_PART = -1, -2
 TRANSACTION_MASK = 0xC
 TRANSACTION_COMMIT = 0x8
 
 
+@kernel
 def encode_records(
-    segment: Any,
-    position: int,
-    file_start: int,
-    bodies: Any,
-    body_ends: NDArray[int64],
-    properties: Any,
-    property_ends: NDArray[int64],
-    topics: Any,
-    topic_ends: NDArray[int64],
-    hosts: Any,
-    numbers: NDArray[int64],
-    start: int,
-    next_queue_offsets: NDArray[int64],
-    columns: NDArray[int64],
-    state: NDArray[int64],
-) -> int:
+    segment: Writable,
+    position: Long,
+    file_start: Long,
+    bodies: Bytes,
+    body_ends: Longs,
+    properties: Bytes,
+    property_ends: Longs,
+    topics: Bytes,
+    topic_ends: Longs,
+    hosts: Bytes,
+    numbers: Matrix,
+    start: Long,
+    next_queue_offsets: Longs,
+    columns: Matrix,
+    state: Longs,
+) -> Long:
     """Write messages from `start` on until the segment, the columns or the messages end; returns how many.
 
     segment             the mapped file; its length is the segment's size
@@ -93,6 +104,11 @@ def encode_records(
     state               next position; outcome: LIMIT all written, FULL columns are full, BLANK the next record and a
                         blank do not fit, DAMAGE a topic or property string is too long; size of that next record
     """
+    target = start_of(segment)
+    body_bytes = start_of(bodies)
+    property_bytes = start_of(properties)
+    topic_bytes = start_of(topics)
+    host_bytes = start_of(hosts)
     capacity = min(columns.shape[1], numbers.shape[1] - start)
     count = 0
     outcome = LIMIT if capacity == numbers.shape[1] - start else FULL
@@ -103,13 +119,13 @@ def encode_records(
         if size < 0:
             outcome = DAMAGE
             break
-        if size + BLANK_SIZE > len(segment) - position:
+        if size + BLANK_SIZE > size_of(segment) - position:
             outcome = BLANK
             break
-        write_head(segment, position, file_start, size, hosts, numbers, message, next_queue_offsets, columns, count)
-        write_body(segment, bodies, body_ends, message, columns, count)
-        write_topic(segment, topics, topic_ends, int(numbers[TOPIC, message]), columns, count)
-        write_properties(segment, properties, property_ends, message, columns, count)
+        write_head(target, position, file_start, size, host_bytes, numbers, message, next_queue_offsets, columns, count)
+        write_body(target, body_bytes, body_ends, message, columns, count)
+        write_topic(target, topic_bytes, topic_ends, numbers[TOPIC, message], columns, count)
+        write_properties(target, property_bytes, property_ends, message, columns, count)
         position += size
         count += 1
     state[NEXT_POSITION] = position
@@ -118,123 +134,191 @@ def encode_records(
     return count
 
 
+@short_kernel
+def encode_message(
+    segment: Writable,
+    position: Long,
+    file_start: Long,
+    topic: Bytes,
+    body: Bytes,
+    properties: Bytes,
+    born_host: Bytes,
+    store_host: Bytes,
+    queue_id: Long,
+    queue_offset: Long,
+    flag: Long,
+    sys_flag: Long,
+    born_timestamp_ms: Long,
+    store_timestamp_ms: Long,
+    reconsume_times: Long,
+    prepared_transaction_offset: Long,
+) -> Long:
+    """Write one record at `position`, with eight zeros behind it; returns the position behind the record.
+
+    Size and magic are written last, so that what a killed process leaves is no record.
+
+    hosts   8 bytes each, or 20 where sys_flag says IPv6
+    result  NO_ROOM where record and zeros do not fit, BAD_PART where a part or a number is too large for its field
+    """
+    topic_size, body_size, properties_size = size_of(topic), size_of(body), size_of(properties)
+    is_v2: Flag = topic_size > MAX_TOPIC_SIZE
+    born_size = 8 + (V6_EXTRA if sys_flag & BORN_HOST_V6 else 0)
+    store_size = 8 + (V6_EXTRA if sys_flag & STORE_HOST_V6 else 0)
+    hosts_extra = born_size + store_size - 16
+    size = FIXED_SIZE + hosts_extra + body_size + topic_size + properties_size + (1 if is_v2 else 0)
+    fits: Flag = is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times) and is_int(size)
+    if not fits or topic_size > MAX_SHORT or properties_size > MAX_SHORT:
+        return BAD_PART
+    if size_of(born_host) != born_size or size_of(store_host) != store_size:
+        return BAD_PART
+    if position < 0 or size + BLANK_SIZE > size_of(segment) - position:
+        return NO_ROOM
+    target, at = start_of(segment), position
+    if read_long(target, position + size) != 0:
+        write_long(target, position + size, 0)
+    write_int(target, at + 8, body_crc(start_of(body), 0, body_size))
+    write_int(target, at + 12, queue_id)
+    write_int(target, at + 16, flag)
+    write_long(target, at + 20, queue_offset)
+    write_long(target, at + 28, file_start + at)
+    write_int(target, at + 36, sys_flag)
+    write_long(target, at + 40, born_timestamp_ms)
+    copy_bytes(target, at + 48, start_of(born_host), 0, born_size)
+    write_long(target, at + 48 + born_size, store_timestamp_ms)
+    copy_bytes(target, at + 56 + born_size, start_of(store_host), 0, store_size)
+    at += 56 + born_size + store_size
+    write_int(target, at, reconsume_times)
+    write_long(target, at + 4, prepared_transaction_offset)
+    write_int(target, at + 12, body_size)
+    copy_bytes(target, at + 16, start_of(body), 0, body_size)
+    at += 16 + body_size
+    if is_v2:
+        write_byte(target, at, topic_size >> 8)
+        at += 1
+    write_byte(target, at, topic_size)
+    copy_bytes(target, at + 1, start_of(topic), 0, topic_size)
+    at += 1 + topic_size
+    write_short(target, at, properties_size)
+    copy_bytes(target, at + 2, start_of(properties), 0, properties_size)
+    write_int(target, position + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
+    write_int(target, position, size)
+    return position + size
+
+
+@cfunc
+def is_int(value: Long) -> Flag:
+    return MIN_INT <= value <= MAX_INT
+
+
+@cfunc
 def record_size(
-    numbers: NDArray[int64],
-    message: int,
-    body_ends: NDArray[int64],
-    property_ends: NDArray[int64],
-    topic_ends: NDArray[int64],
-) -> int:
+    numbers: Matrix,
+    message: Long,
+    body_ends: Longs,
+    property_ends: Longs,
+    topic_ends: Longs,
+) -> Long:
     """Size of the record, or -1 when a part has a size that the format can't hold."""
-    topic = int(numbers[TOPIC, message])
-    topic_size = int(topic_ends[topic + 1]) - int(topic_ends[topic])
-    properties_size = int(property_ends[message + 1]) - int(property_ends[message])
-    body_size = int(body_ends[message + 1]) - int(body_ends[message])
+    topic = numbers[TOPIC, message]
+    topic_size: Long = topic_ends[topic + 1] - topic_ends[topic]
+    properties_size: Long = property_ends[message + 1] - property_ends[message]
+    body_size: Long = body_ends[message + 1] - body_ends[message]
     if min(topic_size, properties_size, body_size) < 0:
         return -1
     if topic_size > MAX_TOPIC_SIZE or properties_size > MAX_PROPERTIES_SIZE:
         return -1
-    flag = int(numbers[SYS_FLAG, message])
+    flag = numbers[SYS_FLAG, message]
     extra = (V6_EXTRA if flag & BORN_HOST_V6 else 0) + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
     return FIXED_SIZE + extra + topic_size + properties_size + body_size
 
 
-def take_queue_offset(numbers: NDArray[int64], message: int, next_queue_offsets: NDArray[int64]) -> int:
+@cfunc
+def take_queue_offset(numbers: Matrix, message: Long, next_queue_offsets: Longs) -> Long:
     """The message's place in its queue."""
-    transaction = int(numbers[SYS_FLAG, message]) & TRANSACTION_MASK
+    transaction = numbers[SYS_FLAG, message] & TRANSACTION_MASK
     if transaction not in (0, TRANSACTION_COMMIT):
         return 0
-    queue = int(numbers[QUEUE, message])
-    queue_offset = int(next_queue_offsets[queue])
+    queue = numbers[QUEUE, message]
+    queue_offset: Long = next_queue_offsets[queue]
     next_queue_offsets[queue] = queue_offset + 1
     return queue_offset
 
 
+@cfunc
 def write_head(
-    segment: Any,
-    at: int,
-    file_start: int,
-    size: int,
-    hosts: Any,
-    numbers: NDArray[int64],
-    message: int,
-    next_queue_offsets: NDArray[int64],
-    columns: NDArray[int64],
-    row: int,
+    segment: Address,
+    at: Long,
+    file_start: Long,
+    size: Long,
+    hosts: Address,
+    numbers: Matrix,
+    message: Long,
+    next_queue_offsets: Longs,
+    columns: Matrix,
+    row: Long,
 ) -> None:
     """The fields before the body size; the CRC is left for write_body."""
-    flag = int(numbers[SYS_FLAG, message])
+    flag = numbers[SYS_FLAG, message]
     queue_offset = take_queue_offset(numbers, message, next_queue_offsets)
-    born_size = 8 + (V6_EXTRA if flag & BORN_HOST_V6 else 0)
-    store_size = 8 + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
     write_int(segment, at, size)
     write_int(segment, at + 4, MAGIC_V1)
-    write_int(segment, at + 12, int(numbers[QUEUE_ID, message]))
-    write_int(segment, at + 16, int(numbers[FLAG, message]))
+    write_int(segment, at + 12, numbers[QUEUE_ID, message])
+    write_int(segment, at + 16, numbers[FLAG, message])
     write_long(segment, at + 20, queue_offset)
     write_long(segment, at + 28, file_start + at)
     write_int(segment, at + 36, flag)
-    write_long(segment, at + 40, int(numbers[BORN_TIME, message]))
+    write_long(segment, at + 40, numbers[BORN_TIME, message])
+    born_size = 8 + (V6_EXTRA if flag & BORN_HOST_V6 else 0)
+    store_size = 8 + (V6_EXTRA if flag & STORE_HOST_V6 else 0)
     copy_bytes(segment, at + 48, hosts, 0, born_size)
-    write_long(segment, at + 48 + born_size, int(numbers[STORE_TIME, message]))
+    write_long(segment, at + 48 + born_size, numbers[STORE_TIME, message])
     copy_bytes(segment, at + 56 + born_size, hosts, STORE_HOST_AT, store_size)
     tail = at + 56 + born_size + store_size
-    write_int(segment, tail, int(numbers[RECONSUMED, message]))
-    write_long(segment, tail + 4, int(numbers[PREPARED_OFFSET, message]))
-    columns[0, row] = at
-    columns[1, row] = size
-    columns[2, row] = tail + 16
-    columns[8, row] = int(numbers[QUEUE_ID, message])
-    columns[9, row] = queue_offset
-    columns[10, row] = file_start + at
-    columns[11, row] = flag
-    columns[12, row] = int(numbers[STORE_TIME, message])
+    write_int(segment, tail, numbers[RECONSUMED, message])
+    write_long(segment, tail + 4, numbers[PREPARED_OFFSET, message])
+    columns[Column.POSITION, row] = at
+    columns[Column.SIZE, row] = size
+    columns[Column.BODY_POSITION, row] = tail + 16
+    columns[Column.QUEUE_ID, row] = numbers[QUEUE_ID, message]
+    columns[Column.QUEUE_OFFSET, row] = queue_offset
+    columns[Column.LOG_OFFSET, row] = file_start + at
+    columns[Column.SYS_FLAG, row] = flag
+    columns[Column.STORE_TIMESTAMP_MS, row] = numbers[STORE_TIME, message]
 
 
-def write_body(
-    segment: Any, bodies: Any, ends: NDArray[int64], message: int, columns: NDArray[int64], row: int
-) -> None:
+@cfunc
+def write_body(segment: Address, bodies: Address, ends: Longs, message: Long, columns: Matrix, row: Long) -> None:
     """Body size, body, and the CRC, taken while the bytes are still near."""
-    start = int(ends[message])
-    size = int(ends[message + 1]) - start
-    at = int(columns[2, row])
+    start = ends[message]
+    size = ends[message + 1] - start
+    at = columns[Column.BODY_POSITION, row]
     write_int(segment, at - 4, size)
     copy_bytes(segment, at, bodies, start, size)
     crc = body_crc(bodies, start, size)
-    write_int(segment, int(columns[0, row]) + 8, crc)
-    columns[3, row] = size
-    columns[13, row] = crc
+    write_int(segment, columns[Column.POSITION, row] + 8, crc)
+    columns[Column.BODY_SIZE, row] = size
+    columns[Column.BODY_CRC, row] = crc
 
 
-def write_topic(segment: Any, topics: Any, ends: NDArray[int64], topic: int, columns: NDArray[int64], row: int) -> None:
-    start = int(ends[topic])
-    size = int(ends[topic + 1]) - start
-    at = int(columns[2, row]) + int(columns[3, row])
+@cfunc
+def write_topic(segment: Address, topics: Address, ends: Longs, topic: Long, columns: Matrix, row: Long) -> None:
+    start = ends[topic]
+    size = ends[topic + 1] - start
+    at = columns[Column.BODY_POSITION, row] + columns[Column.BODY_SIZE, row]
     write_byte(segment, at, size)
     copy_bytes(segment, at + 1, topics, start, size)
-    columns[4, row] = at + 1
-    columns[5, row] = size
+    columns[Column.TOPIC_POSITION, row] = at + 1
+    columns[Column.TOPIC_SIZE, row] = size
 
 
+@cfunc
 def write_properties(
-    segment: Any, properties: Any, ends: NDArray[int64], message: int, columns: NDArray[int64], row: int
+    segment: Address, properties: Address, ends: Longs, message: Long, columns: Matrix, row: Long
 ) -> None:
-    start = int(ends[message])
-    size = int(ends[message + 1]) - start
-    at = int(columns[4, row]) + int(columns[5, row])
+    start = ends[message]
+    size = ends[message + 1] - start
+    at = columns[Column.TOPIC_POSITION, row] + columns[Column.TOPIC_SIZE, row]
     write_short(segment, at, size)
     copy_bytes(segment, at + 2, properties, start, size)
-    columns[6, row] = at + 2
-    columns[7, row] = size
-
-
-ENCODE_SIGNATURE = (
-    "long(writable, long, long, bytes, longs, bytes, longs, bytes, longs, bytes, matrix, long, longs, matrix, longs)"
-)
-HELPERS = (take_queue_offset, record_size, write_head, write_body, write_topic, write_properties)
-KERNELS = {
-    "encode_records": (
-        encode_records,
-        ENCODE_SIGNATURE,
-    ),
-}
+    columns[Column.PROPERTIES_POSITION, row] = at + 2
+    columns[Column.PROPERTIES_SIZE, row] = size

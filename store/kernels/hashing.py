@@ -12,9 +12,8 @@ Source: java.lang.String, sun.nio.cs.UTF_8 (Java 8 to 21), IndexFile.indexKeyHas
 
 from __future__ import annotations
 
-from typing import Any
-
-from store.kernels.memory import read_byte, read_long
+from store.kernels.cython import Address, Flag, Long, cfunc
+from store.kernels.native import read_byte, read_long
 
 WORD_MASK = 0xFFFFFFFF
 SIGN_BIT = 0x80000000
@@ -25,7 +24,8 @@ _POWERS = tuple(pow(31, power, 1 << 32) for power in range(9))
 _BYTE_PAIRS, _WORD_PAIRS = 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
 
 
-def hash_text(buffer: Any, start: int, stop: int, before: int) -> int:
+@cfunc
+def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
     """The hash `before` carried on over the text in start … stop."""
     value = before
     at = start
@@ -46,14 +46,16 @@ def hash_text(buffer: Any, start: int, stop: int, before: int) -> int:
     return (value * _POWERS[stop - at] + hash_eight(word)) & WORD_MASK
 
 
-def hash_eight(word: int) -> int:
+@cfunc
+def hash_eight(word: Long) -> Long:
     """The hash of eight ASCII characters, the first in the highest byte: neighbours are joined three times over."""
     pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
     fours = (pairs >> 16 & _WORD_PAIRS) * _POWERS[2] + (pairs & _WORD_PAIRS)
     return (fours >> 32) * _POWERS[4] + (fours & WORD_MASK)
 
 
-def hash_beyond_ascii(buffer: Any, start: int, stop: int, before: int) -> int:
+@cfunc
+def hash_beyond_ascii(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
     """hash_text for any UTF-8."""
     value = before
     at = start
@@ -67,7 +69,8 @@ def hash_beyond_ascii(buffer: Any, start: int, stop: int, before: int) -> int:
     return value
 
 
-def decode_one(buffer: Any, at: int, stop: int) -> tuple[int, int]:
+@cfunc
+def decode_one(buffer: Address, at: Long, stop: Long) -> tuple[Long, Long]:
     """The code point at `at` and the number of bytes it takes; U+FFFD for what is malformed."""
     first = read_byte(buffer, at)
     if first < 0x80:
@@ -88,7 +91,8 @@ def decode_one(buffer: Any, at: int, stop: int) -> tuple[int, int]:
     return code, size
 
 
-def is_second_byte(first: int, second: int) -> bool:
+@cfunc
+def is_second_byte(first: Long, second: Long) -> Flag:
     """Whether a continuation byte may follow `first`: no overlong form, nothing above U+10FFFF."""
     if first == 0xE0:
         return second >= 0xA0
@@ -97,16 +101,15 @@ def is_second_byte(first: int, second: int) -> bool:
     return first != 0xF4 or second < 0x90
 
 
-def to_int(value: int) -> int:
+@cfunc
+def to_int(value: Long) -> Long:
     """0 … 2^32 - 1 as a signed Java int."""
     return (value ^ SIGN_BIT) - SIGN_BIT
 
 
-def to_key_hash(value: int) -> int:
+@cfunc
+def to_key_hash(value: Long) -> Long:
     """The hash as the index stores it: Math.abs, and 0 for the value that has no positive twin."""
     if value == SIGN_BIT:
         return 0
     return abs(to_int(value))
-
-
-HELPERS = (to_int, to_key_hash, is_second_byte, decode_one, hash_eight, hash_beyond_ascii, hash_text)

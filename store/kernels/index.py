@@ -11,16 +11,12 @@ Source: IndexService.buildIndex, IndexFile.putKey, IndexHeader (4.9.8).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from store.formats import index_page as page
+from store.formats.columns import Column
+from store.kernels.cython import Address, Bytes, Long, Longs, Matrix, Writable, cfunc, kernel
 from store.kernels.hashing import WORD_MASK, hash_text, to_key_hash
-from store.kernels.memory import find_either, prefetch, read_int, read_long, write_int, write_long
+from store.kernels.native import find_either, prefetch, read_int, read_long, size_of, start_of, write_int, write_long
 from store.kernels.properties import KEYS, PREFETCH_RECORDS, SPACE, UNIQ_KEY, find_values, prefetch_properties
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
 
 TRANSACTION_ROLLBACK = 0xC
 MAX_KEYS_OF_RECORD = 1 << 14
@@ -42,45 +38,48 @@ FOUND_COUNT = 5
 _LOOK_AHEAD = 24
 
 
+@kernel
 def key_hashes(
-    buffer: Any,
-    columns: NDArray[int64],
-    start: int,
-    count: int,
-    hashes: NDArray[int64],
-    records: NDArray[int64],
-    state: NDArray[int64],
-) -> int:
+    buffer: Bytes,
+    columns: Matrix,
+    start: Long,
+    count: Long,
+    hashes: Longs,
+    records: Longs,
+    state: Longs,
+) -> Long:
     """Hash the keys of the records start … count - 1; returns the number of hashes.
 
     hashes, records  per key its hash and its record's number; at least MAX_KEYS_OF_RECORD places
     state[0]         the record to go on with: `count`, or the first whose keys might not fit any more
     """
+    data = start_of(buffer)
     found = 0
     row = start
     while row < count:
-        prefetch_properties(buffer, columns, row + PREFETCH_RECORDS, count)
-        properties = int(columns[7, row])
+        prefetch_properties(data, columns, row + PREFETCH_RECORDS, count)
+        properties = columns[Column.PROPERTIES_SIZE, row]
         # A key takes at least one byte and its separator.
         if found + properties // 2 + 1 > len(hashes):
             break
-        if properties > 0 and int(columns[11, row]) & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
-            found = hash_keys(buffer, columns, row, hashes, records, found)
+        if properties > 0 and columns[Column.SYS_FLAG, row] & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
+            found = hash_keys(data, columns, row, hashes, records, found)
         row += 1
     state[0] = row
     return found
 
 
-def hash_keys(
-    buffer: Any, columns: NDArray[int64], row: int, hashes: NDArray[int64], records: NDArray[int64], found: int
-) -> int:
+@cfunc
+def hash_keys(buffer: Address, columns: Matrix, row: Long, hashes: Longs, records: Longs, found: Long) -> Long:
     """The keys of one record, UNIQ_KEY first."""
-    start = int(columns[6, row])
-    uniq_at, uniq_stop, keys_at, keys_stop = find_values(buffer, start, start + int(columns[7, row]), UNIQ_KEY, KEYS)
+    start = columns[Column.PROPERTIES_POSITION, row]
+    uniq_at, uniq_stop, keys_at, keys_stop = find_values(
+        buffer, start, start + columns[Column.PROPERTIES_SIZE, row], UNIQ_KEY, KEYS
+    )
     if uniq_at < 0 and keys_at < 0:
         return found
-    topic_at = int(columns[4, row])
-    topic = hash_text(buffer, topic_at, topic_at + int(columns[5, row]), 0)
+    topic_at = columns[Column.TOPIC_POSITION, row]
+    topic = hash_text(buffer, topic_at, topic_at + columns[Column.TOPIC_SIZE, row], 0)
     topic = (topic * 31 + _SEPARATOR) & WORD_MASK
     if uniq_at >= 0:
         hashes[found] = to_key_hash(hash_text(buffer, uniq_at, uniq_stop, topic))
@@ -97,17 +96,18 @@ def hash_keys(
     return found
 
 
+@kernel
 def put_index_entries(
-    index: Any,
-    slot_count: int,
-    entry_capacity: int,
-    hashes: NDArray[int64],
-    records: NDArray[int64],
-    start: int,
-    stop: int,
-    columns: NDArray[int64],
-    header: NDArray[int64],
-) -> int:
+    index: Writable,
+    slot_count: Long,
+    entry_capacity: Long,
+    hashes: Longs,
+    records: Longs,
+    start: Long,
+    stop: Long,
+    columns: Matrix,
+    header: Longs,
+) -> Long:
     """Put the keys start … stop - 1 into one index file; returns where it stopped: `stop`, or the file is full.
 
     index   the mapped file, 40 + 4 x slot_count + 20 x entry_capacity bytes; nothing is written behind its end
@@ -115,34 +115,44 @@ def put_index_entries(
 
     Keys of records before the header's end log offset were put before and are passed over.
     """
+    file = start_of(index)
     entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
-    capacity = min(entry_capacity, (len(index) - entries_at) // ENTRY_SIZE)
+    capacity = min(entry_capacity, (size_of(index) - entries_at) // ENTRY_SIZE)
     header[INDEX_COUNT] = max(header[INDEX_COUNT], FIRST_INDEX_COUNT)
     at = start
     while at < stop and slot_count > 0 and header[INDEX_COUNT] < capacity:
         if at + _LOOK_AHEAD < stop:
-            prefetch(index, HEADER_SIZE + SLOT_SIZE * (int(hashes[at + _LOOK_AHEAD]) % slot_count))
-        row = int(records[at])
-        log_offset = int(columns[10, row])
+            prefetch(file, HEADER_SIZE + SLOT_SIZE * (hashes[at + _LOOK_AHEAD] % slot_count))
+        row = records[at]
+        log_offset = columns[Column.LOG_OFFSET, row]
         if log_offset >= header[END_OFFSET]:
-            put_entry(index, entries_at, slot_count, int(hashes[at]), log_offset, int(columns[12, row]), header)
+            put_entry(
+                file,
+                entries_at,
+                slot_count,
+                hashes[at],
+                log_offset,
+                columns[Column.STORE_TIMESTAMP_MS, row],
+                header,
+            )
         at += 1
-    if len(index) >= HEADER_SIZE:
-        write_header(index, header)
+    if size_of(index) >= HEADER_SIZE:
+        write_header(file, header)
     return at
 
 
+@cfunc
 def put_entry(
-    index: Any,
-    entries_at: int,
-    slot_count: int,
-    key_hash: int,
-    log_offset: int,
-    store_time_ms: int,
-    header: NDArray[int64],
+    index: Address,
+    entries_at: Long,
+    slot_count: Long,
+    key_hash: Long,
+    log_offset: Long,
+    store_time_ms: Long,
+    header: Longs,
 ) -> None:
     """One entry at the head of its slot's chain."""
-    count = int(header[INDEX_COUNT])
+    count = header[INDEX_COUNT]
     slot_at = HEADER_SIZE + SLOT_SIZE * (key_hash % slot_count)
     previous = read_int(index, slot_at)
     if previous <= 0 or previous > count:
@@ -151,7 +161,7 @@ def put_entry(
     entry_at = entries_at + ENTRY_SIZE * count
     write_int(index, entry_at, key_hash)
     write_long(index, entry_at + 4, log_offset)
-    write_int(index, entry_at + 12, time_diff_seconds(store_time_ms, int(header[BEGIN_TIME])))
+    write_int(index, entry_at + 12, time_diff_seconds(store_time_ms, header[BEGIN_TIME]))
     write_int(index, entry_at + 16, previous)
     write_int(index, slot_at, count)
     if count <= 1:
@@ -162,7 +172,8 @@ def put_entry(
     header[END_TIME] = store_time_ms
 
 
-def time_diff_seconds(store_time_ms: int, begin_time_ms: int) -> int:
+@cfunc
+def time_diff_seconds(store_time_ms: Long, begin_time_ms: Long) -> Long:
     """Seconds since the file's first entry, cut to 0 … 2^31 - 1; 0 while it has no begin time."""
     difference = store_time_ms - begin_time_ms
     if begin_time_ms <= 0 or difference <= 0:
@@ -170,45 +181,37 @@ def time_diff_seconds(store_time_ms: int, begin_time_ms: int) -> int:
     return min(difference // 1000, MAX_TIME_DIFF_SECONDS)
 
 
-def write_header(index: Any, header: NDArray[int64]) -> None:
-    write_long(index, BEGIN_TIME_AT, int(header[BEGIN_TIME]))
-    write_long(index, END_TIME_AT, int(header[END_TIME]))
-    write_long(index, BEGIN_OFFSET_AT, int(header[BEGIN_OFFSET]))
-    write_long(index, END_OFFSET_AT, int(header[END_OFFSET]))
-    write_int(index, SLOT_COUNT_AT, int(header[SLOT_COUNT]))
-    write_int(index, INDEX_COUNT_AT, int(header[INDEX_COUNT]))
+@cfunc
+def write_header(index: Address, header: Longs) -> None:
+    write_long(index, BEGIN_TIME_AT, header[BEGIN_TIME])
+    write_long(index, END_TIME_AT, header[END_TIME])
+    write_long(index, BEGIN_OFFSET_AT, header[BEGIN_OFFSET])
+    write_long(index, END_OFFSET_AT, header[END_OFFSET])
+    write_int(index, SLOT_COUNT_AT, header[SLOT_COUNT])
+    write_int(index, INDEX_COUNT_AT, header[INDEX_COUNT])
 
 
-def follow_chains(index: Any, slot_count: int, count: int, newest: NDArray[int64], found: NDArray[int64]) -> None:
+@kernel
+def follow_chains(index: Bytes, slot_count: Long, count: Long, newest: Longs, found: Longs) -> None:
     """Hold each of the entries 1 … count - 1 against the chain of its slot, in which it must name the one before.
 
     newest  int64 [slot_count], zeros at first: the newest entry of each slot
     found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …
     """
+    file = start_of(index)
     entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
     for entry in range(1, count):
         at = entries_at + ENTRY_SIZE * entry
-        slot = read_int(index, at) % slot_count
-        if read_int(index, at + 16) != newest[slot]:
+        slot = read_int(file, at) % slot_count
+        if read_int(file, at + 16) != newest[slot]:
             if found[WRONG_ENTRIES] == 0:
                 found[FIRST_WRONG_ENTRY] = entry
             found[WRONG_ENTRIES] += 1
         newest[slot] = entry
-        log_offset = read_long(index, at + 4)
+        log_offset = read_long(file, at + 4)
         if entry == 1 or log_offset < found[LOW_OFFSET]:
             found[LOW_OFFSET] = log_offset
         if entry == 1 or log_offset > found[HIGH_OFFSET]:
             found[HIGH_OFFSET] = log_offset
-        if entry > 1 and log_offset < read_long(index, at - ENTRY_SIZE + 4):
+        if entry > 1 and log_offset < read_long(file, at - ENTRY_SIZE + 4):
             found[FALLING_ENTRIES] += 1
-
-
-HELPERS = (hash_keys, time_diff_seconds, write_header, put_entry)
-KERNELS = {
-    "key_hashes": (key_hashes, "long(bytes, matrix, long, long, longs, longs, longs)"),
-    "put_index_entries": (
-        put_index_entries,
-        "long(writable, long, long, longs, longs, long, long, matrix, longs)",
-    ),
-    "follow_chains": (follow_chains, "none(bytes, long, long, longs, longs)"),
-}

@@ -9,14 +9,10 @@ Source: MessageDecoder.string2messageProperties, Integer.parseInt (Java 8).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from store.formats import properties as names
-from store.kernels.memory import find_either, prefetch, read_byte, read_int, read_long
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
+from store.formats.columns import Column
+from store.kernels.cython import Address, Flag, Long, Matrix, cfunc
+from store.kernels.native import find_either, prefetch, read_byte, read_int, read_long
 
 # How far ahead of its turn a record's properties are asked for.
 PREFETCH_RECORDS = 6
@@ -40,7 +36,8 @@ _PLUS, _MINUS, _ZERO = ord("+"), ord("-"), ord("0")
 _INT_LIMIT = 1 << 31
 
 
-def name_code(buffer: Any, start: int, size: int) -> int:
+@cfunc
+def name_code(buffer: Address, start: Long, size: Long) -> Long:
     """Which of the names dispatch asks for stands here."""
     if size == 4:
         name = read_int(buffer, start)
@@ -56,7 +53,8 @@ def name_code(buffer: Any, start: int, size: int) -> int:
     return OTHER
 
 
-def find_values(buffer: Any, start: int, stop: int, first: int, second: int) -> tuple[int, int, int, int]:
+@cfunc
+def find_values(buffer: Address, start: Long, stop: Long, first: Long, second: Long) -> tuple[Long, Long, Long, Long]:
     """Start and end of the values of two names by code; the last part of a name counts, -1 and -1 when none does.
 
     Both are looked for in one pass, which reads each byte once.
@@ -79,10 +77,11 @@ def find_values(buffer: Any, start: int, stop: int, first: int, second: int) -> 
     return first_start, first_stop, second_start, second_stop
 
 
-def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
+@cfunc
+def parse_int(buffer: Address, start: Long, stop: Long) -> tuple[Flag, Long]:
     """Integer.parseInt of ASCII text: (False, 0) where Java throws."""
     at = start
-    negative = False
+    negative: Flag = False
     if at < stop:
         sign = read_byte(buffer, at)
         negative = sign == _MINUS
@@ -104,13 +103,11 @@ def parse_int(buffer: Any, start: int, stop: int) -> tuple[bool, int]:
     return True, -value if negative else value
 
 
-def prefetch_properties(buffer: Any, columns: NDArray[int64], row: int, count: int) -> None:
+@cfunc
+def prefetch_properties(buffer: Address, columns: Matrix, row: Long, count: Long) -> None:
     """Ask for the topic and the first properties of a record whose turn comes soon."""
     if row < count:
-        at = int(columns[4, row])
+        at = columns[Column.TOPIC_POSITION, row]
         prefetch(buffer, at)
         prefetch(buffer, at + _LINE_SIZE)
         prefetch(buffer, at + 2 * _LINE_SIZE)
-
-
-HELPERS = (prefetch_properties, name_code, find_values, parse_int)

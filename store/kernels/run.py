@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from store.formats.columns import COLUMN_NAMES
-from store.kernels import Kernels
+from store.formats.columns import COLUMN_NAMES, Column
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -49,7 +48,6 @@ class Run:
     buffer: memoryview
     array: Int64Array
     count: int
-    kernels: Kernels
 
     @property
     def columns(self) -> Columns:
@@ -58,13 +56,13 @@ class Run:
     @property
     def start(self) -> int:
         """Log offset of the first record."""
-        return self.file_start + int(self.array[0, 0])
+        return self.file_start + int(self.array[Column.POSITION, 0])
 
     @property
     def end(self) -> int:
         """Log offset behind the last record."""
-        return self.file_start + int(self.array[0, self.count - 1] + self.array[1, self.count - 1])
+        return self.file_start + int(self.columns.position[-1] + self.columns.size[-1])
 
     def part(self, first: int, last: int) -> Run:
         """The records first … last - 1 of this run."""
-        return Run(self.file_start, self.path, self.buffer, self.array[:, first:last], last - first, self.kernels)
+        return Run(self.file_start, self.path, self.buffer, self.array[:, first:last], last - first)

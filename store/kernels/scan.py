@@ -22,15 +22,20 @@ Source: CommitLog.checkMessageAndReturnSize (4.9.8; 5.3.3 adds V2 and a check of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from store.formats.columns import DamageReason, ScanOutcome
-from store.kernels.memory import body_crc, find_head, prefetch, read_byte, read_int, read_long, read_short
+from store.formats.columns import Column, DamageReason, ScanOutcome
+from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, cfunc, kernel
+from store.kernels.native import (
+    body_crc,
+    find_head,
+    prefetch,
+    read_byte,
+    read_int,
+    read_long,
+    read_short,
+    size_of,
+    start_of,
+)
 from store.kernels.properties import DELAY, OTHER, find_values, parse_int
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
 
 FULL = int(ScanOutcome.FULL)
 LIMIT = int(ScanOutcome.LIMIT)
@@ -76,15 +81,16 @@ _PREFETCH_RECORDS = 6
 _LINE_SIZE = 64
 
 
+@kernel
 def scan_records(
-    buffer: Any,
-    position: int,
-    limit: int,
-    accept_v2: bool,
-    check_crc: bool,
-    columns: NDArray[int64],
-    state: NDArray[int64],
-) -> int:
+    buffer: Bytes,
+    position: Long,
+    limit: Long,
+    accept_v2: Flag,
+    check_crc: Flag,
+    columns: Matrix,
+    state: Longs,
+) -> Long:
     """Fill `columns` with the records from `position` on; returns how many there are.
 
     buffer     the segment; position, limit  places in it, limit is where readable bytes end
@@ -93,22 +99,23 @@ def scan_records(
     state      int64 [8]: next position, ScanOutcome, DamageReason, and the size that the damaged record or the blank
                declares, as the broker would report it
     """
+    data = start_of(buffer)
     capacity = columns.shape[1]
-    limit = min(limit, len(buffer))
+    limit = min(limit, size_of(buffer))
     position = max(position, 0)
     count = 0
     outcome, reason, size = FULL, SOUND, 0
     while count < capacity:
-        outcome, reason, size = read_head(buffer, position, limit, accept_v2)
+        outcome, reason, size = read_head(data, position, limit, accept_v2)
         if outcome != FULL:
             break
-        reason, size = read_record(buffer, position, limit, accept_v2, columns, count)
+        reason, size = read_record(data, position, limit, accept_v2, columns, count)
         if reason == SOUND and check_crc:
-            reason, size = check_body(buffer, columns, count, size)
+            reason, size = check_body(data, columns, count, size)
         if reason != SOUND:
             outcome = DAMAGE
             break
-        prefetch_record(buffer, position + _PREFETCH_RECORDS * size, int(columns[4, count]) - position)
+        prefetch_record(data, position + _PREFETCH_RECORDS * size, columns[Column.TOPIC_POSITION, count] - position)
         position += size
         count += 1
     state[NEXT_POSITION] = position
@@ -118,14 +125,16 @@ def scan_records(
     return count
 
 
-def prefetch_record(buffer: Any, position: int, topic_at: int) -> None:
+@cfunc
+def prefetch_record(buffer: Address, position: Long, topic_at: Long) -> None:
     """Ask for the places that matter of a record some way ahead, supposing that the sizes stay about the same."""
     prefetch(buffer, position)
     prefetch(buffer, position + _LINE_SIZE)
     prefetch(buffer, position + topic_at)
 
 
-def read_head(buffer: Any, position: int, limit: int, accept_v2: bool) -> tuple[int, int, int]:
+@cfunc
+def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
     """Outcome, reason and size by the first 8 bytes; FULL means that a record may stand here."""
     left = limit - position
     if left < HEAD_SIZE:
@@ -141,9 +150,10 @@ def read_head(buffer: Any, position: int, limit: int, accept_v2: bool) -> tuple[
     return DAMAGE, BAD_MAGIC, -1
 
 
+@cfunc
 def read_record(
-    buffer: Any, position: int, limit: int, accept_v2: bool, columns: NDArray[int64], row: int
-) -> tuple[int, int]:
+    buffer: Address, position: Long, limit: Long, accept_v2: Flag, columns: Matrix, row: Long
+) -> tuple[Long, Long]:
     """Check the lengths of the record at `position` and write its columns; gives reason and the broker's size."""
     left = limit - position
     size = read_int(buffer, position)
@@ -159,29 +169,32 @@ def read_record(
     )
     if reason != SOUND:
         return (SIZE_BEYOND_SEGMENT if size > left else reason), -1
-    is_delayed = properties > 0 and topic == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
+    is_delayed: Flag = properties > 0 and topic == SCHEDULE_TOPIC_SIZE and is_schedule_topic(buffer, topic_at)
     if is_delayed and not is_delay_level_valid(buffer, properties_at, properties_at + properties):
         return BAD_DELAY_LEVEL, -1
     if properties_at + properties - position != size:
         return sum_reason(size, left, body, hosts_extra), size
-    columns[0, row] = position
-    columns[1, row] = size
-    columns[2, row] = body_at
-    columns[3, row] = body
-    columns[4, row] = topic_at
-    columns[5, row] = topic
-    columns[6, row] = properties_at
-    columns[7, row] = properties
-    columns[8, row] = read_int(buffer, position + 12)
-    columns[9, row] = read_long(buffer, position + 20)
-    columns[10, row] = read_long(buffer, position + 28)
-    columns[11, row] = flag
-    columns[12, row] = read_long(buffer, position + 48 + 8 + born_extra)
-    columns[13, row] = read_int(buffer, position + 8)
+    columns[Column.POSITION, row] = position
+    columns[Column.SIZE, row] = size
+    columns[Column.BODY_POSITION, row] = body_at
+    columns[Column.BODY_SIZE, row] = body
+    columns[Column.TOPIC_POSITION, row] = topic_at
+    columns[Column.TOPIC_SIZE, row] = topic
+    columns[Column.PROPERTIES_POSITION, row] = properties_at
+    columns[Column.PROPERTIES_SIZE, row] = properties
+    columns[Column.QUEUE_ID, row] = read_int(buffer, position + 12)
+    columns[Column.QUEUE_OFFSET, row] = read_long(buffer, position + 20)
+    columns[Column.LOG_OFFSET, row] = read_long(buffer, position + 28)
+    columns[Column.SYS_FLAG, row] = flag
+    columns[Column.STORE_TIMESTAMP_MS, row] = read_long(buffer, position + 48 + 8 + born_extra)
+    columns[Column.BODY_CRC, row] = read_int(buffer, position + 8)
     return SOUND, size
 
 
-def read_lengths(buffer: Any, at: int, limit: int, size: int, is_v2: bool) -> tuple[int, int, int, int, int, int, int]:
+@cfunc
+def read_lengths(
+    buffer: Address, at: Long, limit: Long, size: Long, is_v2: Flag
+) -> tuple[Long, Long, Long, Long, Long, Long, Long]:
     """Reason, then place and size of body, topic and properties, from the body size at `at` on.
 
     Each length is compared with the bytes left, topic and properties with the record's size too (the broker reads
@@ -213,7 +226,8 @@ def read_lengths(buffer: Any, at: int, limit: int, size: int, is_v2: bool) -> tu
     return SOUND, body_at, body, topic_at, topic, properties_at, properties
 
 
-def read_topic_size(buffer: Any, at: int, is_v2: bool) -> int:
+@cfunc
+def read_topic_size(buffer: Address, at: Long, is_v2: Flag) -> Long:
     """A signed byte in V1, a signed short in V2."""
     if is_v2:
         return read_short(buffer, at)
@@ -221,7 +235,8 @@ def read_topic_size(buffer: Any, at: int, is_v2: bool) -> int:
     return size - 256 if size > 127 else size
 
 
-def sum_reason(size: int, left: int, body: int, hosts_extra: int) -> int:
+@cfunc
+def sum_reason(size: Long, left: Long, body: Long, hosts_extra: Long) -> Long:
     """Which word says best why the parts do not add up to the size."""
     if size > left:
         return SIZE_BEYOND_SEGMENT
@@ -230,7 +245,8 @@ def sum_reason(size: int, left: int, body: int, hosts_extra: int) -> int:
     return BODY_BEYOND if body > size else LENGTH_MISMATCH
 
 
-def is_schedule_topic(buffer: Any, at: int) -> bool:
+@cfunc
+def is_schedule_topic(buffer: Address, at: Long) -> Flag:
     """Whether the 19 bytes at `at` name the topic of delayed messages."""
     return (
         read_long(buffer, at) == _SCHEDULE_1
@@ -239,7 +255,8 @@ def is_schedule_topic(buffer: Any, at: int) -> bool:
     )
 
 
-def is_delay_level_valid(buffer: Any, start: int, stop: int) -> bool:
+@cfunc
+def is_delay_level_valid(buffer: Address, start: Long, stop: Long) -> Flag:
     """Whether the properties have no DELAY, or one that Integer.parseInt takes."""
     level_at, level_stop, _, _ = find_values(buffer, start, stop, DELAY, OTHER)
     if level_at < 0:
@@ -248,46 +265,50 @@ def is_delay_level_valid(buffer: Any, start: int, stop: int) -> bool:
     return valid
 
 
-def check_body(buffer: Any, columns: NDArray[int64], row: int, size: int) -> tuple[int, int]:
+@cfunc
+def check_body(buffer: Address, columns: Matrix, row: Long, size: Long) -> tuple[Long, Long]:
     """Reason and size after the body's CRC; an empty body is not checked."""
-    body = int(columns[3, row])
-    if body > 0 and body_crc(buffer, int(columns[2, row]), body) != int(columns[13, row]):
+    body = columns[Column.BODY_SIZE, row]
+    if body > 0 and body_crc(buffer, columns[Column.BODY_POSITION, row], body) != columns[Column.BODY_CRC, row]:
         return BAD_CRC, -1
     return SOUND, size
 
 
+@kernel
 def find_record_start(
-    buffer: Any,
-    position: int,
-    limit: int,
-    file_start: int,
-    accept_v2: bool,
-    columns: NDArray[int64],
-) -> int:
+    buffer: Bytes,
+    position: Long,
+    limit: Long,
+    file_start: Long,
+    accept_v2: Flag,
+    columns: Matrix,
+) -> Long:
     """First place from `position` on where a sound record stands that names this very place as its own, or -1.
 
     Used to go on behind damage and to cut a segment into parts for several threads. `columns` needs room for one
     record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not taken for one:
     a copy names another place.
     """
-    limit = min(limit, len(buffer))
+    data = start_of(buffer)
+    limit = min(limit, size_of(buffer))
     at = max(position, 0)
     while limit - at >= FIXED_SIZE:
-        magic_at = find_magic(buffer, at + 4, limit, accept_v2)
+        magic_at = find_magic(data, at + 4, limit, accept_v2)
         if magic_at < 0:
             return -1
         at = magic_at - 4
         if limit - at < FIXED_SIZE:
             return -1
-        if read_long(buffer, at + 28) == file_start + at:
-            reason, _ = read_record(buffer, at, limit, accept_v2, columns, 0)
+        if read_long(data, at + 28) == file_start + at:
+            reason, _ = read_record(data, at, limit, accept_v2, columns, 0)
             if reason == SOUND:
                 return at
         at += 1
     return -1
 
 
-def find_magic(buffer: Any, start: int, stop: int, accept_v2: bool) -> int:
+@cfunc
+def find_magic(buffer: Address, start: Long, stop: Long, accept_v2: Flag) -> Long:
     """First place of a magic that the rules accept, or -1."""
     at = find_head(buffer, MAGIC_V1, start, stop)
     while at >= 0:
@@ -296,21 +317,3 @@ def find_magic(buffer: Any, start: int, stop: int, accept_v2: bool) -> int:
             return at
         at = find_head(buffer, MAGIC_V1, at + 1, stop)
     return -1
-
-
-HELPERS = (
-    prefetch_record,
-    is_schedule_topic,
-    is_delay_level_valid,
-    sum_reason,
-    read_topic_size,
-    read_lengths,
-    read_head,
-    read_record,
-    check_body,
-    find_magic,
-)
-KERNELS = {
-    "scan_records": (scan_records, "long(bytes, long, long, flag, flag, matrix, longs)"),
-    "find_record_start": (find_record_start, "long(bytes, long, long, long, flag, matrix)"),
-}

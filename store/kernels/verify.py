@@ -7,15 +7,11 @@ Source: CommitLog.checkMessageAndReturnSize (4.9.8); MessageDecoder.createCrc32,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from store.formats import properties as names
-from store.kernels.memory import body_crc, read_byte, read_long
+from store.formats.columns import Column
+from store.kernels.cython import Address, Bytes, Long, Longs, Matrix, cfunc, kernel
+from store.kernels.native import body_crc, read_byte, read_long, start_of
 from store.kernels.properties import NAME_END, PART_END
-
-if TYPE_CHECKING:
-    from numpy import int64
-    from numpy.typing import NDArray
 
 # The block at the end of a record: name, 0x01, ten digits with the lowest first, 0x02.
 CRC_BLOCK_SIZE = 20
@@ -27,68 +23,72 @@ assert len(names.PROPERTIES_CRC) + 1 + CRC_DIGITS + 1 == CRC_BLOCK_SIZE
 NO_QUEUE_OFFSET = -1
 
 
-def first_bad_body(buffer: Any, columns: NDArray[int64], start: int, count: int) -> int:
+@kernel
+def first_bad_body(buffer: Bytes, columns: Matrix, start: Long, count: Long) -> Long:
     """First record whose body does not have the CRC it is stored with; an empty body always has."""
+    data = start_of(buffer)
     for row in range(start, count):
-        size = int(columns[3, row])
-        if size > 0 and body_crc(buffer, int(columns[2, row]), size) != int(columns[13, row]):
+        size = columns[Column.BODY_SIZE, row]
+        if size > 0 and body_crc(data, columns[Column.BODY_POSITION, row], size) != columns[Column.BODY_CRC, row]:
             return row
     return count
 
 
-def first_bad_log_offset(columns: NDArray[int64], start: int, count: int, file_start: int) -> int:
+@kernel
+def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: Long) -> Long:
     """First record that names another place than its own: a leftover of an earlier life of the file."""
     for row in range(start, count):
-        if int(columns[10, row]) != file_start + int(columns[0, row]):
+        if columns[Column.LOG_OFFSET, row] != file_start + columns[Column.POSITION, row]:
             return row
     return count
 
 
-def first_earlier(columns: NDArray[int64], start: int, count: int, latest_ms: int) -> int:
+@kernel
+def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) -> Long:
     """First record stored before the one in front of it; `latest_ms` is the store time in front of `start`."""
     for row in range(start, count):
-        if int(columns[12, row]) < latest_ms:
+        if columns[Column.STORE_TIMESTAMP_MS, row] < latest_ms:
             return row
-        latest_ms = int(columns[12, row])
+        latest_ms = columns[Column.STORE_TIMESTAMP_MS, row]
     return count
 
 
-def first_queue_gap(
-    columns: NDArray[int64], slots: NDArray[int64], start: int, count: int, next_offsets: NDArray[int64]
-) -> int:
+@kernel
+def first_queue_gap(columns: Matrix, slots: Longs, start: Long, count: Long, next_offsets: Longs) -> Long:
     """First record whose queue offset is not its queue's next.
 
     slots         queue number per record, negative to leave it out
     next_offsets  per queue the offset awaited, NO_QUEUE_OFFSET to take any; moved on here up to the record in front
     """
     for row in range(start, count):
-        queue = int(slots[row])
+        queue = slots[row]
         if queue < 0:
             continue
-        offset = int(columns[9, row])
+        offset = columns[Column.QUEUE_OFFSET, row]
         if next_offsets[queue] not in (offset, NO_QUEUE_OFFSET):
             return row
         next_offsets[queue] = offset + 1
     return count
 
 
-def first_bad_properties_crc(
-    buffer: Any, columns: NDArray[int64], start: int, count: int, state: NDArray[int64]
-) -> int:
+@kernel
+def first_bad_properties_crc(buffer: Bytes, columns: Matrix, start: Long, count: Long, state: Longs) -> Long:
     """First record whose `__CRC32#` property is not that of its bytes; state[0] counts those that have one."""
+    data = start_of(buffer)
     state[0] = 0
     for row in range(start, count):
-        position, size = int(columns[0, row]), int(columns[1, row])
-        stored = stored_properties_crc(buffer, position + size, int(columns[7, row]))
+        position, size = columns[Column.POSITION, row], columns[Column.SIZE, row]
+        stored = stored_properties_crc(data, position + size, columns[Column.PROPERTIES_SIZE, row])
         if stored < 0:
             continue
         state[0] += 1
-        if body_crc(buffer, position, size - CRC_BLOCK_SIZE) != stored:
+        if body_crc(data, position, size - CRC_BLOCK_SIZE) != stored:
             return row
     return count
 
 
-def stored_properties_crc(buffer: Any, end: int, properties_size: int) -> int:
+@cfunc
+def stored_properties_crc(buffer: Address, end: Long, properties_size: Long) -> Long:
     """The number in the block that ends at `end`, or -1 when the properties do not end with one."""
     start = end - CRC_BLOCK_SIZE
     if properties_size < CRC_BLOCK_SIZE or read_long(buffer, start) != _CRC_NAME:
@@ -99,13 +99,3 @@ def stored_properties_crc(buffer: Any, end: int, properties_size: int) -> int:
     for place in range(end - 2, start + 8, -1):
         value = value * 10 + read_byte(buffer, place) - _ZERO
     return value
-
-
-HELPERS = (stored_properties_crc,)
-KERNELS = {
-    "first_bad_body": (first_bad_body, "long(bytes, matrix, long, long)"),
-    "first_bad_log_offset": (first_bad_log_offset, "long(matrix, long, long, long)"),
-    "first_earlier": (first_earlier, "long(matrix, long, long, long)"),
-    "first_queue_gap": (first_queue_gap, "long(matrix, longs, long, long, longs)"),
-    "first_bad_properties_crc": (first_bad_properties_crc, "long(bytes, matrix, long, long, longs)"),
-}

@@ -106,8 +106,8 @@ def _chosen(run: Run, scope: RebuildScope) -> Run:
         return run
     table = QueueTable()
     array = np.ascontiguousarray(run.array[:, : run.count])
-    slots = table.assign(run.kernels, run.kernels.view(run.buffer), array, run.count)
+    slots = table.assign(run.buffer, array, run.count)
     wanted = [n for n, (topic, queue_id) in enumerate(table.queues) if scope.wants((decode_utf8(topic), queue_id))]
     rows = np.isin(slots, wanted)
     picked = np.ascontiguousarray(array[:, rows])
-    return Run(run.file_start, run.path, run.buffer, picked, picked.shape[1], run.kernels)
+    return Run(run.file_start, run.path, run.buffer, picked, picked.shape[1])

@@ -198,7 +198,7 @@ class LossCounter:
         if not len(rows):
             return
         columns = run.columns
-        numbers = self._table.assign(run.kernels, run.kernels.view(run.buffer), run.array, run.count, queued_only=False)
+        numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
         self._places.append(columns.position[rows] + run.file_start)
         queued = np.isin(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
         for number in np.unique(numbers[rows]).tolist():

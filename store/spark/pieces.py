@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from store import kernels
 from store.commitlog.scan import VERIFYING, Outcome, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.consumequeue.numbering import QueueTable
@@ -179,7 +180,7 @@ class _QueueUnits:
         if not self.units:
             self.first, self.first_end = int(offsets[0]), _end_of(array, rows[0])
             self.last = self.first - 1
-        stop = run.kernels.find_break(rows, 0, len(rows), array, self.last + 1, self.last_end)
+        stop = kernels.find_break(rows, 0, len(rows), array, self.last + 1, self.last_end)
         self.is_dense = self.is_dense and stop == len(rows)
         self.last, self.last_end = int(offsets[-1]), _end_of(array, rows[-1])
         self.units += units
@@ -205,15 +206,15 @@ class _Units:
         self._open_bytes = 0
 
     def add(self, run: Run) -> None:
-        view, array = run.kernels.view(run.buffer), run.array
-        numbers = self._table.assign(run.kernels, view, array, run.count)
+        array = run.array
+        numbers = self._table.assign(run.buffer, array, run.count)
         self._queues += [(decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]]
         codes, order = np.empty(run.count, np.int64), np.empty(run.count, np.int64)
         starts = np.empty(len(self._queues) + 1, np.int64)
-        run.kernels.tags_codes(view, array, run.count, self._delay_levels_ms, codes)
-        run.kernels.order_by_queue(numbers, run.count, len(self._queues), order, starts)
+        kernels.tags_codes(run.buffer, array, run.count, self._delay_levels_ms, codes)
+        kernels.order_by_queue(numbers, run.count, len(self._queues), order, starts)
         units = memoryview(bytearray(run.count * UNIT_SIZE))
-        run.kernels.write_units(run.kernels.view(units), 0, order, 0, int(starts[-1]), array, codes)
+        kernels.write_units(units, 0, order, 0, int(starts[-1]), array, codes)
         for number in np.flatnonzero(starts[1:] > starts[:-1]):
             queue, start, stop = self._queues[number], int(starts[number]), int(starts[number + 1])
             if self._scope.wants(queue) and is_topic_folder_name(queue[0]):

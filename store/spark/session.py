@@ -32,13 +32,15 @@ from typing import Any
 
 import store.errors
 from store.errors import BadRequest, StoreError, StoreIOError
+from store.kernels import compiled_module
+from store.kernels.shipped import copy_to_ship
 
 OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
 LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
-MISSING_HINT = "the Python of the executors needs numpy, numba, isal and pyarrow; PYSPARK_PYTHON there names another"
+MISSING_HINT = "the Python of the executors needs numpy, isal, crcmod and pyarrow; PYSPARK_PYTHON there names another"
 # Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
 QUERY_AT_FAULT = ("0A", "21", "22", "42")
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
@@ -217,7 +219,7 @@ def _check_address(master: str | None, remote: str | None) -> None:
 
 
 def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
-    """Executors on other machines get this package as a zip; those on this one have it on their path."""
+    """Executors on other machines get this package as a zip, and its compiled kernels; those on this one have both."""
     if master and master.startswith("local"):
         return
     package = Path(store.errors.__file__).parent
@@ -225,10 +227,14 @@ def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
     with zipfile.ZipFile(archive, "w") as target:
         for path in sorted(package.rglob("*.py")):
             target.write(path, Path(package.name, path.relative_to(package)))
-    if hasattr(spark, "addArtifact") and master is None:
+    over_connect = hasattr(spark, "addArtifact") and master is None
+    if over_connect:
         spark.addArtifact(str(archive), pyfile=True)
     else:
         spark.sparkContext.addPyFile(str(archive))
+    if compiled_module is not None:
+        kernels = str(copy_to_ship(compiled_module, folder))
+        spark.addArtifact(kernels, file=True) if over_connect else spark.sparkContext.addFile(kernels)
 
 
 @contextmanager

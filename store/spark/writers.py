@@ -24,7 +24,6 @@ from store.formats.derived import units_of
 from store.formats.index_page import IndexHeader, index_file_size
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from store.index.index_file import IndexFile
-from store.kernels import for_work
 from store.kernels.run import Int64Array
 from store.rebuild.scope import Queue
 from store.spark.pieces import KEY_BYTES, LOG_OFFSET, RECORD_BYTES, STORE_TIME, KeyPiece, UnitPiece
@@ -123,8 +122,7 @@ class IndexKeys:
             before = keys.header_at(at - 1) if at else before
             while at < stop:
                 file = self._file_to_write(files, before)
-                kernels = for_work(len(file.buffer))
-                at = file.put_hashes(kernels, keys.hashes, keys.records, at, stop, keys.columns)
+                at = file.put_hashes(keys.hashes, keys.records, at, stop, keys.columns)
             rank += piece.key_count
         if self.has_record_behind:
             self._file_to_write(files, before)

@@ -26,9 +26,9 @@ import numpy as np
 from isal import isal_zlib
 from tabulate import tabulate
 
+from store import kernels
 from store.consumequeue.numbering import QueueTable
 from store.formats.columns import COLUMN_NAMES
-from store.kernels import compiled
 from store.kernels.encode import NUMBER_NAMES, QUEUE, QUEUE_ID, STORE_TIME
 
 # As the walk has it: rows that are not a power of two apart, or they would fight for the same cache lines.
@@ -128,7 +128,6 @@ def make_segment(body_size: int, count: int) -> tuple[Any, float]:
     segment = np.zeros(count * (91 + body_size + len(topic) + properties.shape[1]) + 8, np.uint8)
     ends = np.arange(count + 1, dtype=np.int64)
     columns, state = np.empty((len(COLUMN_NAMES), count), np.int64), np.zeros(8, np.int64)
-    kernels = compiled()
 
     def encode() -> None:
         done = kernels.encode_records(
@@ -160,7 +159,7 @@ def make_properties(rng: np.random.Generator, count: int) -> Any:
 
 def scan_in_threads(segment: Any, count: int, threads: int, check_crc: bool) -> None:
     """Scans the segment in as many parts as there are threads."""
-    size, kernels = len(segment), compiled()
+    size = len(segment)
     row = np.zeros((len(COLUMN_NAMES), 1), np.int64)
     starts = [kernels.find_record_start(segment, size * n // threads, size, 0, False, row) for n in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
@@ -172,7 +171,7 @@ def scan(segment: Any, position: int, limit: int, check_crc: bool) -> int:
     columns, state = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64), np.zeros(8, np.int64)
     found = 0
     while True:
-        found += compiled().scan_records(segment, position, limit, False, check_crc, columns, state)
+        found += kernels.scan_records(segment, position, limit, False, check_crc, columns, state)
         position = int(state[0])
         if state[1] != 0:
             return found
@@ -191,7 +190,7 @@ def best_build(segment: Any) -> dict[str, float]:
 
 def build(segment: Any, index: Any) -> dict[str, float]:
     """Scan, verify, and build units and index of a whole segment."""
-    kernels, table = compiled(), QueueTable()
+    table = QueueTable()
     times = dict.fromkeys(("scan + CRC", "queues", "units", "hashes", "index"), 0.0)
     columns, state = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64), np.zeros(8, np.int64)
     slots, codes, order = (np.empty(RUN_CAPACITY, np.int64) for _ in range(3))
@@ -209,7 +208,7 @@ def build(segment: Any, index: Any) -> dict[str, float]:
     while state[1] == 0:
         count = kernels.scan_records(segment, int(state[0]), len(segment), False, True, columns, state)
         lap("scan + CRC")
-        table.assign(kernels, segment, columns, count, slots=slots)
+        table.assign(segment, columns, count, slots=slots)
         lap("queues")
         kernels.tags_codes(segment, columns, count, levels, codes)
         kernels.order_by_queue(slots, count, len(table), order, starts)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import store.recovery.recover as recovery
+from store import kernels
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.fan_out import FanOut
 from store.index.index_service import IndexService
-from store.kernels import KERNELS, compiled
 from tests.bench.context import KIB, SMALL_BODY, Bench
 from tests.bench.walks import recover_here
 
@@ -60,8 +60,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
     bench, times = Bench(folder, 1.0 if options.size == "full" else 0.1), Times()
-    for name in KERNELS:
-        measure(times, compiled(), name, f"    {name}")
+    for name in kernels.__all__[1:]:
+        measure(times, kernels, name, f"    {name}")
     for step in STEPS:
         measure(times, *step)
     try:

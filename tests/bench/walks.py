@@ -15,7 +15,6 @@ from store.change.workspace import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
-from store.kernels import compiled
 from store.kernels.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import find_store
@@ -72,7 +71,7 @@ def _scan_seconds(bench: Bench, root: Path, *, check_crc: bool) -> tuple[float, 
         segments = store.opened.log.segments.files
         for _ in range(bench.runs + 1):
             began, size = time.perf_counter(), 0
-            for step in scan_log(segments, rules=rules, kernels=compiled()):
+            for step in scan_log(segments, rules=rules):
                 size += step.end - step.start if isinstance(step, Run) else 0
             best = min(best, time.perf_counter() - began)
     return best, size

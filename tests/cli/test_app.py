@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rmqctl import version
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS
 from rmqctl.exit_codes import exit_code_of
@@ -31,7 +32,7 @@ def test_help_imports_no_heavy_library() -> None:
     code = "import sys; from rmqctl.app import main; main(['--help']); print(sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = run.stdout.splitlines()[-1]
-    for name in ("numpy", "numba", "pyarrow", "pyspark", "rich", "lark", "pandas", "store"):
+    for name in ("numpy", "pyarrow", "pyspark", "rich", "lark", "pandas", "store"):
         assert f"'{name}'" not in loaded
 
 
@@ -47,6 +48,19 @@ def test_every_command_has_help_with_an_example(path: list[str], capsys: pytest.
 def test_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert rmqctl("--version").code == 0
     assert capsys.readouterr().out.startswith("rmqctl 0.")
+
+
+def test_a_package_without_compiled_kernels_says_so_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(version.NO_EXTENSIONS, raising=False)
+    monkeypatch.setattr(version, "EXTENSION_SUFFIXES", [".none"])
+    assert version.UNCOMPILED in version.version_text()
+    assert rmqctl("quarantine", "list", store=tmp_path).err.count(version.UNCOMPILED) == 1
+
+
+def test_kernels_switched_off_are_named_with_the_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(version.NO_EXTENSIONS, "1")
+    assert version.version_text().endswith(version.SWITCHED_OFF)
+    assert version.SWITCHED_OFF not in rmqctl("quarantine", "list", store=tmp_path).err
 
 
 def test_no_command_shows_help_and_is_a_usage_error() -> None:

@@ -14,7 +14,6 @@ from store.errors import ForeignFile, WrongFileSize
 from store.formats.java import tags_code
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit
-from store.kernels import compiled
 from tests.support.small_log import (
     SMALL_CONFIG,
     START_MS,
@@ -26,6 +25,7 @@ from tests.support.small_log import (
     tree,
     units_of,
 )
+from tests.support.twice import KINDS
 
 
 def test_each_message_gets_a_unit_in_its_queue(tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ records = st.lists(
 )
 
 
-@given(records=records, use_compiled=st.booleans())
+@given(records=records, kind=st.sampled_from(sorted(KINDS)))
 def test_every_order_of_queue_offsets_gives_what_one_by_one_gives(
-    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[int, int | None, int]], use_compiled: bool
+    tmp_path_factory: pytest.TempPathFactory, records: list[tuple[int, int | None, int]], kind: str
 ) -> None:
     log, naive = SmallLog(), [NaiveQueue(), NaiveQueue()]
     for queue_id, queue_offset, jump in records:
@@ -226,7 +226,8 @@ def test_every_order_of_queue_offsets_gives_what_one_by_one_gives(
         used = log._next["T", queue_id] - 1 if chosen is None else chosen
         naive[queue_id].put(log.units[-1], used)
     queues = open_queues(tmp_path_factory.mktemp("queues"))
-    log.dispatch_to(queues, kernels=compiled() if use_compiled else None)
+    with KINDS[kind]():
+        log.dispatch_to(queues)
     for queue_id in (0, 1):
         expected = [unit for unit in naive[queue_id].units if unit is not None]
         assert units_of(queues, "T", queue_id) == expected

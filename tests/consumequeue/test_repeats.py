@@ -14,7 +14,6 @@ from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.filesystem import Filesystem
 from store.formats.queue_unit import UNIT_SIZE, ExtUnit
-from store.kernels import compiled
 from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout
 from tests.support.small_log import SMALL_CONFIG, SmallLog, log_offsets_of, open_queues, reopened_queues, tree
@@ -64,14 +63,13 @@ def written(records: list[Record]) -> SmallLog:
     return log
 
 
-@given(records=records, built=st.integers(0, 60), again_from=st.integers(0, 60), ext=st.booleans(), fast=st.booleans())
+@given(records=records, built=st.integers(0, 60), again_from=st.integers(0, 60), ext=st.booleans())
 def test_runs_over_what_is_there_give_what_one_by_one_gives(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[Record],
     built: int,
     again_from: int,
     ext: bool,
-    fast: bool,
 ) -> None:
     # A queue with extension units and no unit has no folder to be found by.
     records = [(topic, offset, min(error, 1 << 62) if ext else error) for topic, offset, error in records]
@@ -82,7 +80,7 @@ def test_runs_over_what_is_there_give_what_one_by_one_gives(
     for name, make in (("runs", reopened_queues), ("one by one", one_by_one)):
         prefix.dispatch_to(open_queues(folder / name, config), start=0)
         queues = make(folder / name, config)
-        log.dispatch_to(queues, start=start, kernels=compiled() if fast and make is reopened_queues else None)
+        log.dispatch_to(queues, start=start)
         found.append((tree(folder / name), queues.findings, [queue.max_physic_offset for queue in queues]))
     assert found[0] == found[1]
 

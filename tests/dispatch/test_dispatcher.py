@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from store import kernels
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
@@ -17,9 +18,15 @@ from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
 from store.kernels.run import Run
-from tests.support.small_log import START_MS, SmallLog, ThreadedKernels
+from tests.support.small_log import START_MS, SmallLog
 
 SEGMENT_SIZE = 4096
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers run in threads, which uncompiled kernels would not be worth."""
+    monkeypatch.setattr(kernels, "COMPILED", True)
 
 
 class Collector:
@@ -124,7 +131,7 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
     log, handlers = SmallLog(), [Collector(), Collector()]
     places = log.put_many(200)
     with FanOut(handlers) as fan_out:
-        log.dispatch_to(fan_out, kernels=ThreadedKernels())
+        log.dispatch_to(fan_out)
     assert [handler.log_offsets for handler in handlers] == [places, places]
 
 
@@ -143,7 +150,7 @@ def test_a_handler_that_prepares_runs_takes_every_piece_in_order() -> None:
     log, staged = SmallLog(), Staged()
     places = log.put_many(200)
     with FanOut([staged, Collector()]) as fan_out:
-        log.dispatch_to(fan_out, kernels=ThreadedKernels())
+        log.dispatch_to(fan_out)
     assert staged.log_offsets == places
 
 
@@ -161,7 +168,7 @@ def test_a_handler_that_fails_at_either_stage_ends_the_walk_with_its_error(
 
     def walk() -> None:
         with FanOut([Collector(), Staged()]) as fan_out:
-            log.dispatch_to(fan_out, kernels=ThreadedKernels())
+            log.dispatch_to(fan_out)
 
     with pytest.raises(OSError, match="no space"):
         walk()
@@ -181,7 +188,7 @@ def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypat
 
     monkeypatch.setattr(_Worker, place, interrupted)
     with pytest.raises(KeyboardInterrupt), FanOut([Collector(), Staged()]) as builders:
-        log.dispatch_to(builders, kernels=ThreadedKernels())
+        log.dispatch_to(builders)
     names = ("Collector.", "Staged.")
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
 
@@ -199,7 +206,7 @@ def test_a_failing_handler_ends_the_walk_with_its_error() -> None:
 
     def walk() -> None:
         with FanOut([Collector(), broken]) as fan_out:
-            log.dispatch_to(fan_out, kernels=ThreadedKernels())
+            log.dispatch_to(fan_out)
 
     with pytest.raises(OSError, match="no space"):
         walk()

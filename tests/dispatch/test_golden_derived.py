@@ -13,17 +13,15 @@ from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay
-from store.kernels import Kernels, compiled, plain
 from store.kernels.run import Run
 from tests.support.golden import Golden, golden
 from tests.support.small_log import open_index, open_queues
+from tests.support.twice import KINDS
 
 CLOSED = ("normal", "batch", "ipv6", "many", "normal5")
 
 
-def build(
-    source: Golden, root: Path, kernels: Kernels, overlay: Overlay | None = None, *, recovering: bool = False
-) -> None:
+def build(source: Golden, root: Path, overlay: Overlay | None = None, *, recovering: bool = False) -> None:
     """Queues and index of a golden store's whole log, in `root` or in the overlay."""
     config = source.config
     log = MappedFileQueue(source.store / "commitlog", config.mapped_file_size_commit_log, Filesystem(), writable=False)
@@ -31,7 +29,7 @@ def build(
     queues, index = open_queues(root, config, overlay=overlay), open_index(root, config, overlay=overlay)
     rules = ScanRules(check_crc=True, accept_v2=broker_line(source.compat).accepts_v2)
     with queues.without_delay_levels() if recovering else nullcontext():
-        for step in scan_log(log.files, rules=rules, kernels=kernels):
+        for step in scan_log(log.files, rules=rules):
             if isinstance(step, Run):
                 queues.dispatch(step)
                 index.dispatch(step)
@@ -52,19 +50,21 @@ def wanted(source: Golden, stage: str, folder: str) -> list[tuple[str, str]]:
     return [(str(number), digest) for number, (_, digest) in enumerate(files)]
 
 
-@pytest.mark.parametrize("kernels", [plain(), compiled()], ids=["plain", "compiled"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CLOSED)
-def test_a_whole_log_gives_the_files_its_broker_left(name: str, kernels: Kernels, tmp_path: Path) -> None:
+def test_a_whole_log_gives_the_files_its_broker_left(name: str, kind: str, tmp_path: Path) -> None:
     source = golden(name)
-    build(source, tmp_path, kernels)
+    with KINDS[kind]():
+        build(source, tmp_path)
     for folder in ("consumequeue", "index"):
         assert built(tmp_path, folder) == wanted(source, "pristine", folder)
 
 
-@pytest.mark.parametrize("kernels", [plain(), compiled()], ids=["plain", "compiled"])
-def test_a_log_without_queues_and_index_gives_what_its_broker_rebuilt(kernels: Kernels, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_without_queues_and_index_gives_what_its_broker_rebuilt(kind: str, tmp_path: Path) -> None:
     source = golden("no-derived")
-    build(source, tmp_path, kernels, recovering=True)
+    with KINDS[kind]():
+        build(source, tmp_path, recovering=True)
     for folder in ("consumequeue", "index"):
         assert built(tmp_path, folder) == wanted(source, "after-load-only", folder)
 
@@ -72,7 +72,7 @@ def test_a_log_without_queues_and_index_gives_what_its_broker_rebuilt(kernels: K
 @pytest.mark.parametrize("name", CLOSED)
 def test_staged_files_are_the_same_as_those_built_in_place(name: str, tmp_path: Path) -> None:
     source = golden(name)
-    build(source, tmp_path / "store", plain(), Overlay(tmp_path / "staged"))
+    build(source, tmp_path / "store", Overlay(tmp_path / "staged"))
     assert not (tmp_path / "store").exists()
     for folder in ("consumequeue", "index"):
         assert built(tmp_path / "staged", folder) == wanted(source, "pristine", folder)

@@ -22,8 +22,8 @@ from store.formats.index_page import (
 from store.formats.java import key_hash
 from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.index.index_service import IndexService
-from store.kernels import compiled
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, open_index, tree
+from tests.support.twice import KINDS
 
 SLOTS, CAPACITY = SMALL_CONFIG.max_hash_slot_num, SMALL_CONFIG.max_index_num
 LONG_AGO, FAR_AHEAD = 0, 1 << 60
@@ -249,18 +249,18 @@ class NaiveIndex:
 @given(
     messages=st.lists(st.lists(st.sampled_from("abcdefg中"), max_size=4), max_size=40),
     again_from=st.integers(0, 40),
-    use_compiled=st.booleans(),
+    kind=st.sampled_from(sorted(KINDS)),
 )
 def test_every_sequence_of_messages_gives_what_one_by_one_gives(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[list[str]], again_from: int, use_compiled: bool
+    tmp_path_factory: pytest.TempPathFactory, messages: list[list[str]], again_from: int, kind: str
 ) -> None:
     log, naive, index = SmallLog(), NaiveIndex(), open_index(tmp_path_factory.mktemp("index"))
     for keys in messages:
         log.put(keys=" ".join(keys))
-    kernels = compiled() if use_compiled else None
     starts = [0, *(unit.log_offset for unit in log.units[again_from : again_from + 1])]
     for start in starts:
-        log.dispatch_to(index, start=start, kernels=kernels)
+        with KINDS[kind]():
+            log.dispatch_to(index, start=start)
         for number, keys in enumerate(messages):
             if log.units[number].log_offset >= start:
                 naive.add(log.units[number].log_offset, START_MS + 1000 * number, keys)

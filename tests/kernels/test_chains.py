@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import ModuleType
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.formats.index_page import decode_entry, index_file_size
-from store.kernels import Kernels
 from store.kernels.index import FOUND_COUNT
 from tests.support.twice import both
 
@@ -29,9 +29,9 @@ def index_file(slot_count: int, entries: list[tuple[int, int, int]]) -> bytearra
 
 
 def follow(data: bytearray, slot_count: int, count: int) -> tuple[list[int], list[int]]:
-    def ask(kernels: Kernels) -> tuple[list[int], list[int]]:
+    def ask(kernels: ModuleType) -> tuple[list[int], list[int]]:
         newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
-        kernels.follow_chains(kernels.view(data), slot_count, count, newest, found)
+        kernels.follow_chains(data, slot_count, count, newest, found)
         return newest.tolist(), found.tolist()
 
     answer: tuple[list[int], list[int]] = both(ask)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store import kernels
 from store.config import StoreConfig
 from store.consumequeue.numbering import QueueTable
-from store.kernels import Kernels, compiled
 from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer
@@ -24,19 +26,17 @@ def queue_files(data: bytes, levels: list[int] = LEVELS) -> dict[tuple[bytes, in
     columns = scan(data).matrix
     count = columns.shape[1]
 
-    def ask(kernels: Kernels) -> dict[tuple[bytes, int], bytes]:
-        view, table = kernels.view(data), QueueTable()
-        slots = table.assign(kernels, view, columns, count)
+    def ask(kernels: ModuleType) -> dict[tuple[bytes, int], bytes]:
+        table = QueueTable()
+        slots = table.assign(memoryview(data), columns, count)
         codes, order = np.zeros(count, np.int64), np.zeros(count, np.int64)
         starts = np.zeros(len(table) + 1, np.int64)
-        kernels.tags_codes(view, columns, count, np.array(levels, np.int64), codes)
+        kernels.tags_codes(data, columns, count, np.array(levels, np.int64), codes)
         kernels.order_by_queue(slots, count, len(table), order, starts)
         files = {}
         for number, queue in enumerate(table.queues):
             units = bytearray(20 * int(starts[number + 1] - starts[number]))
-            end = kernels.write_units(
-                kernels.view(units), 0, order, int(starts[number]), int(starts[number + 1]), columns, codes
-            )
+            end = kernels.write_units(units, 0, order, int(starts[number]), int(starts[number + 1]), columns, codes)
             assert end == len(units)
             files[queue] = bytes(units)
         return files
@@ -49,17 +49,16 @@ def index_files(data: bytes, slot_count: int, capacity: int, key_room: int = 1 <
     """The index files of a segment, made by the kernels of both kinds."""
     columns = scan(data).matrix
 
-    def ask(kernels: Kernels) -> list[bytes]:
+    def ask(kernels: ModuleType) -> list[bytes]:
         size = 40 + 4 * slot_count + 20 * capacity
         files, header = [bytearray(size)], np.array([0, 0, 0, 0, 0, 1], np.int64)
         hashes, records, state = np.zeros(key_room, np.int64), np.zeros(key_room, np.int64), np.zeros(8, np.int64)
-        view = kernels.view(data)
         while state[0] < columns.shape[1]:
-            found = kernels.key_hashes(view, columns, int(state[0]), columns.shape[1], hashes, records, state)
+            found = kernels.key_hashes(data, columns, int(state[0]), columns.shape[1], hashes, records, state)
             at = 0
             while at < found:
                 at = kernels.put_index_entries(
-                    kernels.view(files[-1]), slot_count, capacity, hashes, records, at, found, columns, header
+                    files[-1], slot_count, capacity, hashes, records, at, found, columns, header
                 )
                 if at < found:
                     files.append(bytearray(size))
@@ -136,7 +135,7 @@ def test_a_damaged_header_makes_no_writes_outside_the_index(count: int) -> None:
     # The number of entries that the geometry claims is more than the file has.
     index = GuardedBuffer(4096).place(bytes(40 + 4 * 2 + 20 * 5))
     header = np.array([0, 0, 0, 0, 0, count], np.int64)
-    compiled().put_index_entries(compiled().view(index), 2, 1000, hashes, records, 0, 1, columns, header)
+    kernels.put_index_entries(index, 2, 1000, hashes, records, 0, 1, columns, header)
     assert header[5] == (2 if count <= 0 else 5 if count == 4 else count)
 
 
@@ -186,7 +185,7 @@ def test_repeats_are_passed_over_up_to_each_queues_end(ends: list[int], kept: li
     )
     reached[[q for q, end in enumerate(ends) if end == 0]] = -1
 
-    def ask(kernels: Kernels) -> tuple[list[int], list[int]]:
+    def ask(kernels: ModuleType) -> tuple[list[int], list[int]]:
         queues, found = np.arange(2, dtype=np.int64), np.zeros(2, np.int64)
         count = int(kernels.pass_repeats(order, starts, queues, 2, columns, reached, found))
         return queues[:count].tolist(), found[:count].tolist()
@@ -207,7 +206,4 @@ def test_a_record_whose_end_is_no_long_is_a_repeat() -> None:
 def test_no_unit_is_written_where_it_does_not_fit(position: int, end: int) -> None:
     columns, order, codes = scan(record()).matrix, np.zeros(1, np.int64), np.zeros(1, np.int64)
     units = GuardedBuffer(21).place(bytes(21))
-    assert (
-        both(lambda kernels: int(kernels.write_units(kernels.view(units), position, order, 0, 1, columns, codes)))
-        == end
-    )
+    assert both(lambda kernels: int(kernels.write_units(units, position, order, 0, 1, columns, codes))) == end

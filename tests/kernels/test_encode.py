@@ -1,8 +1,9 @@
-"""Bulk encoding gives the bytes and the columns that one record at a time gives."""
+"""Encoding of many messages at once, and of one, gives the bytes that records have."""
 
 from __future__ import annotations
 
 from itertools import accumulate
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.formats.columns import ScanOutcome
-from store.kernels import Kernels
 from store.kernels.encode import NUMBER_NAMES
+from tests.support.guarded import GuardedBuffer
 from tests.support.logs import parts, record
 from tests.support.twice import COLUMN_COUNT, both, scan
 
@@ -40,14 +41,13 @@ def encode(messages: list[dict[str, Any]], segment_size: int, *, start: int = 0,
     texts, property_ends = joined([message["properties"] for message in messages])
     names, topic_ends = joined(topics)
 
-    def ask(kernels: Kernels) -> Any:
+    def ask(kernels: ModuleType) -> Any:
         segment = bytearray(segment_size)
         columns, state = np.zeros((COLUMN_COUNT, capacity), np.int64), np.zeros(8, np.int64)
         offsets = np.full(8, 10, np.int64)
-        view = kernels.view
         count = kernels.encode_records(
-            view(segment), 0, FILE_START, view(bodies), body_ends, view(texts), property_ends,
-            view(names), topic_ends, view(HOSTS), numbers, start, offsets, columns, state,
+            segment, 0, FILE_START, bodies, body_ends, texts, property_ends,
+            names, topic_ends, HOSTS, numbers, start, offsets, columns, state,
         )  # fmt: skip
         return bytes(segment), columns[:, :count].T.tolist(), offsets.tolist(), count, state.tolist()[:4]
 
@@ -90,3 +90,51 @@ def test_full_columns_stop_the_encoder_where_it_can_go_on() -> None:
 def test_a_part_the_format_cannot_hold_is_refused_before_a_byte_is_written(part: dict[str, bytes]) -> None:
     segment, _, _, count, state = encode([{**MESSAGE, **part}], 1 << 16)
     assert (count, state[0], state[1], any(segment)) == (0, 0, ScanOutcome.DAMAGE, False)
+
+
+def encode_one(message: dict[str, Any], *, room: int = 8, at: int = 0, **wrong: int) -> tuple[int, bytes]:
+    """(position behind the record, segment) of both kinds of kernels; a page without access follows the segment."""
+    numbers = {
+        "queue_id": message.get("queue_id", 0),
+        "queue_offset": message.get("queue_offset", 0),
+        "flag": 5,
+        "sys_flag": message.get("sys_flag", 0),
+        "born_timestamp_ms": 1,
+        "store_timestamp_ms": message.get("store_timestamp_ms", 0),
+        "reconsume_times": 0,
+        "prepared_transaction_offset": 0,
+    } | wrong
+    parts = [message[name] for name in ("topic", "body", "properties")]
+    hosts = [bytes(20 if message.get("sys_flag", 0) & bit else 8) for bit in (0x10, 0x20)]
+    size = len(record(**message)) + max(at, 0) + room
+
+    def ask(kernels: ModuleType) -> tuple[int, bytes]:
+        segment = GuardedBuffer(size).place(b"\xff" * size)
+        end = kernels.encode_message(segment, at, FILE_START, *parts, *hosts, *numbers.values())
+        return end, bytes(segment)
+
+    answer: tuple[int, bytes] = both(ask)
+    return answer
+
+
+@given(parts, st.integers(0, 50))
+def test_one_record_is_its_bytes_and_zeros_behind_them(message: dict[str, Any], at: int) -> None:
+    end, segment = encode_one(message, at=at)
+    assert segment == b"\xff" * at + record(**message, position=FILE_START + at) + bytes(8)
+    assert end == len(segment) - 8
+
+
+@pytest.mark.parametrize(("room", "at", "result"), [(7, 0, -1), (8, 0, SIZE), (8, 3, SIZE + 3), (8, -1, -1)])
+def test_one_record_is_written_only_where_eight_bytes_more_fit(room: int, at: int, result: int) -> None:
+    end, segment = encode_one(MESSAGE, room=room, at=at)
+    assert end == result
+    assert end > 0 or set(segment) == {0xFF}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"queue_id": 1 << 31}, {"flag": -(1 << 31) - 1}, {"reconsume_times": 1 << 40}, {"sys_flag": 0x10}],
+)
+def test_a_number_or_a_host_that_no_record_can_hold_is_refused(wrong: dict[str, int]) -> None:
+    end, segment = encode_one(MESSAGE, **wrong)
+    assert (end, set(segment)) == (-2, {0xFF})

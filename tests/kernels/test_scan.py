@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.formats.columns import DamageReason, ScanOutcome
-from store.kernels import Kernels
 from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer, survive
@@ -129,10 +129,10 @@ def test_a_delay_level_is_a_number_where_java_takes_it_for_one(level: bytes, is_
 
 
 def _find(data: bytes, position: int, file_start: int = 0, limit: int | None = None) -> int:
-    def ask(kernels: Kernels) -> int:
+    def ask(kernels: ModuleType) -> int:
         columns = np.zeros((COLUMN_COUNT, 1), np.int64)
         end = len(data) if limit is None else limit
-        return int(kernels.find_record_start(kernels.view(data), position, end, file_start, True, columns))
+        return int(kernels.find_record_start(data, position, end, file_start, True, columns))
 
     found: int = both(ask)
     return found

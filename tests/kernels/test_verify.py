@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import crcmod.predefined
 import numpy as np
 import pytest
 
-from store.kernels import Kernels, memory
+from store.kernels import native
 from tests.support.logs import log_of, record
 from tests.support.twice import both, scan
 
@@ -22,7 +23,7 @@ def test_the_crc_is_crcmods_for_every_size_and_alignment() -> None:
         for at in (0, 1, 3, 8, 13):
             body = data[at : at + size]
             segment = record(body=body)
-            assert memory.body_crc(memoryview(data), at, size) == oracle(body) & 0x7FFFFFFF
+            assert native.body_crc(memoryview(data), at, size) == oracle(body) & 0x7FFFFFFF
             assert len(scan(segment, check_crc=True).rows) == 1
             assert not size or not scan(segment[:8] + b"\x01\x02\x03\x04" + segment[12:], check_crc=True).rows
 
@@ -31,8 +32,8 @@ def first_bad(name: str, data: bytes, *more: object, start: int = 0) -> int:
     columns = scan(data).matrix
     count = columns.shape[1]
 
-    def ask(kernels: Kernels) -> int:
-        buffers = [kernels.view(data)] if name == "first_bad_body" else []
+    def ask(kernels: ModuleType) -> int:
+        buffers = [data] if name == "first_bad_body" else []
         return int(getattr(kernels, name)(*buffers, columns, start, count, *more))
 
     found: int = both(ask)
@@ -64,7 +65,7 @@ def test_a_gap_in_a_queue_is_found_and_the_queues_are_counted_apart() -> None:
     columns = scan(data).matrix
     slots = np.array([0, 1, 0, 1, 0], np.int64)
 
-    def ask(kernels: Kernels) -> tuple[int, list[int]]:
+    def ask(kernels: ModuleType) -> tuple[int, list[int]]:
         awaited = np.array([0, -1], np.int64)
         return int(kernels.first_queue_gap(columns, slots, 0, 5, awaited)), awaited.tolist()
 
@@ -74,7 +75,7 @@ def test_a_gap_in_a_queue_is_found_and_the_queues_are_counted_apart() -> None:
 def with_crc(digits: bytes | None = None) -> bytes:
     """A record with the 5.x CRC property, right unless `digits` say otherwise."""
     blank = record(properties=b"K\x01v\x02" + CRC_BLOCK % (b"0" * 10))
-    value = memory.body_crc(memoryview(blank), 0, len(blank) - 20)
+    value = native.body_crc(memoryview(blank), 0, len(blank) - 20)
     text = str(value)[::-1].ljust(10, "0").encode() if digits is None else digits
     return blank[:-11] + text + b"\x02"
 
@@ -91,8 +92,8 @@ def with_crc(digits: bytes | None = None) -> bytes:
 def test_the_crc_property_is_checked_where_it_is(data: bytes, found: int, counted: int) -> None:
     columns = scan(data).matrix
 
-    def ask(kernels: Kernels) -> tuple[int, int]:
+    def ask(kernels: ModuleType) -> tuple[int, int]:
         state = np.zeros(8, np.int64)
-        return int(kernels.first_bad_properties_crc(kernels.view(data), columns, 0, 1, state)), int(state[0])
+        return int(kernels.first_bad_properties_crc(data, columns, 0, 1, state)), int(state[0])
 
     assert both(ask) == (found, counted)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from store import kernels
 from store.consumequeue.numbering import QueueTable
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels import compiled
 from store.kernels.index import FOUND_COUNT, WRONG_ENTRIES
 
 CAPACITY = 64
@@ -82,14 +82,13 @@ def survive(data: memoryview, *, accept_v2: bool = True, check_crc: bool = False
     """
     if not _workspace:
         _workspace.append(Workspace())
-    work, kernels = _workspace[0], compiled()
-    view = kernels.view(data)
-    count = kernels.scan_records(view, 0, len(data), accept_v2, check_crc, work.columns, work.state)
+    work = _workspace[0]
+    count = kernels.scan_records(data, 0, len(data), accept_v2, check_crc, work.columns, work.state)
     _check_columns(work.columns[:, :count], work.state, len(data))
     if count:
-        _dispatch(kernels, view, work, count, variant)
-    _follow_chains(kernels, view, work, _SLOT_COUNTS[variant % len(_SLOT_COUNTS)])
-    start = kernels.find_record_start(view, 1, len(data), 0, accept_v2, work.columns)
+        _dispatch(data, work, count, variant)
+    _follow_chains(data, work, _SLOT_COUNTS[variant % len(_SLOT_COUNTS)])
+    start = kernels.find_record_start(data, 1, len(data), 0, accept_v2, work.columns)
     assert start == -1 or 1 <= start <= len(data) - 91
     return ScanOutcome(int(work.state[1]))
 
@@ -104,22 +103,22 @@ def _check_columns(columns: Any, state: Any, size: int) -> None:
             assert (columns[place] + columns[length] <= columns[0] + columns[1]).all()
 
 
-def _dispatch(kernels: Any, view: Any, work: Workspace, count: int, variant: int) -> None:
+def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> None:
     """What follows a scan."""
     table = QueueTable()
-    table.assign(kernels, view, work.columns, count, slots=work.slots)
-    kernels.tags_codes(view, work.columns, count, _LEVELS, work.codes)
-    kernels.first_bad_body(view, work.columns, 0, count)
+    table.assign(data, work.columns, count, slots=work.slots)
+    kernels.tags_codes(data, work.columns, count, _LEVELS, work.codes)
+    kernels.first_bad_body(data, work.columns, 0, count)
     work_state = np.zeros(8, np.int64)
-    kernels.first_bad_properties_crc(view, work.columns, 0, count, work_state)
-    found = kernels.key_hashes(view, work.columns, 0, count, work.hashes, work.records, work_state)
+    kernels.first_bad_properties_crc(data, work.columns, 0, count, work_state)
+    found = kernels.key_hashes(data, work.columns, 0, count, work.hashes, work.records, work_state)
     assert 0 < work_state[0] <= count
     assert found == 0 or 0 <= int(work.hashes[:found].min()) <= int(work.hashes[:found].max()) < 1 << 31
-    _write_queues(kernels, work, count, len(table), variant)
-    _write_index(kernels, work, found, variant)
+    _write_queues(work, count, len(table), variant)
+    _write_index(work, found, variant)
 
 
-def _write_queues(kernels: Any, work: Workspace, count: int, queue_count: int, variant: int) -> None:
+def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -> None:
     kernels.order_by_queue(work.slots, count, queue_count, work.order, work.starts)
     queued = int(work.starts[queue_count])
     assert sorted(work.order[:queued].tolist()) == np.flatnonzero(work.slots[:count] >= 0).tolist()
@@ -132,27 +131,27 @@ def _write_queues(kernels: Any, work: Workspace, count: int, queue_count: int, v
     assert 0 <= stop <= queued
     # Room for all of them, or up to two units less, or some bytes more.
     size = max(UNIT_SIZE * queued + variant % 61 - 40, 0)
-    units = kernels.view(work.units.place(_FILLINGS[0][:size], in_front=bool(variant & 8)))
+    units = work.units.place(_FILLINGS[0][:size], in_front=bool(variant & 8))
     end = kernels.write_units(units, first, work.order, 0, queued, work.columns, work.codes)
     assert end == max(first, 0) or end <= size
 
 
-def _write_index(kernels: Any, work: Workspace, found: int, variant: int) -> None:
+def _write_index(work: Workspace, found: int, variant: int) -> None:
     """Into a file that may be shorter than its numbers say, and whose header may say anything."""
     slots = _SLOT_COUNTS[variant % len(_SLOT_COUNTS)]
     size = min(HEADER_SIZE + SLOT_SIZE * slots + ENTRY_SIZE * (variant % 31), INDEX_CAPACITY)
     data = _FILLINGS[variant // 3 % len(_FILLINGS)][: size - variant % 47]
-    index = kernels.view(work.index.place(data, in_front=bool(variant & 8)))
+    index = work.index.place(data, in_front=bool(variant & 8))
     entries = _ENTRY_COUNTS[variant // 7 % len(_ENTRY_COUNTS)]
     for row in range(len(work.header)):
         work.header[row] = _LONGS[variant // (row + 2) % len(_LONGS)] if variant % 5 == row else 0
     claimed = slots if variant % 11 else _HURTFUL_SLOT_COUNTS[variant // 11 % len(_HURTFUL_SLOT_COUNTS)]
     arguments = (work.hashes, work.records, 0, found, work.columns, work.header)
     assert 0 <= kernels.put_index_entries(index, claimed, entries, *arguments) <= found
-    _follow_chains(kernels, index, work, slots)
+    _follow_chains(index, work, slots)
 
 
-def _follow_chains(kernels: Any, index: Any, work: Workspace, slots: int) -> None:
+def _follow_chains(index: Any, work: Workspace, slots: int) -> None:
     """Over as many entries as the bytes have room for."""
     count = (len(index) - HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
     newest, found = work.newest[:slots], np.zeros(FOUND_COUNT, np.int64)

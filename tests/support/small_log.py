@@ -22,7 +22,6 @@ from store.disk.overlay import Overlay
 from store.formats.message import Message, encode_record
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.index.index_service import IndexService
-from store.kernels import Kernels, plain
 from store.kernels.run import Run
 from store.layout import StoreLayout
 
@@ -105,11 +104,11 @@ class SmallLog:
     def put_many(self, count: int, topic: str = "T", queue_id: int = 0, **more: Any) -> list[int]:
         return [self.put(topic, queue_id, **more) for _ in range(count)]
 
-    def dispatch_to(self, *handlers: Any, start: int | None = None, kernels: Kernels | None = None) -> None:
+    def dispatch_to(self, *handlers: Any, start: int | None = None) -> None:
         """Hands over the records from `start` on (default: where the last call ended)."""
         segment = SmallSegment(memoryview(self.data))
         position = self._dispatched if start is None else start
-        walk = scan_segment(segment, position, rules=ScanRules(), kernels=kernels or plain(), capacity=RECORDS_PER_RUN)
+        walk = scan_segment(segment, position, rules=ScanRules(), capacity=RECORDS_PER_RUN)
         for step in walk:
             if isinstance(step, Run):
                 for handler in handlers:
@@ -120,19 +119,6 @@ class SmallLog:
         """What a queue asks the log for in a search by time; -1 for what is not there."""
         times = {unit.log_offset: START_MS + 1000 * number for number, unit in enumerate(self.units)}
         return times.get(log_offset, -1)
-
-
-class ThreadedKernels(Kernels):
-    """Interpreted kernels that pass for compiled ones, so that threads are used without a compiler too."""
-
-    def __init__(self) -> None:
-        super().__init__(compiled=True)
-
-    def view(self, buffer: Any) -> Any:
-        return plain().view(buffer)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(plain(), name)
 
 
 def open_queues(

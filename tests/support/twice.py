@@ -1,22 +1,34 @@
-"""Running a kernel interpreted and compiled, and insisting that both say the same.
+"""Running kernels compiled and uncompiled, and insisting that both say the same.
 
 scan(data)                  a Scan: columns, next position, outcome, reason, size
 both(lambda kernels: …)     any comparable answer of both kinds of kernels, once they agree
+with uncompiled():          everything that uses kernels runs them from their sources
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
+from store import kernels
 from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
-from store.kernels import Kernels, compiled, plain
+from store.kernels import dispatch, encode, index, verify
+from store.kernels import scan as scanning
 from tests.support import naive
 
 COLUMN_COUNT = len(COLUMN_NAMES)
+SOURCES = {
+    name: getattr(module, name)
+    for module in (scanning, verify, dispatch, index, encode)
+    for name in kernels.__all__
+    if hasattr(module, name)
+}
 
 
 @dataclass(frozen=True)
@@ -34,11 +46,23 @@ class Scan:
         return np.array(self.rows, np.int64).reshape(-1, COLUMN_COUNT).T.copy()
 
 
-def both(ask: Callable[[Kernels], Any]) -> Any:
-    """The answer of plain kernels, which is also that of compiled ones."""
-    interpreted, machine = ask(plain()), ask(compiled())
-    assert interpreted == machine
-    return interpreted
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run kernels from their sources."""
+    with mock.patch.multiple(kernels, **SOURCES):
+        yield
+
+
+KINDS = {"compiled": nullcontext, "uncompiled": uncompiled}
+"""Contexts for kernels of both kinds, for tests that run with each."""
+
+
+def both(ask: Callable[[ModuleType], Any]) -> Any:
+    """The answer of compiled kernels, which is also that of their sources."""
+    compiled = ask(kernels)
+    with uncompiled():
+        assert ask(kernels) == compiled
+    return compiled
 
 
 def scan(
@@ -53,10 +77,10 @@ def scan(
     """scan_records, run both ways."""
     limit = len(data) if limit is None else limit
 
-    def ask(kernels: Kernels) -> Scan:
+    def ask(kernels: ModuleType) -> Scan:
         columns = np.full((COLUMN_COUNT, capacity), -7, np.int64)
         state = np.zeros(8, np.int64)
-        count = kernels.scan_records(kernels.view(data), position, limit, accept_v2, check_crc, columns, state)
+        count = kernels.scan_records(data, position, limit, accept_v2, check_crc, columns, state)
         rows = tuple(tuple(row) for row in columns[:, :count].T.tolist())
         return Scan(rows, int(state[0]), ScanOutcome(int(state[1])), DamageReason(int(state[2])), int(state[3]))
 

@@ -1,24 +1,29 @@
-"""What a kernel may do to bytes: read and write big-endian values, compare, copy, find, take a CRC.
+"""Operations on bytes in which C and Python differ: native.h has them for compiled kernels, this module for others.
 
-These are the only functions that exist twice. The plain ones below work on a memoryview, with struct and zlib.
-compile.py gives numba a twin for each that works on the address of a uint8 array. The kernels are written once, on
-top of these.
-
-No function looks at bounds: whoever calls has checked position and size against the bytes there are.
-Results are Python ints here and int64 there; signed unless the name says otherwise.
+No function looks at bounds: the caller has checked position and size against the bytes there are.
+Values are big-endian, and signed unless the docstring says otherwise.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
-import zlib
+from collections.abc import Callable
 from typing import Any
 
-_INT = struct.Struct(">i")
-_LONG = struct.Struct(">q")
-_SHORT = struct.Struct(">h")
+_SHORT, _INT, _LONG = (struct.Struct(code) for code in (">h", ">i", ">q"))
+_SHORT_BITS, _INT_BITS, _LONG_BITS = (struct.Struct(code) for code in (">H", ">I", ">Q"))
 _FIND_CHUNK = 1 << 16
 CRC_MASK = 0x7FFFFFFF
+
+
+def start_of(buffer: Any) -> Any:
+    """The address of a buffer's first byte; here the buffer."""
+    return buffer
+
+
+def size_of(buffer: Any) -> int:
+    return len(buffer)
 
 
 def read_byte(buffer: Any, position: int) -> int:
@@ -46,15 +51,15 @@ def write_byte(buffer: Any, position: int, value: int) -> None:
 
 
 def write_short(buffer: Any, position: int, value: int) -> None:
-    _SHORT.pack_into(buffer, position, value)
+    _SHORT_BITS.pack_into(buffer, position, value & 0xFFFF)
 
 
 def write_int(buffer: Any, position: int, value: int) -> None:
-    _INT.pack_into(buffer, position, value)
+    _INT_BITS.pack_into(buffer, position, value & 0xFFFFFFFF)
 
 
 def write_long(buffer: Any, position: int, value: int) -> None:
-    _LONG.pack_into(buffer, position, value)
+    _LONG_BITS.pack_into(buffer, position, value & 0xFFFFFFFFFFFFFFFF)
 
 
 def copy_bytes(target: Any, position: int, source: Any, start: int, size: int) -> None:
@@ -68,7 +73,20 @@ def bytes_equal(buffer: Any, position: int, other: Any, start: int, size: int) -
 
 def body_crc(buffer: Any, position: int, size: int) -> int:
     """RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit."""
-    return zlib.crc32(buffer[position : position + size]) & CRC_MASK
+    return _crc32()(bytes(buffer[position : position + size])) & CRC_MASK
+
+
+@functools.cache
+def _crc32() -> Callable[[bytes], int]:
+    """isal's CRC-32, else crcmod's."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        import crcmod.predefined
+
+        portable: Callable[[bytes], int] = crcmod.predefined.mkCrcFun("crc-32")
+        return portable
+    return isal_zlib.crc32
 
 
 def find_head(buffer: Any, head: int, start: int, stop: int) -> int:
@@ -96,22 +114,4 @@ def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> 
 
 
 def prefetch(buffer: Any, position: int) -> None:
-    """Ask for the cache line at `position`, which may lie outside the buffer. Nothing to do here."""
-
-
-PRIMITIVES = (
-    read_byte,
-    read_short,
-    read_int,
-    read_long,
-    write_byte,
-    write_short,
-    write_int,
-    write_long,
-    copy_bytes,
-    bytes_equal,
-    body_crc,
-    find_head,
-    find_either,
-    prefetch,
-)
+    """Fetch the cache line at `position`, inside the buffer or not, for a read that comes soon; here nothing."""

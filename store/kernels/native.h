@@ -1,0 +1,175 @@
+/* Operations on bytes for compiled kernels; native.py has the same for kernels that run uncompiled.
+
+   No function looks at bounds. A signed value is sign-extended to 64 bits. */
+
+#include <stdint.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define BIG16(value) __builtin_bswap16(value)
+#define BIG32(value) __builtin_bswap32(value)
+#define BIG64(value) __builtin_bswap64(value)
+#else
+#define BIG16(value) (value)
+#define BIG32(value) (value)
+#define BIG64(value) (value)
+#endif
+
+typedef const unsigned char *bytes_in;
+typedef unsigned char *bytes_out;
+typedef long long integer;
+
+static inline integer read_byte(bytes_in buffer, integer position) { return buffer[position]; }
+
+static inline integer read_short(bytes_in buffer, integer position) {
+    uint16_t word;
+    memcpy(&word, buffer + position, 2);
+    return (int16_t)BIG16(word);
+}
+
+static inline integer read_int(bytes_in buffer, integer position) {
+    uint32_t word;
+    memcpy(&word, buffer + position, 4);
+    return (int32_t)BIG32(word);
+}
+
+static inline integer read_long(bytes_in buffer, integer position) {
+    uint64_t word;
+    memcpy(&word, buffer + position, 8);
+    return (int64_t)BIG64(word);
+}
+
+static inline void write_byte(bytes_out buffer, integer position, integer value) {
+    buffer[position] = (unsigned char)value;
+}
+
+static inline void write_short(bytes_out buffer, integer position, integer value) {
+    uint16_t word = BIG16((uint16_t)value);
+    memcpy(buffer + position, &word, 2);
+}
+
+static inline void write_int(bytes_out buffer, integer position, integer value) {
+    uint32_t word = BIG32((uint32_t)value);
+    memcpy(buffer + position, &word, 4);
+}
+
+static inline void write_long(bytes_out buffer, integer position, integer value) {
+    uint64_t word = BIG64((uint64_t)value);
+    memcpy(buffer + position, &word, 8);
+}
+
+static inline void copy_bytes(bytes_out target, integer position, bytes_in source, integer start, integer size) {
+    memcpy(target + position, source + start, (size_t)size);
+}
+
+/* Eight bytes a step, the last step may overlap the one before: a call of memcmp costs more than most topics. */
+static inline int bytes_equal(bytes_in buffer, integer position, bytes_in other, integer start, integer size) {
+    bytes_in a = buffer + position, b = other + start;
+    uint64_t x, y;
+    integer at = 0;
+    if (size < 8) {
+        for (; at < size; at++)
+            if (a[at] != b[at]) return 0;
+        return 1;
+    }
+    for (; at + 8 <= size; at += 8) {
+        memcpy(&x, a + at, 8);
+        memcpy(&y, b + at, 8);
+        if (x != y) return 0;
+    }
+    memcpy(&x, a + size - 8, 8);
+    memcpy(&y, b + size - 8, 8);
+    return x == y;
+}
+
+static inline void prefetch(bytes_in buffer, integer position) {
+    __builtin_prefetch((const void *)((uintptr_t)buffer + (uintptr_t)position), 0, 2);
+}
+
+/* First position in start ... stop - 4 of an int whose upper three bytes are those of head, or -1. */
+static inline integer find_head(bytes_in buffer, integer head, integer start, integer stop) {
+    const unsigned char wanted[3] = {(unsigned char)(head >> 24), (unsigned char)(head >> 16),
+                                     (unsigned char)(head >> 8)};
+    while (start + 4 <= stop) {
+        bytes_in found = (bytes_in)memchr(buffer + start, wanted[0], (size_t)(stop - 3 - start));
+        if (!found) return -1;
+        if (found[1] == wanted[1] && found[2] == wanted[2]) return found - buffer;
+        start = found - buffer + 1;
+    }
+    return -1;
+}
+
+/* A bit for each of the 16 bytes at `data` that is one byte or the other. */
+static inline uint32_t matches(bytes_in data, unsigned char first, unsigned char second) {
+#ifdef __SSE2__
+    __m128i block = _mm_loadu_si128((const __m128i *)data);
+    __m128i same = _mm_or_si128(_mm_cmpeq_epi8(block, _mm_set1_epi8((char)first)),
+                                _mm_cmpeq_epi8(block, _mm_set1_epi8((char)second)));
+    return (uint32_t)_mm_movemask_epi8(same);
+#else
+    uint32_t bits = 0;
+    for (int at = 0; at < 16; at++) bits |= (uint32_t)(data[at] == first || data[at] == second) << at;
+    return bits;
+#endif
+}
+
+/* First position in start ... stop - 1 of one byte or the other, or stop. Reads only before stop. */
+static inline integer find_either(bytes_in buffer, integer first, integer second, integer start, integer stop) {
+    unsigned char a = (unsigned char)first, b = (unsigned char)second;
+    uint32_t found;
+    integer at = start;
+    for (; stop - at >= 16; at += 16) {
+        found = matches(buffer + at, a, b);
+        if (found) return at + __builtin_ctz(found);
+    }
+    if (at >= stop) return stop;
+    if (stop >= 16) { /* the last 16 bytes, without those before `at` */
+        found = matches(buffer + stop - 16, a, b) >> (at - (stop - 16));
+        return found ? at + __builtin_ctz(found) : stop;
+    }
+    for (; at < stop; at++)
+        if (buffer[at] == a || buffer[at] == b) return at;
+    return stop;
+}
+
+/* CRC-32 by isal's function, else by eight tables: table[k][b] is the CRC of byte b and k zero bytes behind it. */
+typedef uint32_t (*crc_function)(uint32_t initial, bytes_in data, uint64_t size);
+static uint32_t crc_table[8][256];
+
+static uint32_t table_crc(uint32_t initial, bytes_in data, uint64_t size) {
+    uint32_t value = ~initial;
+    for (; size >= 8; size -= 8, data += 8) {
+        value ^= data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+        value = crc_table[7][value & 0xFF] ^ crc_table[6][value >> 8 & 0xFF] ^ crc_table[5][value >> 16 & 0xFF] ^
+                crc_table[4][value >> 24] ^ crc_table[3][data[4]] ^ crc_table[2][data[5]] ^ crc_table[1][data[6]] ^
+                crc_table[0][data[7]];
+    }
+    for (; size; size--, data++) value = crc_table[0][(value ^ *data) & 0xFF] ^ value >> 8;
+    return ~value;
+}
+
+static crc_function crc32_of = table_crc;
+
+static inline void set_crc_function(unsigned long long address) {
+    for (int byte = 0; byte < 256; byte++) {
+        uint32_t value = (uint32_t)byte;
+        for (int bit = 0; bit < 8; bit++) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
+        crc_table[0][byte] = value;
+    }
+    for (int zeros = 1; zeros < 8; zeros++)
+        for (int byte = 0; byte < 256; byte++) {
+            uint32_t value = crc_table[zeros - 1][byte];
+            crc_table[zeros][byte] = crc_table[0][value & 0xFF] ^ value >> 8;
+        }
+    crc32_of = address ? (crc_function)(uintptr_t)address : table_crc;
+}
+
+static inline uint32_t call_crc_function(bytes_in buffer, uint64_t size) { return crc32_of(0, buffer, size); }
+
+/* RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit. */
+static inline integer body_crc(bytes_in buffer, integer position, integer size) {
+    return call_crc_function(buffer + position, (uint64_t)size) & 0x7FFFFFFF;
+}

@@ -1,0 +1,40 @@
+"""What the compiler is told of native.h; native.py has the same functions for kernels that run uncompiled."""
+
+cdef extern from "native.h" nogil:
+    long long read_byte(const unsigned char *buffer, long long position)
+    long long read_short(const unsigned char *buffer, long long position)
+    long long read_int(const unsigned char *buffer, long long position)
+    long long read_long(const unsigned char *buffer, long long position)
+    void write_byte(unsigned char *buffer, long long position, long long value)
+    void write_short(unsigned char *buffer, long long position, long long value)
+    void write_int(unsigned char *buffer, long long position, long long value)
+    void write_long(unsigned char *buffer, long long position, long long value)
+    void copy_bytes(unsigned char *target, long long position, const unsigned char *source, long long start,
+                    long long size)
+    bint bytes_equal(const unsigned char *buffer, long long position, const unsigned char *other, long long start,
+                     long long size)
+    long long body_crc(const unsigned char *buffer, long long position, long long size)
+    long long find_head(const unsigned char *buffer, long long head, long long start, long long stop)
+    long long find_either(const unsigned char *buffer, long long first, long long second, long long start,
+                          long long stop)
+    void prefetch(const unsigned char *buffer, long long position)
+    void set_crc_function(unsigned long long address)
+    unsigned int call_crc_function(const unsigned char *buffer, unsigned long long size)
+
+
+cdef inline unsigned char *start_of(Py_buffer *buffer) noexcept nogil:
+    return <unsigned char *> buffer.buf
+
+
+cdef inline long long size_of(Py_buffer *buffer) noexcept nogil:
+    return buffer.len
+
+
+def use_crc(unsigned long long address):
+    """Take the function at `address` for the CRC-32: crc32_gzip_refl(initial, bytes, size) of isal; 0 for the tables."""
+    set_crc_function(address)
+
+
+def crc32(const unsigned char[::1] buffer):
+    """The CRC-32 of a buffer by the function in use."""
+    return call_crc_function(&buffer[0], len(buffer))
