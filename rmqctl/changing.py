@@ -87,7 +87,8 @@ def run_change(
             return dataclasses.replace(plan, exit_code=FINDINGS)
     change_id = _apply(session, change, consent)
     if change_id is not None:
-        session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}")
+        where = f" --quarantine {consent.quarantine}" if consent.quarantine is not None else ""
+        session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}{where}")
     return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "change_id": change_id})
 
 

@@ -38,7 +38,7 @@ def run(
 
     session: Session = ctx.obj
     with locked(session) as (layout, fs), session.interrupts.deferred():
-        undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs)
+        undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs, elsewhere=layout.commitlogs)
     if undone.set_aside:
         session.note(f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}")
     return Result(

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.change.workspace import relative_name
+from store.change.workspace import relative_name, require_no_link
 from store.disk.filesystem import Filesystem
-from store.errors import StoreIOError
+from store.errors import DamagedFile, StoreIOError
 
 # Hashing bigger files would take longer than the change itself; a rename can't alter them.
 HASH_SIZE_LIMIT = 32 * 1024 * 1024
@@ -89,6 +89,7 @@ class Workplace:
             "reason": action.reason,
             "original": None,
         }
+        self._require_own_places(entry)
         if self.fs.exists(action.path):
             entry["original"] = self._look(action.path)
             if entry["original"]["size"] <= HASH_SIZE_LIMIT:
@@ -126,6 +127,7 @@ class Workplace:
 
     def take_back(self, entry: ManifestEntry) -> int:
         """Puts back what the entry's action changed, if it came to that; gives the number of files restored."""
+        self._require_own_places(entry)
         if entry["kind"] == Patch.verb:
             return self._take_back_patch(entry)
         path, kept = self.root / entry["path"], self.quarantine / entry["kept_as"]
@@ -140,6 +142,30 @@ class Workplace:
         self.fs.make_folder(path.parent)
         self._move(kept, path, entry["original"]["mtime_ns"])
         return 1
+
+    def require_kept_sound(self, entry: ManifestEntry) -> None:
+        """DamagedFile when a kept file is not the one that was taken away."""
+        original = entry["original"]
+        if entry["kind"] == Patch.verb or original is None:
+            return
+        kept = self.quarantine / entry["kept_as"]
+        require_no_link(self.fs, self.quarantine, kept)
+        if not self.fs.exists(kept):
+            return
+        self.fs.require_file(kept)
+        is_same = self.fs.stat(kept).st_size == original["size"] and not self.fs.is_link(kept)
+        if is_same and "sha256" in original:
+            is_same = hashlib.sha256(self.fs.read_file(kept)).hexdigest() == original["sha256"]
+        if not is_same:
+            raise DamagedFile("the kept file is not the one that was taken away", file=kept, hint="nothing was done")
+
+    def _require_own_places(self, entry: ManifestEntry) -> None:
+        """ForeignFile when a link leads to another place. The store's own folders may be links to another disk."""
+        path = self.root / entry["path"]
+        if path.is_relative_to(self.root):
+            require_no_link(self.fs, self.root / path.relative_to(self.root).parts[0], path)
+        if "kept_as" in entry:
+            require_no_link(self.fs, self.quarantine, self.quarantine / entry["kept_as"])
 
     def _take_back_patch(self, entry: ManifestEntry) -> int:
         if self._patched(entry) != entry["after"]:
@@ -195,8 +221,8 @@ class Workplace:
         size = self.fs.stat(source).st_size
         part = target.with_name(target.name + PART_SUFFIX)
         self.fs.unlink(part)
-        descriptor = self.fs.create_file(part, size)
-        self.fs.copy_range(self.fs.open_read(source), descriptor, 0, size)
+        descriptor = self.fs.create_file(part, size, 0)
+        self.fs.copy_written(source, descriptor, size)
         self.fs.utime(part, mtime_ns)
         self.fs.fsync(descriptor)
         self.fs.rename(part, target)

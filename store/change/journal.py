@@ -11,19 +11,18 @@ The states: applying -> applied -> undoing -> undone.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
-from store.change.workspace import quarantine_folder, relative_name
+from store.change.manifest import MANIFEST_VERSION, STORE_NAMES, decode_manifest, encode_manifest
+from store.change.workspace import quarantine_folder, relative_name, require_no_link
 from store.disk.filesystem import Entry, Filesystem
-from store.errors import BadRequest, StoreError, StoreIOError
+from store.errors import BadRequest, StoreError
 from store.layout import OWN_FOLDER
 
-MANIFEST_VERSION = 1
 HALF_DONE = ("applying", "undoing")
 # In rmqctl's own folder, names the change under way while its quarantine is not in the store.
 ELSEWHERE = "change-elsewhere"
@@ -71,6 +70,7 @@ class Journal:
         facts: dict[str, Any],
     ) -> Journal:
         """A journal on disk for a change that has touched nothing yet."""
+        _require_outside_of_data(root, quarantine)
         folder, now_ms = _fresh_folder(quarantine, command, fs)
         journal = cls(root, folder, {}, fs)
         journal._document = {
@@ -96,22 +96,26 @@ class Journal:
         return journal
 
     @classmethod
-    def load(cls, root: Path, change_id: str, quarantine: Path, fs: Filesystem) -> Journal:
+    def load(
+        cls, root: Path, change_id: str, quarantine: Path, fs: Filesystem, elsewhere: Iterable[Path] | None = None
+    ) -> Journal:
+        """The journal of a change in the quarantine; BadRequest for an unknown one, DamagedFile for a foreign one.
+
+        elsewhere  see decode_manifest
+        """
         folder = quarantine / change_id
-        if "/" in change_id or not fs.exists(folder / "manifest.json"):
+        path = folder / "manifest.json"
+        if "/" in change_id or change_id in (".", "..") or not fs.exists(path):
             raise BadRequest(f"no quarantined change {change_id}", hint="see `rmqctl quarantine list`")
-        try:
-            document = json.loads(fs.read_file(folder / "manifest.json"))
-        except ValueError:
-            raise StoreIOError("the manifest is not readable JSON", file=folder / "manifest.json") from None
-        return cls(root, folder, document, fs)
+        require_no_link(fs, quarantine, path)
+        return cls(root, folder, decode_manifest(fs.read_file(path), path, elsewhere), fs)
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
         self._workplace.perform(action, entry)
 
     def finish(self) -> None:
         self._flush_folders()
-        self._document["after"] = store_look(self.root, self.fs)
+        self._document["after"] = store_look(self.root, self.fs, self.folder.parent)
         self.mark("applied")
         self.retract()
 
@@ -123,13 +127,18 @@ class Journal:
 
     def require_unchanged(self) -> None:
         """BadRequest when the store is not as the change left it."""
-        before, now = self._document.get("after"), store_look(self.root, self.fs)
+        before, now = self._document.get("after"), store_look(self.root, self.fs, self.folder.parent)
         if before is not None and before != now:
             names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             raise BadRequest(
                 f"the store has changed since {self.id} ({names[0]}{' and more' if len(names) > 1 else ''})",
                 hint="--force puts the old files back all the same, and keeps in the quarantine what is in their place",
             )
+
+    def require_kept_sound(self) -> None:
+        """DamagedFile when a file that was kept is not the one that the change took away."""
+        for entry in self.entries:
+            self._workplace.require_kept_sound(entry)
 
     def require_patches_untouched(self) -> None:
         """BadRequest when records were written over the place of a patch: its old bytes would tear them."""
@@ -181,7 +190,7 @@ class Journal:
         return [*sorted(touched), self.folder / "files", self.folder]
 
     def _save(self) -> None:
-        data = json.dumps(self._document, indent=1).encode()
+        data = encode_manifest(self._document)
         target, fresh = self.folder / "manifest.json", self.folder / "manifest.json.new"
         self.fs.unlink(fresh)
         descriptor = self.fs.open_new(fresh)
@@ -205,13 +214,25 @@ def _change_id(command: str, now_ms: int) -> str:
     return f"{stamp}.{now_ms % 1000:03d}-{command.replace(' ', '-')}"
 
 
-def store_look(root: Path, fs: Filesystem) -> dict[str, list[int]]:
-    """Size and mtime of every file of the store, except rmqctl's own and the lock."""
+def _require_outside_of_data(root: Path, quarantine: Path) -> None:
+    """BadRequest for a quarantine among the files that a change is about."""
+    place = quarantine.resolve()
+    for name in STORE_NAMES:
+        if place.is_relative_to((root / name).resolve()):
+            raise BadRequest(
+                f"the quarantine would be among the store's own files, in {name}",
+                file=quarantine,
+                hint="name a folder outside of the store's data",
+            )
+
+
+def store_look(root: Path, fs: Filesystem, quarantine: Path) -> dict[str, list[int]]:
+    """Size and mtime of every file of the store, except rmqctl's own, what is kept in `quarantine`, and the lock."""
     look: dict[str, list[int]] = {}
     folders = [root]
     while folders:
         for entry in fs.list_folder(folders.pop()):
-            if entry.path.name == OWN_FOLDER or entry.path == root / "lock":
+            if entry.path.name == OWN_FOLDER or entry.path in (root / "lock", quarantine):
                 continue
             if entry.is_folder:
                 folders.append(entry.path)

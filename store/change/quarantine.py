@@ -14,7 +14,7 @@ from pathlib import Path
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
 from store.change.workspace import quarantine_folder
 from store.disk.filesystem import Filesystem
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from store.layout import OWN_FOLDER
 
 
@@ -39,14 +39,23 @@ class UndoReport:
 
 
 def undo(
-    root: Path, change_id: str, *, quarantine: Path | None = None, force: bool = False, fs: Filesystem
+    root: Path,
+    change_id: str,
+    *,
+    quarantine: Path | None = None,
+    force: bool = False,
+    fs: Filesystem,
+    elsewhere: Sequence[Path] = (),
 ) -> UndoReport:
     """Puts the store back to what it was before the change.
+
+    elsewhere  folders of the commit log outside of the store's
 
     BadRequest for an unknown or already undone id; when the store has changed since (unless `force`); and when records
     were written since over bytes that the change had patched.
     """
-    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs)
+    journal = Journal.load(root, change_id, quarantine or quarantine_folder(root), fs, elsewhere)
+    journal.require_kept_sound()
     if journal.state == "undone":
         raise BadRequest(f"{change_id} was undone already")
     if journal.state == "applied" and not force:
@@ -66,7 +75,7 @@ def list_quarantine(root: Path, *, quarantine: Path | None = None, fs: Filesyste
     fs.require_folder(root / OWN_FOLDER)
     folder = quarantine or quarantine_folder(root)
     # A folder without a manifest is of a change that failed or was killed before it touched anything.
-    ids = [entry.path.name for entry in fs.list_folder(folder) if fs.exists(entry.path / "manifest.json")]
+    ids = [e.path.name for e in fs.list_folder(folder) if not e.is_link and fs.exists(e.path / "manifest.json")]
     return [_entry_of(Journal.load(root, change_id, folder, fs)) for change_id in ids]
 
 
@@ -83,17 +92,32 @@ def _entry_of(journal: Journal) -> QuarantineEntry:
 
 
 def interrupted_change(root: Path, fs: Filesystem) -> str | None:
-    """Id of a change that a crash left half done, with the option that undo needs if its quarantine is elsewhere."""
+    """Id of a change that a crash left half done, with the option that undo needs if its quarantine is elsewhere.
+
+    StoreIOError when that quarantine is not there, perhaps because its disk is not mounted.
+    """
     entries = list_quarantine(root, fs=fs)
     found = next((entry.id for entry in entries if entry.state in HALF_DONE), None)
-    if found is not None or not fs.exists(root / OWN_FOLDER / ELSEWHERE):
+    folder = _quarantined_elsewhere(root, fs)
+    if found is not None or folder is None:
         return found
-    folder = Path(fs.read_file(root / OWN_FOLDER / ELSEWHERE).decode(errors="surrogateescape"))
-    # Without its manifest, perhaps because the disk is not mounted, the change counts as half done.
-    is_there = fs.exists(folder / "manifest.json")
-    if is_there and Journal.load(root, folder.name, folder.parent, fs).state not in HALF_DONE:
+    if not fs.exists(folder / "manifest.json"):
+        raise StoreIOError(
+            f"the change {folder.name} was interrupted, and its quarantine is not there",
+            file=folder,
+            hint=f"bring its disk back, or run `rmqctl quarantine purge {folder.name}` to give up what it took away",
+        )
+    if Journal.load(root, folder.name, folder.parent, fs).state not in HALF_DONE:
         return None
     return f"{folder.name} --quarantine {folder.parent}"
+
+
+def _quarantined_elsewhere(root: Path, fs: Filesystem) -> Path | None:
+    """The folder of a change under way whose quarantine is not in the store."""
+    note = root / OWN_FOLDER / ELSEWHERE
+    if not fs.exists(note):
+        return None
+    return Path(fs.read_file(note).decode(errors="surrogateescape"))
 
 
 def purge(
@@ -101,6 +125,11 @@ def purge(
 ) -> int:
     """Deletes quarantined changes for good (all of them without ids); gives the bytes freed."""
     folder = quarantine or quarantine_folder(root)
+    lost = _quarantined_elsewhere(root, fs)
+    if lost is not None and list(change_ids or ()) == [lost.name] and not fs.exists(lost / "manifest.json"):
+        # Else its lost disk would keep the store closed for good.
+        fs.unlink(root / OWN_FOLDER / ELSEWHERE)
+        return 0
     entries = list_quarantine(root, quarantine=folder, fs=fs)
     unknown = set(change_ids or ()) - {entry.id for entry in entries}
     if unknown:

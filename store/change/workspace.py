@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from store.disk.filesystem import MOVE_IT_OUT, Filesystem
+from store.errors import ForeignFile
 from store.layout import OWN_FOLDER
 
 
@@ -19,3 +21,12 @@ def staging_folder(root: Path, name: str) -> Path:
 def relative_name(root: Path, path: Path) -> str:
     """The path as people read it: relative to the store where it lies in the store."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def require_no_link(fs: Filesystem, base: Path, path: Path) -> None:
+    """ForeignFile when a folder between `base` and `path` is a link, which may lead anywhere."""
+    for folder in path.parents:
+        if folder == base or not folder.is_relative_to(base):
+            return
+        if fs.is_link(folder):
+            raise ForeignFile("a link among the folders of the store", file=folder, hint=MOVE_IT_OUT)

@@ -35,9 +35,11 @@ from pathlib import Path
 from store.disk import mapping
 from store.disk.beneath import make_folders, open_file, opened_folder, parent_of
 from store.disk.descriptor import (
+    COPY_CHUNK_SIZE,
     MOVE_IT_OUT,
     Descriptor,
     Entry,
+    copy_some,
     entries_in,
     entry_of,
     open_number,
@@ -48,9 +50,7 @@ from store.errors import ForeignFile, StoreIOError
 
 __all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
 
-COPY_CHUNK_SIZE = 1 << 20
 _NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
-_NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 _O_NOATIME = getattr(os, "O_NOATIME", 0)
 _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 
@@ -89,6 +89,10 @@ class Filesystem:
                 return entry_of(path, path.stat(), is_link=path.is_symlink())
             except (FileNotFoundError, NotADirectoryError):
                 return None
+
+    def is_link(self, path: Path) -> bool:
+        with os_errors(path, "look at the file"):
+            return path.is_symlink()
 
     def mtime_ns(self, path: Path) -> int:
         return self.stat(path).st_mtime_ns
@@ -302,7 +306,7 @@ class Filesystem:
         with os_errors(target.path, "copy into the file"):
             end = position + size
             while position < end:
-                count = _copy_some(source.number, target.number, position, end - position)
+                count = copy_some(source.number, target.number, position, end - position)
                 if count == 0:
                     raise OSError(errno.EIO, f"{source.path} ends early", os.fspath(source.path))
                 position += count
@@ -383,20 +387,13 @@ class Filesystem:
             return True
 
     def remove_tree(self, folder: Path) -> None:
-        """Deletes a folder with all that is in it; of a link in it only the link goes."""
+        """Deletes a folder with all that is in it; of a link only the link goes."""
+        if self.is_link(folder):
+            self.unlink(folder)
+            return
         for entry in self.list_folder(folder):
             if entry.is_folder and not entry.is_link:
                 self.remove_tree(entry.path)
             else:
                 self.unlink(entry.path)
         self.remove_folder(folder)
-
-
-def _copy_some(source: int, target: int, position: int, size: int) -> int:
-    try:
-        return os.copy_file_range(source, target, size, position, position)
-    except OSError as error:
-        if error.errno not in _NO_KERNEL_COPY:
-            raise
-    data = os.pread(source, min(size, COPY_CHUNK_SIZE), position)
-    return os.pwrite(target, data, position)

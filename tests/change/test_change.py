@@ -20,20 +20,20 @@ FS = Filesystem()
 def root(tmp_path: Path) -> Path:
     """A folder with the files removed, replaced and patched, each saying its name, and a staged one."""
     folder = tmp_path / "store"
-    folder.mkdir()
+    (folder / "config").mkdir(parents=True)
     for name in ("removed", "replaced", "patched", "staged"):
-        (folder / name).write_text(name)
+        (folder / "config" / name).write_text(name)
     return folder
 
 
 def apply(root: Path) -> str:
     """Removes one file, replaces one, patches one and adds one; gives the id."""
-    (root / "added.staged").write_text("added")
+    (root / "config" / "added.staged").write_text("added")
     actions: list[Action] = [
-        Remove(root / "removed", "test"),
-        Publish(root / "replaced", root / "staged", "test"),
-        Patch(root / "patched", 1, b"\0\0", "test"),
-        Publish(root / "below" / "added", root / "added.staged", "test"),
+        Remove(root / "config" / "removed", "test"),
+        Publish(root / "config" / "replaced", root / "config" / "staged", "test"),
+        Patch(root / "config" / "patched", 1, b"\0\0", "test"),
+        Publish(root / "config" / "below" / "added", root / "config" / "added.staged", "test"),
     ]
     change_id = Change("test", root, FS, actions).apply()
     assert change_id is not None
@@ -41,7 +41,8 @@ def apply(root: Path) -> str:
 
 
 def texts(root: Path) -> dict[str, str]:
-    return {str(p.relative_to(root)): p.read_text() for p in root.rglob("*") if p.is_file() and ".rmqctl" not in str(p)}
+    config = root / "config"
+    return {str(p.relative_to(config)): p.read_text() for p in config.rglob("*") if p.is_file()}
 
 
 def set_aside(undone: UndoReport) -> dict[str, str]:
@@ -54,14 +55,14 @@ def test_a_change_does_what_its_actions_say(root: Path) -> None:
 
 
 def test_undoing_puts_back_files_bytes_times_and_folders(root: Path) -> None:
-    before = snapshot(root, without=("staged",))
+    before = snapshot(root, without=("config/staged",))
     assert undo(root, apply(root), fs=FS) == UndoReport(4, ())
     assert snapshot(root) == before
 
 
 def test_a_file_in_the_place_of_a_removed_one_is_set_aside(root: Path) -> None:
     change_id = apply(root)
-    (root / "removed").write_text("somebody else's")
+    (root / "config" / "removed").write_text("somebody else's")
     undone = undo(root, change_id, force=True, fs=FS)
     assert texts(root)["removed"] == "removed"
     assert set_aside(undone) == {"removed": "somebody else's"}
@@ -70,7 +71,7 @@ def test_a_file_in_the_place_of_a_removed_one_is_set_aside(root: Path) -> None:
 def test_files_that_were_written_to_since_they_were_published_are_set_aside(root: Path) -> None:
     change_id = apply(root)
     for name in ("replaced", "below/added"):
-        (root / name).write_text(f"more in {name}")
+        (root / "config" / name).write_text(f"more in {name}")
     undone = undo(root, change_id, force=True, fs=FS)
     assert texts(root) == {name: name for name in ("removed", "replaced", "patched")}
     assert set_aside(undone) == {"replaced": "more in replaced", "added": "more in below/added"}
@@ -78,7 +79,7 @@ def test_files_that_were_written_to_since_they_were_published_are_set_aside(root
 
 def test_bytes_that_were_written_over_a_patch_stay_and_nothing_is_undone(root: Path) -> None:
     change_id = apply(root)
-    (root / "patched").write_text("new record")
+    (root / "config" / "patched").write_text("new record")
     before = snapshot(root)
     with pytest.raises(BadRequest, match="would destroy the record"):
         undo(root, change_id, force=True, fs=FS)
@@ -88,7 +89,7 @@ def test_bytes_that_were_written_over_a_patch_stay_and_nothing_is_undone(root: P
 
 def test_a_patched_file_that_is_gone_does_not_keep_the_rest_from_being_undone(root: Path) -> None:
     change_id = apply(root)
-    (root / "patched").unlink()
+    (root / "config" / "patched").unlink()
     undo(root, change_id, force=True, fs=FS)
     assert texts(root) == {name: name for name in ("removed", "replaced")}
 

@@ -18,6 +18,8 @@ PASSES = {
     "open.py": "a scratch folder outside of the store",
     "opened/scratch.py": "a scratch folder outside of the store",
     "spark/query.py": "an export goes to a folder of the user's",
+    "embedded/export.py": "an export goes to a folder of the user's",
+    "embedded/engine.py": "a scratch folder outside of the store",
     "tables/export.py": "an export goes to a folder of the user's",
     "spark/session.py": "the log and the package that a session of Spark is given",
     "kernels/cache.py": "compiled kernels in the user's cache",

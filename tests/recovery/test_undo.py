@@ -170,16 +170,22 @@ def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
     raise AssertionError("the recovery never gets through")
 
 
-@pytest.mark.parametrize("step", range(1, 60, 4))
+@pytest.mark.parametrize("step", range(1, 90, 4))
 def test_a_quarantine_on_another_file_system_that_fails_at_any_step_loses_nothing(step: int, tmp_path: Path) -> None:
     root, away = tmp_path / "store", tmp_path / "away"
-    root.mkdir()
+    config = root / "config"
+    config.mkdir(parents=True)
     for name in "ab":
-        (root / name).write_text(f"old {name}")
+        (config / name).write_text(f"old {name}")
+    (config / "empty").touch()
     (root / "staged").write_text("new b")
-    before = snapshot(root, without=("staged",))
+    before = {name: state for name, state in snapshot(root, without=("staged",)).items() if state}
     change = Change("test", root, TwoDisks(away, step))
-    change.actions = [Remove(root / "a", ""), Publish(root / "b", root / "staged", "")]
+    change.actions = [
+        Remove(config / "a", ""),
+        Remove(config / "empty", ""),
+        Publish(config / "b", root / "staged", ""),
+    ]
     with contextlib.suppress(StoreIOError):
         change.apply(quarantine=away)
     left = list_quarantine(root, quarantine=away, fs=Filesystem())

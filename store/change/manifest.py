@@ -1,0 +1,129 @@
+"""manifest.json: what a change does, as it is written down and as it may be believed when it is read again.
+
+A store may come from anywhere. A manifest names files that undo moves and overwrites, so each name must be one that a
+change of this store could have written:
+
+    path      below one of the store's folders, or below a folder of the commit log that lies elsewhere
+    kept_as   files/<number>-<the file's name>
+    digest    SHA-256 of the rest of the document: a manifest that was cut or edited is not acted on
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from store.errors import DamagedFile, UnsupportedFormat
+
+MANIFEST_VERSION = 2
+"""1 had no digest."""
+STATES = ("applying", "applied", "undoing", "undone")
+KINDS = ("remove", "write", "patch")
+STORE_NAMES = ("abort", "checkpoint", "commitlog", "config", "consumequeue", "consumequeue_ext", "index")
+
+_KEPT_AS = re.compile(r"files/\d{6}-(?P<name>[^/]+)", re.DOTALL)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def encode_manifest(document: dict[str, Any]) -> bytes:
+    """The bytes of a manifest, with its digest."""
+    return json.dumps({**document, "digest": _digest(document)}, indent=1).encode()
+
+
+def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = None) -> dict[str, Any]:
+    """The document; DamagedFile when it is not what a change of this store writes.
+
+    elsewhere  folders outside of the store's that belong to it, such as storePathCommitLog; None where nothing is
+               done to the files, so that any may be named
+    """
+    try:
+        document: dict[str, Any] = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _damaged(path, "not readable JSON") from None
+    _require(path, isinstance(document, dict), "not an object")
+    version = document.get("version")
+    if version not in (1, MANIFEST_VERSION):
+        raise UnsupportedFormat(f"a manifest of version {version!r}, known are 1 and {MANIFEST_VERSION}", file=path)
+    digest = document.pop("digest", None)
+    _require(path, version == 1 or digest == _digest(document), "its digest is another")
+    _require(path, document.get("state") in STATES, f"unknown state {document.get('state')!r}")
+    _require(path, isinstance(document.get("command"), str), "no command")
+    _require(path, _is_size(document.get("time_ms")), "no time")
+    actions = document.get("actions")
+    _require(path, isinstance(actions, list), "no actions")
+    folders = None if elsewhere is None else tuple(elsewhere)
+    for number, entry in enumerate(actions or ()):
+        fault = _fault_of(entry, folders)
+        _require(path, fault is None, f"action {number}: {fault}")
+    return document
+
+
+def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:
+    """What is wrong with an action's entry."""
+    if not isinstance(entry, dict) or entry.get("kind") not in KINDS:
+        return "unknown kind"
+    path, kind = entry.get("path"), entry["kind"]
+    if not isinstance(path, str) or not _is_of_store(path, elsewhere):
+        return f"the path {path!r} is not one of the store's files"
+    if not _is_look(entry.get("original"), optional=kind != "patch"):
+        return "no size and time of the original"
+    if kind == "patch":
+        return None if _is_patch(entry) else "no position and bytes"
+    kept = _KEPT_AS.fullmatch(entry["kept_as"]) if isinstance(entry.get("kept_as"), str) else None
+    if kept is None or kept["name"] != PurePosixPath(path).name:
+        return f"{entry.get('kept_as')!r} is no place in the quarantine"
+    if kind == "write" and not _is_look(entry.get("published"), optional=False):
+        return "no size and time of the published file"
+    return None
+
+
+def _is_of_store(path: str, elsewhere: tuple[Path, ...] | None) -> bool:
+    parts = PurePosixPath(path).parts
+    if not parts or ".." in parts or "\0" in path:
+        return False
+    if PurePosixPath(path).is_absolute():
+        return elsewhere is None or any(
+            Path(path).is_relative_to(folder) and Path(path) != folder for folder in elsewhere
+        )
+    return parts[0] in STORE_NAMES
+
+
+def _is_look(look: Any, *, optional: bool) -> bool:
+    if look is None:
+        return optional
+    if not isinstance(look, dict) or not _is_size(look.get("size")) or not _is_size(look.get("mtime_ns")):
+        return False
+    return "sha256" not in look or bool(isinstance(look["sha256"], str) and _SHA256.fullmatch(look["sha256"]))
+
+
+def _is_patch(entry: dict[str, Any]) -> bool:
+    try:
+        before, after = bytes.fromhex(entry["before"]), bytes.fromhex(entry["after"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    return _is_size(entry.get("position")) and len(before) == len(after)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _require(path: Path, condition: bool, fault: str) -> None:
+    if not condition:
+        raise _damaged(path, fault)
+
+
+def _damaged(path: Path, fault: str) -> DamagedFile:
+    return DamagedFile(
+        f"not a manifest that rmqctl has written: {fault}",
+        file=path,
+        hint="nothing was done; the files that a change took away are beside it in files/",
+    )
