@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ SEGMENT_SIZE = 64 * 1024 * 1024
 COPY_SIZE = 64 * 1024 * 1024
 SYNC_LOOP_S = 1.0
 SETTINGS = {
-    "async": {"flushDiskType": "ASYNC_FLUSH"},
-    "sync": {"flushDiskType": "SYNC_FLUSH"},
+    "async": {"flushDiskType": "ASYNC_FLUSH", "transientStorePoolEnable": "false"},
+    "sync": {"flushDiskType": "SYNC_FLUSH", "transientStorePoolEnable": "false"},
     "transient": {"flushDiskType": "ASYNC_FLUSH", "transientStorePoolEnable": "true"},
 }
 
-# Small files, so that creating them does not drown what is measured.
+# Small files where there is no store to take sizes from, so that creating them does not drown what is measured.
 GEOMETRY = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
 
 
@@ -132,9 +132,15 @@ def _copy_rate() -> float:
 
 
 def measure_mode(
-    folder: Path, mode: str, count: int, body_size: int, threads: int, on_put: Callable[[int], None]
+    folder: Path,
+    mode: str,
+    count: int,
+    body_size: int,
+    threads: int,
+    on_put: Callable[[int], None],
+    given: Mapping[str, Any] = GEOMETRY,
 ) -> Measured:
-    """Puts `count` messages from `threads` threads into a new store in `folder`."""
+    """Put `count` messages from `threads` threads into a new store in `folder` with the settings given."""
     from store import Message, open_store
     from store.disk.filesystem import Descriptor, Filesystem
 
@@ -148,7 +154,7 @@ def measure_mode(
             super().fdatasync(descriptor)
 
     fs = CountingFilesystem()
-    settings = {**SETTINGS[mode], **GEOMETRY}
+    settings = {**given, **SETTINGS[mode]}
     message = Message(topic="FlushBench", body=os.urandom(body_size), born_timestamp_ms=1)
     with open_store(folder, settings=settings, read_only=False, fs=fs) as opened:
         record_size = opened.put(message).size

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,8 @@ EXAMPLES = (
     "rmqctl --store /data/store flush-bench --mode sync --threads 16 --messages 20000",
 )
 SCRATCH_PREFIX = ".rmqctl-flush-bench-"
+OTHER_STORE = ("storePathRootDir", "storePathCommitLog", "readOnlyCommitLogStorePaths", "brokerRole")
+"""Settings that would lead out of the scratch folder, or refuse puts."""
 SHOWN = (
     "mode", "messages_per_s", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "flush_count",
     "messages_per_flush", "ratio",
@@ -44,27 +46,30 @@ def run(
 ) -> Result:
     """Measure puts on the store's device.
 
-    Gives throughput and latency for each way of flushing. Works in a scratch folder beside the store, never
-    in it, and removes it. In the same run it measures what the device (append and fdatasync) and the memory
-    (copy) do alone. Ratio: of sync, the throughput against fdatasyncs per second times messages per flush;
-    of the others, bytes per second against the memory copy.
+    Gives throughput and latency for each way of flushing, with the settings given and the file sizes of the store, or
+    small files where there is none. Works in a scratch folder beside the store, never in it, and removes it. In the
+    same run it measures what the device (append and fdatasync) and the memory (copy) do alone. Ratio: of sync, the
+    throughput against fdatasyncs per second times messages per flush; of the others, bytes per second against the
+    memory copy.
     """
     from rmqctl.bench import SETTINGS, histogram, measure_limits, measure_mode
 
     session: Session = ctx.obj
     modes = list(SETTINGS) if mode is Mode.ALL else [mode.value]
+    settings = _settings(session)
     scratch = _make_scratch(session)
     measured = []
     with session.progress("flush-bench", messages * len(modes), "messages") as bar:
         limits = measure_limits(scratch, body_size + 100)
         for number, name in enumerate(modes):
             note = functools.partial(_note, bar, number * messages)
-            measured.append(measure_mode(scratch / name, name, messages, body_size, threads, note))
+            measured.append(measure_mode(scratch / name, name, messages, body_size, threads, note, settings))
             shutil.rmtree(scratch / name)
     facts = {
         "message_count": messages,
         "body_size_bytes": body_size,
         "thread_count": threads,
+        "segment_size_bytes": int(settings["mappedFileSizeCommitLog"]),
         "device_fdatasync_per_s": round(limits.fdatasync_per_s),
         "device_write_bytes_per_s": round(limits.write_bytes_per_s),
         "memory_copy_bytes_per_s": round(limits.copy_bytes_per_s),
@@ -74,6 +79,17 @@ def run(
         Table("latency", histogram(measured)),
     ]
     return Result("flush-bench", facts, tables)
+
+
+def _settings(session: Session) -> dict[str, Any]:
+    """Settings for the scratch store: those given, the sizes of the store's files, else small ones."""
+    from rmqctl.bench import GEOMETRY
+    from store.disk.filesystem import Filesystem
+    from store.opened.detect import infer_settings, make_layout
+
+    given = session.settings()
+    inferred = infer_settings(make_layout(session.root, given), given, Filesystem())
+    return {name: value for name, value in {**GEOMETRY, **inferred, **given}.items() if name not in OTHER_STORE}
 
 
 def _note(bar: Progress, before: int, done: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     names = options.operations or [name for name in OPERATIONS if name != "large" or options.large]
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
-    bench = Bench(folder, SHARES[options.size], options.runs)
+    against = tuple(shlex.split(options.against or ""))
+    bench = Bench(folder, SHARES[options.size], options.runs, against=against)
     rows: list[Row] = []
     try:
         for name in names:
@@ -77,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, default=3, help="best of so many (default 3)")
     parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
     parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
+    parser.add_argument(
+        "--against", metavar="CMD", help="a reference with a `bench` command; put and sync measure it too"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser
 

@@ -24,6 +24,8 @@ class Bench:
     share: float = 1.0
     runs: int = 3
     large: bool = False
+    against: tuple[str, ...] = ()
+    """The words of a reference's command line, for rows that hold both in one run."""
     _made: dict[tuple[int, int], Path] = field(default_factory=dict)
 
     def count(self, body_size: int) -> int:

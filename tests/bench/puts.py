@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,17 +25,41 @@ MEMORY_TARGET = 300 * MIB
 
 
 def put(bench: Bench) -> Iterator[Row]:
-    """One thread, one message a call, async flush, dispatch running, no properties."""
+    """One message a call into an empty store, async flush, dispatch running: one thread, then four beside it."""
     for body_size, target in PUT_TARGETS.items():
         count = bench.scaled(500_000)
         best, dispatched = max(_put_once(bench, body_size, count) for _ in range(bench.runs))
-        yield Row(
-            f"put, {size_name(body_size)}",
-            best,
-            "messages/s",
-            target=target,
-            note=f"{dispatched / 1e3:.0f} k messages/s until queues and index had caught up",
-        )
+        note = f"{dispatched / 1e3:.0f} k messages/s until queues and index had caught up"
+        name = f"put into an empty store, one thread, {size_name(body_size)}"
+        yield Row(name, best, "messages/s", target=target, note=note)
+        if bench.against:
+            theirs = max(reference_puts(bench, body_size, count) for _ in range(bench.runs))
+            yield Row(name, best, "messages/s", "reference", theirs, target_ratio=1.5)
+        yield _row_of_threads(bench, body_size)
+
+
+def _row_of_threads(bench: Bench, body_size: int) -> Row:
+    """Four threads, with one thread as the limit, both measured alike; the slowest puts are in the note."""
+    count = bench.scaled(200_000)
+    one = max(_measure(bench, "async", body_size, count, 1).per_s for _ in range(bench.runs))
+    four = max((_measure(bench, "async", body_size, count, 4) for _ in range(bench.runs)), key=lambda m: m.per_s)
+    slowest = ", ".join(f"p{percent:g} {four.percentile_us(percent):.0f} us" for percent in (50, 99, 99.9, 100))
+    name = f"put into an empty store, four threads, {size_name(body_size)}"
+    return Row(name, four.per_s, "messages/s", "one thread", one, target_ratio=1.0, note=slowest)
+
+
+def _measure(bench: Bench, mode: str, body_size: int, count: int, threads: int) -> flush_bench.Measured:
+    with bench.empty(mode) as root:
+        return flush_bench.measure_mode(root, mode, count, body_size, threads, lambda done: None)
+
+
+def reference_puts(bench: Bench, body_size: int, count: int, *options: str) -> float:
+    """Messages per second that the command of --against puts into an empty store."""
+    with bench.empty("reference") as root:
+        words = ["bench", "--store", str(root), "--count", str(count), "--body-size", str(body_size)]
+        command = [*bench.against, *words, "--topics", "4", "--queues", "4", *options]
+        answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return float(answer["put"]["msgsPerSec"])
 
 
 def _put_once(bench: Bench, body_size: int, count: int) -> tuple[float, float]:
@@ -64,6 +89,11 @@ def sync(bench: Bench) -> Iterator[Row]:
     note = f"the device makes {device_per_s:.0f} appends durable a second; ratios of all runs: {ratios}"
     name, limit = "put, sync flush, 16 threads", per_s / ratio
     yield Row(name, per_s, "messages/s", "fdatasyncs x group", limit, target_ratio=0.6, note=note)
+    if bench.against:
+        count = bench.scaled(SYNC_COUNT)
+        alone = max(_measure(bench, "sync", KIB, count, 1).per_s for _ in range(bench.runs))
+        theirs = max(reference_puts(bench, KIB, count, "--sync") for _ in range(bench.runs))
+        yield Row("put, sync flush, one thread", alone, "messages/s", "reference", theirs, target_ratio=1.0)
     yield Row("messages per fdatasync", group, "messages", target=5)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
+from tests.support.stores import make_store
 
 
 def copy_of(name: str, tmp_path: Path) -> Path:
@@ -305,6 +306,16 @@ def test_a_reader_that_goes_away_is_no_error(new_store: Path) -> None:
     line = f"{sys.executable} -m rmqctl --store {new_store} --format jsonl get T --max 3 | head -n 1 >/dev/null"
     run = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_flush_bench_takes_sizes_from_the_store_and_settings_from_the_command_line(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    run = rmqctl("--format", "json", "flush-bench", "--messages", "50", "--mode", "async", store=root)
+    assert run.json["segment_size_bytes"] == 16384
+    words = ("--set", "mappedFileSizeCommitLog=65536", "--set", f"storePathCommitLog={tmp_path / 'elsewhere'}")
+    run = rmqctl(*words, "--format", "json", "flush-bench", "--messages", "50", "--mode", "async", store=root)
+    assert run.json["segment_size_bytes"] == 65536
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
 def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_path: Path) -> None:
