@@ -152,9 +152,11 @@ class Session:
         from store import open_store
 
         with self.progress("reading the log") as bar:
-            opened = open_store(self.root, **self._open_options(bar, **settings))
+            options = self._open_options(bar, **settings)
+            options["note"] = lambda text: self.note(f"note: {text}")
+            opened = open_store(self.root, **options)
             self.resources.callback(self._close, opened)
-        self._tell_of(opened)
+        self._log_range(opened)
         return opened
 
     def open_for_writing(self, *, settings: Mapping[str, str], recover: bool) -> WritableStore:
@@ -167,7 +169,9 @@ class Session:
             options["recover"] = recover
             opened = open_store(self.root, read_only=False, **options)
             self.resources.callback(self._close, opened)
-        self._tell_of(opened)
+        self._log_range(opened)
+        for note in opened.notes:
+            self.note(f"note: {note}")
         return opened
 
     def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
@@ -175,11 +179,9 @@ class Session:
         self.log(f"opening {self.root}, settings given: {given or 'none'}")
         return {"settings": given, "clock": self.environment.clock_ms, "progress": bar.update}
 
-    def _tell_of(self, opened: MessageStore) -> None:
+    def _log_range(self, opened: MessageStore) -> None:
         if self._log is not None:
             self.log(f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, {opened.config}")
-        for note in opened.notes:
-            self.note(f"note: {note}")
 
     def open_for_reading(self) -> MessageStore:
         """The store, shown behind a body with a wrong CRC too, where a broker would cut its log at the next start.

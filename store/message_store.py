@@ -198,6 +198,16 @@ class MessageStore:
         with self._current.reading() as opened:
             return sorted((_state(queue) for queue in opened.queues), key=lambda one: (one.topic, one.queue_id))
 
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        with self._current.reading() as opened:
+            return opened.queues.topics()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+        with self._current.reading() as opened:
+            return opened.queues.queue_ids(topic)
+
     @property
     def min_log_offset(self) -> int:
         with self._current.reading() as opened:

@@ -19,7 +19,6 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
-from store.commitlog.scan import Damage
 from store.config import StoreConfig
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
@@ -35,7 +34,8 @@ from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.scratch import Scratch
 from store.opened.staged import staging
 from store.recovery.plan import plan_recovery
-from store.recovery.recover import Progress, recover_store, view_as_it_is
+from store.recovery.recover import Progress
+from store.recovery.view import show_view
 
 
 class OpenOptions(TypedDict, total=False):
@@ -48,6 +48,7 @@ class OpenOptions(TypedDict, total=False):
     as_is: bool
     fs: Filesystem | None
     scratch: str | Path | None
+    note: Callable[[str], None] | None
     progress: Progress | None
 
 
@@ -71,6 +72,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
     scratch    when reading: where to make a folder for what has to be built, the temporary folder by default
     as_is      when reading: show an unclean store's queues as they are on disk, without recovering them
+    note       when reading: called with each note, also with those that come up later
     progress   called with bytes done and bytes in all while the log is read
     fs         the door to the disk, for tests
 
@@ -85,6 +87,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
         options.get("compat"),
         options.get("progress"),
         Path(scratch) if scratch is not None else None,
+        options.get("note"),
     )
     if read_only:
         return opener.for_reading(options.get("as_is", False))
@@ -102,38 +105,34 @@ class _Opener:
     compat: str | None
     progress: Progress | None
     scratch: Path | None
+    note: Callable[[str], None] | None
 
     def for_reading(self, as_is: bool) -> MessageStore:
         require_store(self.layout, self.fs)
-        opened, notes = self._view(as_is)
-        store = MessageStore(opened, reopen=lambda: self._view(as_is=True)[0])
-        store.notes += notes
+        notes: list[str] = []
+        store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
+        store.notes = notes
         return store
 
-    def _view(self, as_is: bool) -> tuple[OpenedStore, list[str]]:
-        """The store as readers see it, and what they should know about that."""
-        scratch, notes = Scratch(self.scratch), []
-        opened = self._load(self._find(), overlay=Overlay(scratch.folder))
-        opened.scratch = scratch
-        is_live = is_locked(self.layout.lock, self.fs)
-        if opened.abort.exists() and not is_live and not as_is:
-            found = recover_store(opened, mode="abnormal", keep_index=True, progress=self.progress)
-            notes.append(
-                f"the last owner did not shut down; this is the store as recovery will leave it "
-                f"(the log ends at {found.log_end})"
-            )
-        else:
-            found = view_as_it_is(opened)
-            if found.dispatched_count:
-                notes.append(
-                    f"queues and index are {found.dispatched_count} messages behind the log; "
-                    "what they lack was built in a scratch folder"
-                )
-        notes += [f"passed over {damage.describe()}" for damage in found.end.unreadable]
-        notes += [f"left out: {failure}" for failure in (*opened.queues.failures, *opened.index.failures)]
-        if isinstance(found.end.outcome, Damage) and not is_live:
-            notes.append(f"the log ends at {found.log_end} because of {found.end.describe()}")
-        return opened, notes
+    def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
+        """The store as readers see it; `notes` takes what they should know about that, also what is found later."""
+
+        def note(text: str) -> None:
+            if text not in notes:
+                notes.append(text)
+                if self.note is not None:
+                    self.note(text)
+
+        scratch = Scratch(self.scratch)
+        try:
+            opened = OpenedStore.for_view(self._find(), self.fs, self.clock, Overlay(scratch.folder), note)
+            opened.scratch = scratch
+            is_live = is_locked(self.layout.lock, self.fs)
+            show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=self.progress)
+        except BaseException:
+            scratch.close()
+            raise
+        return opened
 
     def for_writing(self, recover: bool) -> WritableStore:
         if is_absent_or_empty(self.layout, self.fs):

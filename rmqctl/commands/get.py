@@ -128,10 +128,9 @@ def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, 
 
 def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: int | None) -> None:
     """Notes on what else there is: other queues of the topic, or the topic that was meant."""
-    queues = opened.queues()
-    own = [state.queue_id for state in queues if state.topic == topic]
+    own = opened.queue_ids(topic)
     if not own:
-        session.note(f"no topic is called {topic!r}{did_you_mean(topic, {state.topic for state in queues})}")
+        session.note(f"no topic is called {topic!r}{did_you_mean(topic, set(opened.topics()))}")
     elif queue is None and (others := [queue_id for queue_id in own if queue_id]):
         session.note(f"only queue 0 is read; {topic} also has {list_some(others)} (--queue)")
     elif queue is not None and queue not in own:

@@ -65,7 +65,7 @@ def run(
 
 
 def _tell_of_topic(session: Session, opened: MessageStore, topic: str, key: str) -> None:
-    topics = {state.topic for state in opened.queues()}
+    topics = set(opened.topics())
     if topic in topics:
         session.note(f"no message of {topic} has the key {key}")
     else:

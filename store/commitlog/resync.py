@@ -100,9 +100,7 @@ def readable_behind(
         yield from _readable_in(segment, max(segment.file_start, log_offset), rules, with_bad_bodies)
 
 
-def _readable_in(
-    segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool
-) -> Iterator[Step]:
+def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool) -> Iterator[Step]:
     start = segment.file_start
 
     def scan(at: int) -> Iterator[Step]:

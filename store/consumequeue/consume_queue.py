@@ -156,6 +156,10 @@ class ConsumeQueue:
         if self.ext is not None and is_ext_address(tags_code):
             self.ext.truncate_by_min_address(tags_code)
 
+    def begin_at(self, queue_offset: int) -> None:
+        """Moves the queue's beginning to `queue_offset`."""
+        self._min_address = queue_offset * UNIT_SIZE
+
     # Building.
 
     def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:

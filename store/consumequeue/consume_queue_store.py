@@ -119,6 +119,14 @@ class ConsumeQueueStore:
         """Why queues can't be read."""
         return [queue.failure for queue in self._queues.values() if queue.failure is not None]
 
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return sorted({topic for topic, _ in self._queues})
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+        return sorted(key[1] for key in self._queues if key[0] == topic)
+
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
@@ -203,9 +211,15 @@ class ConsumeQueueStore:
         for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
             queue = self._numbered[number]
             if queue is not None:
-                self._append(queue, run, order[first : starts[number + 1]], codes)
+                self.append(queue, run, order[first : starts[number + 1]], codes)
 
-    def _append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+    def tags_codes(self, run: Run) -> Int64Array:
+        """The tags codes of a run's records, for their units."""
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self._delay_levels_ms, codes)
+        return codes
+
+    def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
         at, stop = 0, len(rows)
         while at < stop:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +30,7 @@ from store.disk.filesystem import Entry, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
-from store.errors import ForeignFile, StoreError, WrongFileSize
+from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize
 from store.layout import parse_segment_name, segment_name
 
 
@@ -78,17 +78,20 @@ class MappedFileQueue:
 
     # Loading.
 
-    def load(self, line: BrokerLine = LINE_4_9) -> None:
+    def load(self, line: BrokerLine = LINE_4_9, refuse: Callable[[StoreError], None] | None = None) -> None:
         """Takes in the files that are there; every position is the file's end until recovery says better.
 
         WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
-        length zero; a read-only queue only leaves that one out."""
+        length zero; a read-only queue only leaves that one out.
+
+        refuse  is called with the error of a file, which is then left out"""
         entries = self.folders.entries(self._fs)
         if line.skips_folders:
             entries = [entry for entry in entries if not entry.is_folder]
         if line.drops_empty_last_file:
             entries = self._without_empty_last(entries)
-        self.files = sorted((self._accept(entry) for entry in entries), key=lambda file: file.file_start)
+        accepted = [file for entry in entries if (file := self._accepted(entry, refuse)) is not None]
+        self.files = sorted(accepted, key=lambda file: file.file_start)
         self.set_positions_full()
 
     def set_positions_full(self) -> None:
@@ -102,6 +105,15 @@ class MappedFileQueue:
         if self._writable:
             self._fs.unlink(entries[-1].path)
         return entries[:-1]
+
+    def _accepted(self, entry: Entry, refuse: Callable[[StoreError], None] | None) -> MappedFile | None:
+        try:
+            return self._accept(entry)
+        except DamagedFile as error:
+            if refuse is None:
+                raise
+            refuse(error)
+            return None
 
     def _accept(self, entry: Entry) -> MappedFile:
         file_start = parse_segment_name(entry.path.name)

@@ -95,6 +95,12 @@ class OverlayFileQueue(MappedFileQueue):
         self._staged[path] = staged
         return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
 
+    def create_missing(self, file_start: int) -> MappedFile:
+        """Creates the file that starts at `file_start`, before or between the others."""
+        file = self._create(file_start)
+        self.files = sorted([*self.files, file], key=lambda one: one.file_start)
+        return file
+
     def _delete(self, file: MappedFile) -> None:
         path = next((real for real, staged in self._staged.items() if staged == file.path), file.path)
         staged = self._staged.pop(path, None)

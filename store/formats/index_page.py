@@ -46,6 +46,11 @@ class IndexHeader(NamedTuple):
     def encode(self) -> bytes:
         return HEADER.pack(*self)
 
+    def matches_time(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
+        first, last = self.begin_timestamp_ms, self.end_timestamp_ms
+        return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
+
 
 class IndexEntry(NamedTuple):
     """One entry of a chain."""

@@ -89,9 +89,7 @@ class IndexFile:
 
     def matches_time(self, begin_ms: int, end_ms: int) -> bool:
         """Whether the file may hold messages of that time (IndexFile.isTimeMatched)."""
-        header = self.header
-        first, last = header.begin_timestamp_ms, header.end_timestamp_ms
-        return (begin_ms < first and end_ms > last) or first <= begin_ms <= last or first <= end_ms <= last
+        return self.header.matches_time(begin_ms, end_ms)
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
         """Appends log offsets of entries with the key's hash to `found`, newest first, until it has `max_count`."""

@@ -14,9 +14,9 @@ Source: IndexService (4.9.8).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
 from store.errors import StoreError, StoreIOError
 from store.formats.columns import COLUMN_NAMES
-from store.formats.index_page import HEADER_SIZE, entry_position, index_file_size, index_key
+from store.formats.index_page import HEADER_SIZE, IndexHeader, entry_position, index_file_size, index_key
 from store.index.index_file import IndexFile
 from store.index.keys import KeyHasher, Keys
 from store.kernels.run import Int64Array, Run
@@ -41,6 +41,19 @@ class QueryOffsets(NamedTuple):
     last_update_timestamp_ms: int
     last_update_log_offset: int
     files: list[Path]
+
+
+class IndexSource(Protocol):
+    """Keys of a stretch of log: an index file, or what takes the place of a lost one."""
+
+    path: Path
+
+    @property
+    def header(self) -> IndexHeader: ...
+
+    def matches_time(self, begin_ms: int, end_ms: int) -> bool: ...
+
+    def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None: ...
 
 
 class IndexService:
@@ -229,14 +242,20 @@ class IndexService:
         found: list[int] = []
         visited: list[Path] = []
         max_count = min(max_count, self._max_query_count)
-        for file in reversed(self.files):
+        name = index_key(topic, key)
+        sources = self.sources(name)
+        for file in reversed(sources):
             if file.matches_time(begin_ms, end_ms):
                 visited.append(file.path)
-                file.select(index_key(topic, key), max_count, begin_ms, end_ms, found)
+                file.select(name, max_count, begin_ms, end_ms, found)
             if file.header.begin_timestamp_ms < begin_ms or len(found) >= max_count:
                 break
-        last = self.files[-1].header if self.files else None
+        last = sources[-1].header if sources else None
         return QueryOffsets(found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited)
+
+    def sources(self, key: str) -> Sequence[IndexSource]:
+        """What a query for the key looks into, oldest first."""
+        return self.files
 
     # Keeping.
 

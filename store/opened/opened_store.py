@@ -26,6 +26,8 @@ from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import FoundStore
+from store.opened.index_view import IndexView
+from store.opened.queue_view import QueueView
 from store.opened.scratch import Scratch
 
 
@@ -94,6 +96,23 @@ class OpenedStore:
             layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
         )
         index.load()
+        log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
+        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay)
+
+    @classmethod
+    def for_view(
+        cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
+    ) -> OpenedStore:
+        """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
+        layout, config, line = found
+        size = config.mapped_file_size_commit_log
+        folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
+        files = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders)
+        files.load(line)
+        queues = QueueView(layout, config, fs, overlay)
+        index = IndexView(layout, config, fs, clock, note)
+        index.load()
+        checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay)
 

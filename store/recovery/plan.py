@@ -15,7 +15,7 @@ from pathlib import Path
 from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
-from store.opened.chain_end import NORMAL_SEGMENTS
+from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope

@@ -33,7 +33,6 @@ from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
 from store.index.index_file import IndexFile
 from store.kernels.run import Run
-from store.opened.chain_end import find_chain_end, needs_walk
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
@@ -154,27 +153,6 @@ class _Behind:
 
 def _delayed_units(opened: OpenedStore) -> int:
     return sum(queue.max_offset for queue in opened.queues if queue.topic == SCHEDULE_TOPIC)
-
-
-def view_as_it_is(opened: OpenedStore) -> RecoveryReport:
-    """For readers of a store that was shut down or is in use: hands over what the log has behind the queues' end.
-
-    Where the queues' units tell the log's end sooner than the broker's walk, they are trusted.
-    """
-    queue_end = opened.queues.recover()
-    if not opened.log.segments.files or needs_walk(opened):
-        return recover_store(opened, mode="normal")
-    chain_end = find_chain_end(opened)
-    if queue_end > chain_end:
-        opened.queues.truncate_dirty(chain_end)
-    opened.queues.correct_min_offsets(max(opened.log.min_offset, 0))
-    begin = max(min(queue_end, chain_end), opened.log.min_offset, 0)
-    with FanOut(_handlers(opened)) as builders:
-        end = find_end(opened.log.segments.files, begin, opened.scan_rules(check_crc=False), builders.dispatch)
-    found = RecoveryReport("as it is", "the end of the consume queues", end, dispatched_count=end.record_count)
-    cut_log(opened, found)
-    found.findings += opened.queues.describe_findings()
-    return found
 
 
 def walk(

@@ -16,7 +16,7 @@ from store.commitlog.scan import Segment
 from store.config import BrokerLine
 from store.errors import BadRequest
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
-from store.opened.chain_end import NORMAL_SEGMENTS
+from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 
 MODES = ("auto", "normal", "abnormal")

@@ -110,6 +110,6 @@ def test_repeats_are_passed_over_in_one_kernel_call_per_run(tmp_path: Path, monk
         raise AssertionError("a repeat was taken one by one")
 
     monkeypatch.setattr(queues, "_put", never)
-    monkeypatch.setattr(queues, "_append", never)
+    monkeypatch.setattr(queues, "append", never)
     log.dispatch_to(queues, start=0)
     assert log_offsets_of(queues) == [unit.log_offset for unit in log.units]

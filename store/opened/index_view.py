@@ -1,0 +1,232 @@
+"""IndexView: the index of a store that is only read, with the keys that its files lack read from the log.
+
+    log     |----------- file 1 -----------|   lost   |------ file 3 ------|  not indexed yet  |
+            begin_log_offset ... end_log_offset
+
+What no file covers is walked when a key is asked for, and cut into pieces as long as index files, so that a query goes
+on by the same rules. After a crash a file is used only if its header, slots and entries agree.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from store.commitlog.resync import readable_behind
+from store.commitlog.scan import ScanRules, Segment
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.errors import StoreIOError
+from store.formats.derived import entries_of
+from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size
+from store.formats.java import key_hash
+from store.index.index_file import IndexFile
+from store.index.index_service import IndexService, IndexSource
+from store.index.keys import KeyHasher
+from store.kernels.run import Int64Array, Run
+from store.layout import StoreLayout, parse_index_file_name
+from store.opened.missing import Stretch
+
+_KEPT_PIECES = 256
+_SECOND_MS = 1000
+
+
+class IndexView(IndexService):
+    """The index files of a log whose end is known."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        clock: Callable[[], int],
+        note: Callable[[str], None],
+    ) -> None:
+        super().__init__(layout, config, fs, writable=False, clock=clock)
+        self._note = note
+        self._order: list[IndexFile | _Uncovered] = []
+        self._pieces: dict[tuple[Stretch, int], list[LogKeys]] = {}
+        self._piece_lock = threading.Lock()
+
+    def load(self) -> None:
+        """Opens the files of the right size; others are left out, and what they held is read from the log."""
+        size = index_file_size(self._slot_count, self._entry_count)
+        for entry in self._fs.list_folder(self._folder):
+            if entry.is_folder or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
+                continue
+            if entry.size == size:
+                self._take_in(entry.path)
+            else:
+                self._note(f"left out: {entry.path}: the file has {entry.size} bytes instead of {size}")
+
+    def _take_in(self, path: Path) -> None:
+        file = self._open(path)
+        try:
+            _ = file.header
+        except StoreIOError as error:
+            self._note(f"left out: {error}")
+        else:
+            self.files.append(file)
+
+    def show(self, segments: Sequence[Segment], log: Stretch, rules: ScanRules, *, verify: bool, indexed: bool) -> None:
+        """Says which log the index belongs to.
+
+        verify   look whether files are whole, as after a crash
+        indexed  False where the store is set to have no index
+        """
+        self._segments, self._log, self._rules = segments, log, rules
+        if verify:
+            self.files = [file for file in self.files if self._is_whole(file)]
+        self._order = list(self._covering()) if indexed else [*self.files]
+
+    def sources(self, key: str) -> Sequence[IndexSource]:
+        wanted = key_hash(key)
+        found: list[IndexSource] = []
+        for part in self._order:
+            found += self._keys_of(part, wanted) if isinstance(part, _Uncovered) else [part]
+        return found
+
+    def _covering(self) -> Iterator[IndexFile | _Uncovered]:
+        """The files, oldest first, and between them what of the log they do not cover."""
+        at, known = self._log.start, 0
+        for file in self.files:
+            header = file.header
+            if header.index_count > 1:
+                if header.begin_log_offset > at:
+                    yield _Uncovered(Stretch(at, header.begin_log_offset), known)
+                if header.end_log_offset >= at:
+                    at, known = header.end_log_offset, _entries_of_last_record(file)
+            yield file
+        if at < self._log.stop:
+            yield _Uncovered(Stretch(at, self._log.stop), known)
+
+    def _is_whole(self, file: IndexFile) -> bool:
+        if is_whole(file):
+            return True
+        self._note(f"left out: {file.path}: not all of it was on disk at the crash")
+        return False
+
+    def _keys_of(self, part: _Uncovered, wanted: int) -> list[LogKeys]:
+        with self._piece_lock:
+            found = self._pieces.get((part.stretch, wanted))
+            if found is None:
+                found = self._read_keys(part, wanted)
+                if len(self._pieces) >= _KEPT_PIECES:
+                    self._pieces.clear()
+                self._pieces[part.stretch, wanted] = found
+            return found
+
+    def _read_keys(self, part: _Uncovered, wanted: int) -> list[LogKeys]:
+        pieces: list[LogKeys] = []
+        capacity, count, known = self._entry_count - 1, 0, part.known
+        hasher = KeyHasher()
+        for run in self._runs(part.stretch):
+            for keys in hasher.keys_of(run):
+                if known:
+                    # Keys of the record in which the file before ends.
+                    at_start = run.columns.log_offset[keys.records] == part.stretch.start
+                    known = min(known, int(np.count_nonzero(at_start)))
+                hashes, records, known = keys.hashes[known:], keys.records[known:], 0
+                for first in _cuts(count, len(hashes), capacity):
+                    until = min(len(hashes), first + capacity - (count + first) % capacity)
+                    if (count + first) % capacity == 0:
+                        pieces.append(LogKeys.begin(self._folder, run, int(records[first])))
+                    pieces[-1].take(run, hashes[first:until], records[first:until], wanted)
+                count += len(hashes)
+        if count:
+            self._note(f"{count} keys are missing in the index, and were read from the log")
+        return pieces
+
+    def _runs(self, stretch: Stretch) -> Iterator[Run]:
+        for step in readable_behind(self._segments, stretch.start, rules=self._rules):
+            if isinstance(step, Run):
+                inside = int((step.columns.position + step.file_start < stretch.stop).sum())
+                if inside:
+                    yield step.part(0, inside)
+                if inside < step.count:
+                    return
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncovered:
+    """A stretch of log without an index file; `known` keys of its first record are in the file before."""
+
+    stretch: Stretch
+    known: int
+
+
+@dataclass(slots=True)
+class LogKeys:
+    """Keys of one hash in a stretch of log, as an index file would give them."""
+
+    path: Path
+    header: IndexHeader
+    log_offsets: list[int]
+    times_ms: list[int]
+
+    @classmethod
+    def begin(cls, folder: Path, run: Run, row: int) -> LogKeys:
+        time_ms, at = int(run.columns.store_timestamp_ms[row]), int(run.columns.log_offset[row])
+        return cls(folder / f"(log from {at})", IndexHeader(time_ms, time_ms, at, at, 0, 1), [], [])
+
+    def take(self, run: Run, hashes: Int64Array, records: Int64Array, wanted: int) -> None:
+        """Adds the keys that have the wanted hash."""
+        columns, last = run.columns, records[-1]
+        self.header = self.header._replace(
+            end_timestamp_ms=int(columns.store_timestamp_ms[last]),
+            end_log_offset=int(columns.log_offset[last]),
+            index_count=self.header.index_count + len(hashes),
+        )
+        rows = records[hashes == wanted]
+        self.log_offsets += columns.log_offset[rows].tolist()
+        self.times_ms += columns.store_timestamp_ms[rows].tolist()
+
+    def matches_time(self, begin_ms: int, end_ms: int) -> bool:
+        return self.header.matches_time(begin_ms, end_ms)
+
+    def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
+        """Appends log offsets to `found`, newest first, until it has `max_count`."""
+        first_ms = self.header.begin_timestamp_ms
+        for log_offset, stored_ms in zip(reversed(self.log_offsets), reversed(self.times_ms), strict=True):
+            if len(found) >= max_count:
+                return
+            # An index file keeps whole seconds since its first message.
+            time_ms = first_ms + (stored_ms - first_ms) // _SECOND_MS * _SECOND_MS
+            if begin_ms <= time_ms <= end_ms:
+                found.append(log_offset)
+            if time_ms < begin_ms:
+                return
+
+
+def is_whole(file: IndexFile) -> bool:
+    """Whether header, slots and entries of a file agree, so that no page of it was lost in a crash."""
+    header = decode_header(file.buffer)
+    count = header.index_count
+    if count <= 1:
+        return True
+    slots = np.frombuffer(file.buffer, ">i4", file.slot_count, HEADER_SIZE)
+    entries = entries_of(file.buffer, file.slot_count, count)[1:]
+    if len(entries) != count - 1 or np.count_nonzero(slots) != header.hash_slot_count or slots.max() >= count:
+        return False
+    offsets = entries["log_offset"].astype(np.int64)
+    ends = (offsets[0], offsets[-1]) == (header.begin_log_offset, header.end_log_offset)
+    is_ordered = bool((np.diff(offsets) >= 0).all()) and bool((entries["key_hash"] >= 0).all())
+    return bool(ends) and is_ordered and bool((entries["previous"] < np.arange(1, count)).all())
+
+
+def _entries_of_last_record(file: IndexFile) -> int:
+    """How many of the newest entries belong to the file's last record."""
+    header = file.header
+    entries = entries_of(file.buffer, file.slot_count, header.index_count)[1:][-_KEPT_PIECES:]
+    other = np.flatnonzero(entries["log_offset"][::-1] != header.end_log_offset)
+    return int(other[0]) if len(other) else len(entries)
+
+
+def _cuts(count: int, added: int, capacity: int) -> range | list[int]:
+    """Where, in `added` keys behind `count` others, pieces of `capacity` keys begin; 0 is one of the places."""
+    first_full = (capacity - count % capacity) % capacity
+    return [0, *range(first_full or capacity, added, capacity)] if added else []

@@ -1,0 +1,114 @@
+"""Where the log ends, for readers, and how far dispatch has come.
+
+    crashed            the walk with CRC from where an abnormal recovery starts, as recovery will end the log
+    closed or in use   the walk of a normal recovery where it is short; else of the newest written segment alone, with
+                       CRC of the newest records only
+
+Dispatch goes in log order, so the queues of a closed store lack nothing if the newest record has its unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from store.commitlog.end import LogEnd, find_end
+from store.commitlog.scan import VERIFYING, ScanRules, Segment
+from store.config import BrokerLine
+from store.formats.java import decode_utf8
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, is_queued
+from store.kernels.run import Run
+
+NORMAL_SEGMENTS = 3
+"""How many of the newest segments a normal recovery reads."""
+WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
+"""Up to here the broker's own walk costs less than is worth saving."""
+_VERIFIED_RECORDS = 64
+_MAGICS = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+
+
+@dataclass(frozen=True, slots=True)
+class NewestRecord:
+    """The newest record that has a place in a queue."""
+
+    topic: str
+    queue_id: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedEnd:
+    """The log's end, and the newest queued record before it, if the walk passed one."""
+
+    end: LogEnd
+    newest: NewestRecord | None
+
+
+def find_crashed_end(
+    segments: list[Segment], start: int, rules: ScanRules, progress: Callable[[int, int], None] | None
+) -> ViewedEnd:
+    """Walks from `start`, where recovery of the crashed store would."""
+    total = segments[-1].file_start + segments[-1].size - start if segments else 0
+    newest = _Newest()
+
+    def on_run(run: Run) -> None:
+        newest.note(run)
+        if progress is not None:
+            progress(run.end - start, total)
+
+    return ViewedEnd(find_end(segments, start, rules, on_run), newest.record())
+
+
+def find_closed_end(segments: list[Segment], line: BrokerLine, rules: ScanRules) -> ViewedEnd:
+    """Walks the newest segments of a log that was closed, or is in use."""
+    if not segments:
+        return ViewedEnd(LogEnd(0, 0), None)
+    newest = _Newest()
+    if sum(segment.size for segment in segments[-NORMAL_SEGMENTS:]) <= WALKED_ANYWAY_BYTES:
+        first = segments[max(0, len(segments) - NORMAL_SEGMENTS)]
+        if line.starts_at_queue_end:
+            first = _newest_written(segments)
+        return ViewedEnd(find_end(segments, first.file_start, rules, newest.note), newest.record())
+    start = _newest_written(segments).file_start
+    end = find_end(segments, start, ScanRules(accept_v2=rules.accept_v2), newest.note)
+    verified = find_end(segments, newest.tail, VERIFYING) if newest.tail is not None and rules.check_crc else end
+    if verified.log_end < end.log_end:
+        end.log_end, end.outcome = verified.log_end, verified.outcome
+    return ViewedEnd(end, newest.record())
+
+
+class _Newest:
+    """The newest runs of a walk."""
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+
+    def note(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def tail(self) -> int | None:
+        """Log offset of one of the newest records."""
+        run = self._run
+        if run is None:
+            return None
+        return run.file_start + int(run.columns.position[max(0, run.count - _VERIFIED_RECORDS)])
+
+    def record(self) -> NewestRecord | None:
+        run = self._run
+        if run is None:
+            return None
+        columns = run.columns
+        row = next((row for row in range(run.count - 1, -1, -1) if is_queued(int(columns.sys_flag[row]))), -1)
+        if row < 0:
+            return None
+        at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
+        end = run.file_start + int(columns.position[row] + columns.size[row])
+        return NewestRecord(decode_utf8(bytes(run.buffer[at : at + size])), int(columns.queue_id[row]), end)
+
+
+def _newest_written(segments: list[Segment]) -> Segment:
+    for segment in reversed(segments):
+        if int.from_bytes(segment.buffer[MAGIC_AT : MAGIC_AT + 4], "big") in _MAGICS:
+            return segment
+    return segments[0]

@@ -1,0 +1,215 @@
+"""Queue units that are missing although their records are in the log: what lost files leave, and how it is rebuilt.
+
+    no unit at all           the folder or its only file is lost          records of the whole log
+    first file not at 0      the file before it may be lost               records before the first unit's
+    a file between others    is lost                                      records between the units on both sides
+    last file full or empty  the file behind it may be lost               records behind the last unit's
+
+These are the stretches of log in which units may be missing; the records there say which. Expired messages leave the
+same marks, so a stretch may turn out to miss nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from store.commitlog.resync import readable_behind
+from store.commitlog.scan import ScanRules, Segment
+from store.consumequeue.consume_queue import ConsumeQueue, unit_array
+from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.consumequeue.numbering import QueueTable
+from store.disk.mapped_file import MappedFile
+from store.disk.overlay import OverlayFileQueue
+from store.formats.derived import is_pre_blank
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.kernels.run import Int64Array, Run
+from store.layout import is_topic_folder_name
+
+
+class Stretch(NamedTuple):
+    """Log offsets from `start` to before `stop`."""
+
+    start: int
+    stop: int
+
+
+def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
+    """Finds where units of a recovered queue may be missing, in log order; the last one may end at the log's end."""
+    ends = [end for file in queue.files.files if (end := _ends_of(file)) is not None]
+    if not ends:
+        return [log]
+    found = []
+    if ends[0].file.file_start > 0:
+        found.append(Stretch(log.start, ends[0].first))
+    for before, after in pairwise(ends):
+        if before.file.file_start + before.file.size != after.file.file_start:
+            found.append(Stretch(before.last, after.first))
+    if queue.files.max_offset % queue.files.file_size == 0:
+        found.append(Stretch(ends[-1].last, log.stop))
+    return [stretch for stretch in found if stretch.start < stretch.stop]
+
+
+class _FileEnds(NamedTuple):
+    """Log offsets of a file's first unit, and behind its last."""
+
+    file: MappedFile
+    first: int
+    last: int
+
+
+def _ends_of(file: MappedFile) -> _FileEnds | None:
+    units = unit_array(file)[: file.readable_position // UNIT_SIZE]
+    live = ~is_pre_blank(units)
+    if not live.any():
+        return None
+    first = int(np.argmax(live))
+    return _FileEnds(file, int(units["log_offset"][first]), int(units["log_offset"][-1]) + int(units["size"][-1]))
+
+
+@dataclass(slots=True)
+class Repair:
+    """What is done to one queue: units of `stretches` are placed, those from `tail` on are appended.
+
+    placed  the units that were built
+    """
+
+    queue: ConsumeQueue
+    stretches: list[Stretch] = field(default_factory=list)
+    tail: int | None = None
+    placed: int = 0
+    created: dict[int, MappedFile] = field(default_factory=dict)
+    first_address: int | None = None
+
+    @classmethod
+    def of(cls, queue: ConsumeQueue, log: Stretch, trusted: int) -> Repair:
+        """Plans the repair of a queue that is recovered; dispatch has reached all queues up to log offset `trusted`."""
+        repair = cls(queue, lost_stretches(queue, log))
+        at_end = repair.stretches and repair.stretches[-1].stop == log.stop
+        tail = repair.stretches.pop().start if at_end else max(trusted, queue.max_physic_offset)
+        repair.tail = tail if tail < log.stop else None
+        return repair
+
+    @property
+    def first_queue_offset(self) -> int:
+        """The smallest queue offset that was placed, 0 without any."""
+        return (self.first_address or 0) // UNIT_SIZE
+
+    @property
+    def start(self) -> int | None:
+        """The log offset from which records are needed, None where none are."""
+        starts = [stretch.start for stretch in self.stretches] + ([self.tail] if self.tail is not None else [])
+        return min(starts, default=None)
+
+
+class QueueBuilder:
+    """Builds missing units of queues from the log; the queues' files are in an overlay."""
+
+    def __init__(self, queues: ConsumeQueueStore, segments: Iterable[Segment], log: Stretch, rules: ScanRules) -> None:
+        self._queues = queues
+        self._segments = list(segments)
+        self._log = log
+        self._rules = rules
+
+    def repair(
+        self,
+        repairs: dict[QueueKey, Repair],
+        meet: Callable[[QueueKey], Repair | None] = lambda key: None,
+        *,
+        start: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Reads the log once and does what the repairs say; gives the number of units built.
+
+        meet   is asked once for each queue of the log that has no repair
+        start  a log offset from which to read in any case
+        """
+        starts = [at for repair in repairs.values() if (at := repair.start) is not None]
+        begin = min([*starts, *([start] if start is not None else [])], default=self._log.stop)
+        if begin >= self._log.stop:
+            return 0
+        table = QueueTable()
+        numbered: list[Repair | None] = []
+        for step in readable_behind(self._segments, begin, rules=self._rules):
+            if not isinstance(step, Run):
+                continue
+            if step.start >= self._log.stop:
+                break
+            numbers = table.assign(step.buffer, step.array, step.count)
+            for key in table.names[len(numbered) :]:
+                repair = repairs.get(key) or (meet(key) if is_topic_folder_name(key[0]) else None)
+                numbered.append(repair)
+            self._take(step, numbers, numbered)
+            if progress is not None:
+                progress(step.end - begin, self._log.stop - begin)
+        done = {id(repair): repair for repair in [*repairs.values(), *numbered] if repair is not None}
+        for repair in done.values():
+            _finish(repair)
+        return sum(repair.placed for repair in done.values())
+
+    def _take(self, run: Run, numbers: Int64Array, numbered: list[Repair | None]) -> None:
+        log_offsets = run.columns.position + run.file_start
+        inside = log_offsets < self._log.stop
+        for number in np.unique(numbers[(numbers >= 0) & inside]).tolist():
+            repair = numbered[number]
+            if repair is None:
+                continue
+            rows = np.flatnonzero((numbers == number) & inside)
+            for stretch in repair.stretches:
+                at = log_offsets[rows]
+                _place(repair, self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)]))
+            if repair.tail is not None:
+                part = self._part(run, rows[log_offsets[rows] >= repair.tail])
+                if part.run.count:
+                    before = repair.queue.max_offset
+                    self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
+                    repair.placed += repair.queue.max_offset - before
+
+    def _part(self, run: Run, rows: Int64Array) -> _Part:
+        """The chosen records as a run of their own, with their tags codes."""
+        array = np.ascontiguousarray(run.array[:, rows])
+        part = Run(run.file_start, run.path, run.buffer, array, len(rows))
+        return _Part(part, self._queues.tags_codes(part))
+
+
+class _Part(NamedTuple):
+    run: Run
+    codes: Int64Array
+
+
+def _place(repair: Repair, part: _Part) -> None:
+    """Writes units to the places that their queue offsets name, in files that were missing."""
+    files, columns = repair.queue.files, part.run.columns
+    assert isinstance(files, OverlayFileQueue)
+    addresses = columns.queue_offset * UNIT_SIZE
+    starts = addresses // files.file_size * files.file_size
+    for file_start in np.unique(starts).tolist():
+        file = repair.created.get(file_start)
+        if file is None:
+            if file_start < 0 or any(one.file_start == file_start for one in files.files):
+                continue
+            file = repair.created[file_start] = files.create_missing(file_start)
+            file.reserve(file.size)
+            file.set_positions(file.size)
+        rows = np.flatnonzero(starts == file_start)
+        units, places = unit_array(file), (addresses[rows] - file_start) // UNIT_SIZE
+        units["log_offset"][places] = columns.log_offset[rows]
+        units["size"][places] = columns.size[rows]
+        units["tags_code"][places] = part.codes[rows]
+        repair.placed += len(rows)
+        first = int(addresses[rows].min())
+        repair.first_address = first if repair.first_address is None else min(first, repair.first_address)
+
+
+def _finish(repair: Repair) -> None:
+    """Fills what is before the first unit of a first file with pre-blank units, as dispatch does."""
+    files = repair.queue.files
+    first = files.first
+    if first is None or first.file_start not in repair.created or repair.first_address is None:
+        return
+    count = (repair.first_address - first.file_start) // UNIT_SIZE
+    first.write_buffer[: count * UNIT_SIZE] = PRE_BLANK.encode() * count

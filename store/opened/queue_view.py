@@ -1,0 +1,161 @@
+"""QueueView: the consume queues of a store that is only read, each opened when it is asked for.
+
+A queue is read to its end, cut where the log ends, and completed from the log where units are missing: those that
+dispatch had not written yet, and those of lost files (store.opened.missing). What is built goes into a scratch folder.
+So the cost grows with what is asked for, not with the number of queues.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from store.config import BrokerLine, StoreConfig
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.disk.filesystem import Filesystem
+from store.disk.overlay import Overlay
+from store.errors import StoreError, StoreIOError
+from store.layout import StoreLayout, parse_queue_id
+from store.opened.missing import QueueBuilder, Repair, Stretch
+
+NOTED_QUEUES = 8
+"""With more queues to complete, one note counts them."""
+
+
+class QueueView(ConsumeQueueStore):
+    """The queues of a log whose end is known."""
+
+    def __init__(self, layout: StoreLayout, config: StoreConfig, fs: Filesystem, overlay: Overlay) -> None:
+        super().__init__(layout, config, fs, writable=False, overlay=overlay)
+        self._view_lock = threading.RLock()
+        self._absent: set[QueueKey] = set()
+        self._is_whole = False
+        self._has_cut = False
+
+    def show(
+        self,
+        builder: QueueBuilder,
+        log: Stretch,
+        line: BrokerLine,
+        *,
+        trusted: int,
+        note: Callable[[str], None],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Says which log the queues belong to.
+
+        trusted  the log offset up to which dispatch has reached all queues
+        note     is called with what was missing
+        """
+        self._builder, self._log, self._line, self._trusted = builder, log, line, trusted
+        self._note, self._progress = note, progress
+
+    # Looking.
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        key = topic, queue_id
+        with self._view_lock:
+            if key not in self._queues and key not in self._absent and not self._is_whole:
+                self._complete({key: self._open(key)})
+            return self._queues.get(key)
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        with self._view_lock:
+            if not self._is_whole:
+                known = [key for key in self._keys_on_disk() if key not in self._queues]
+                self._complete({key: self._open(key) for key in known}, all_queues=True)
+                self._is_whole = True
+                if self._has_cut:
+                    # As a broker's truncation, which goes over every queue once one reaches the log's end.
+                    for queue in self._queues.values():
+                        queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def topics(self) -> list[str]:
+        """The topics that have a folder, and those of queues that were opened."""
+        names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
+        return sorted({*names, *(topic for topic, _ in self._queues)})
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues that have a folder, and of those that were opened."""
+        names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue / topic)]
+        found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
+        return sorted(found | {key[1] for key in self._queues if key[0] == topic})
+
+    def end_on_disk(self, topic: str, queue_id: int) -> int:
+        """The log offset up to which a queue's files reach, -1 without units."""
+        queue = self._new_queue(topic, queue_id)
+        queue.files.load(self._line, refuse=lambda error: None)
+        try:
+            return queue.recover()
+        except StoreIOError:
+            return -1
+
+    def close(self) -> None:
+        for queue in super().__iter__():
+            queue.close()
+
+    # Opening.
+
+    def _keys_on_disk(self) -> Iterator[QueueKey]:
+        for topic in self._fs.list_folder(self._layout.consumequeue):
+            for entry in self._fs.list_folder(topic.path) if topic.is_folder else ():
+                queue_id = parse_queue_id(entry.path.name)
+                if queue_id is not None and entry.is_folder:
+                    yield topic.path.name, queue_id
+
+    def _open(self, key: QueueKey) -> Repair:
+        """One queue with what is on disk of it, up to the log's end, and what it may lack."""
+        queue = self._new_queue(*key)
+        queue.files.load(self._line, refuse=self._leave_out)
+        if queue.ext is not None:
+            queue.ext.files.load(self._line, refuse=self._leave_out)
+        try:
+            queue.recover()
+        except StoreIOError as error:
+            # The log has it all.
+            self._leave_out(error)
+            queue = self._new_queue(*key)
+        if queue.max_physic_offset >= self._log.stop:
+            queue.truncate_dirty_logic_files(self._log.stop)
+            self._has_cut = True
+        # Units that are built hold their tags code; extension files are only read.
+        return Repair.of(queue, self._log, self._trusted)
+
+    def _leave_out(self, error: StoreError) -> None:
+        self._note(f"left out: {error}")
+
+    def _complete(self, repairs: dict[QueueKey, Repair], *, all_queues: bool = False) -> None:
+        """Builds what the queues lack, and takes them in; one without any unit is no queue."""
+        met = dict(repairs)
+
+        def meet(key: QueueKey) -> Repair | None:
+            if all_queues and key not in self._queues:
+                return met.setdefault(key, Repair.of(self._new_queue(*key), self._log, self._trusted))
+            return None
+
+        start = self._log.start if all_queues else None
+        count = self._builder.repair(repairs, meet, start=start, progress=self._progress)
+        for key, repair in met.items():
+            queue = repair.queue
+            queue.correct_min_offset(self._log.start)
+            if repair.first_address is not None and repair.queue.files.first in repair.created.values():
+                queue.begin_at(max(queue.min_offset, repair.first_queue_offset))
+            if queue.files.files or self._fs.exists(self._layout.queue_folder(*key)):
+                self._queues[key] = queue
+            else:
+                self._absent.add(key)
+        self._note_built([repair for repair in met.values() if repair.placed], count)
+
+    def _note_built(self, built: list[Repair], count: int) -> None:
+        for repair in built if len(built) <= NOTED_QUEUES else ():
+            queue = repair.queue
+            self._note(
+                f"{queue.topic}, queue {queue.queue_id}: {repair.placed} units are missing, and were built from the log"
+            )
+        if len(built) > NOTED_QUEUES:
+            self._note(f"{count} units of {len(built)} queues are missing, and were built from the log")

@@ -1,0 +1,111 @@
+"""A store that has lost a part of its queues or its index is read as the whole store is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import open_store
+from tests.support.snapshots import snapshot
+from tests.support.stores import SMALL, make_store, stored_messages
+
+COUNT, QUEUES = 240, 3
+QUEUE, INDEX = Path("consumequeue/T/1"), Path("index")
+
+
+def nth(folder: Path, number: int) -> Callable[[Path], None]:
+    """Removes one file of a folder."""
+
+    def remove(root: Path) -> None:
+        sorted((root / folder).iterdir())[number].unlink()
+
+    return remove
+
+
+def tree(folder: Path) -> Callable[[Path], None]:
+    def remove(root: Path) -> None:
+        shutil.rmtree(root / folder)
+
+    return remove
+
+
+def shorten(folder: Path, number: int) -> Callable[[Path], None]:
+    def cut(root: Path) -> None:
+        os.truncate(sorted((root / folder).iterdir())[number], 100)
+
+    return cut
+
+
+LOST: dict[str, Callable[[Path], None]] = {
+    "a queue's folder": tree(QUEUE),
+    "a topic's folder": tree(QUEUE.parent),
+    "consumequeue": tree(QUEUE.parent.parent),
+    "a queue's first file": nth(QUEUE, 0),
+    "a queue's middle file": nth(QUEUE, 1),
+    "a queue's last file": nth(QUEUE, -1),
+    "the index": tree(INDEX),
+    "the first index file": nth(INDEX, 0),
+    "a middle index file": nth(INDEX, 1),
+    "the last index file": nth(INDEX, -1),
+    "a part of a queue file": shorten(QUEUE, 1),
+    "a part of an index file": shorten(INDEX, 1),
+    "all that is derived": lambda root: [tree(QUEUE.parent.parent)(root), tree(INDEX)(root), None][-1],
+}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["closed", "crashed"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    root = make_store(tmp_path_factory.mktemp("whole") / "store", COUNT, queues=QUEUES)
+    if request.param:
+        (root / "abort").touch()
+    return root, answers(root)
+
+
+def answers(root: Path) -> dict[str, Any]:
+    """What every reading method says, each in a view of its own so that none helps another."""
+    found: dict[str, Any] = {}
+    for queue_id in range(QUEUES):
+        with open_store(root, settings=SMALL) as store:
+            messages = [store.get("T", queue_id, offset) for offset in (0, 1, 20, 79, 80, 81)]
+            found[f"get {queue_id}"] = [(one.status, one.next_offset, one.messages) for one in messages]
+        with open_store(root, settings=SMALL) as store:
+            found[f"offsets {queue_id}"] = store.min_offset("T", queue_id), store.max_offset("T", queue_id)
+    for key in ("all", "k0", "k7", f"k{COUNT - 1}", "U100", "no key"):
+        with open_store(root, settings=SMALL) as store:
+            found[f"query {key}"] = store.query("T", key, 64).messages
+    with open_store(root, settings=SMALL) as store:
+        found["queues"] = [(one.topic, one.queue_id, one.min_offset, one.max_offset) for one in store.queues()]
+    with open_store(root, settings=SMALL) as store:
+        found["all"] = stored_messages(store)
+    return found
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_store_without_a_part_gives_the_answers_of_the_whole(
+    lost: str, whole: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    root = shutil.copytree(whole[0], tmp_path / "store")
+    LOST[lost](root)
+    before = snapshot(root)
+    found = answers(root)
+    assert [name for name in whole[1] if found[name] != whole[1][name]] == []
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("lost", ["a queue's folder", "a queue's last file", "a queue's middle file"])
+def test_a_reader_is_told_what_was_built(lost: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT, queues=QUEUES)
+    LOST[lost](root)
+    told: list[str] = []
+    with open_store(root, note=told.append) as store:
+        store.get("T", 1, 0)
+        assert store.notes == told
+    assert any("T, queue 1" in note and "built from the log" in note for note in told)
+    with open_store(root) as store:
+        store.get("T", 0, 0)
+        assert store.notes == []
