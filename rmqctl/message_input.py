@@ -35,13 +35,19 @@ _ECHOED = 40
 
 def parse_message(line: str | bytes, default_topic: str | None, now_ms: int) -> Message:
     """A message from one line of JSON."""
+    return parse_stored(line, default_topic, now_ms)[0]
+
+
+def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> tuple[Message, int | None]:
+    """A message from one line of JSON, and the store time that the line names, if any."""
     row = _read_object(line)
     if unknown := row.keys() - _KNOWN:
         raise ValueError(f"unknown name {_echo(min(unknown))}")
     topic = row.get("topic", default_topic)
     if not isinstance(topic, str):
         raise ValueError("no topic")
-    return build_message(row | {"topic": topic}, _read_body(row), now_ms)
+    stored_ms = _read_integer(row, "store_timestamp_ms", 63) if row.get("store_timestamp_ms") is not None else None
+    return build_message(row | {"topic": topic}, _read_body(row), now_ms), stored_ms
 
 
 def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqctl.output import Format
-from rmqctl.programs import to_json
+from rmqctl.programs import is_utf8, to_json
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -123,14 +123,17 @@ class MessageRows:
         return body
 
 
-def message_line(record: bytes, *, with_body: bool = True, stored: bool = False) -> str:
-    """The message object of a stored record as one line of JSON, which put --from reads."""
+def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
+    """The message object of a stored record as one line of JSON, which put --from reads.
+
+    encoding  of where the line goes: what is no UTF-8 gets ASCII
+    """
     from store.formats.message import decode_record
 
-    encoding = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
+    shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
     # A body that cannot be decompressed is marked in its row, by body_state.
-    rows = MessageRows(encoding, Format.JSONL, stored=stored, warn=lambda text: None)
-    return to_json(rows.row(decode_record(record)))
+    rows = MessageRows(shown, Format.JSONL, stored=stored, warn=lambda text: None)
+    return to_json(rows.row(decode_record(record)), ascii_only=not is_utf8(encoding))
 
 
 def _encode(body: bytes, wanted: BodyEncoding | None, form: Format) -> tuple[BodyEncoding, str]:

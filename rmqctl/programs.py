@@ -62,8 +62,12 @@ def _csv_cell(value: Any) -> Any:
 
 def json_for(stream: TextIO, value: Any, *, indent: int | None = None) -> str:
     """Compact JSON that `stream` can hold: text stays readable where the stream is UTF-8, else it is escaped."""
-    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
-    return to_json(value, ascii_only=encoding != "utf8", indent=indent)
+    return to_json(value, ascii_only=not is_utf8(getattr(stream, "encoding", None) or "utf-8"), indent=indent)
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether this is a name of UTF-8."""
+    return encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
 
 def to_json(value: Any, *, ascii_only: bool = False, indent: int | None = None) -> str:

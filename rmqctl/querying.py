@@ -36,6 +36,9 @@ class Tables(Protocol):
     def export(self, target: Path, export: Export) -> None:
         """Writes messages as files under `target`."""
 
+    def export_lines(self, export: Export) -> Iterator[str]:
+        """The lines of an export as JSON lines."""
+
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         """The findings in one of the stores."""
 
@@ -110,6 +113,12 @@ class EmbeddedTables:
         with self.session.progress("exporting") as bar:
             write_export(self.engine, target, export, on_progress=bar.update)
 
+    def export_lines(self, export: Export) -> Iterator[str]:
+        from store.embedded.export import export_lines
+
+        with self.session.progress("exporting") as bar:
+            yield from export_lines(self.engine, export, on_progress=bar.update)
+
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.check.check import check
         from store.check.findings import by_place
@@ -141,6 +150,11 @@ class SparkTables:
 
         with self.session.progress("exporting", unit="tasks") as bar:
             write_export(self.spark, self.stores, target, export, progress=bar.update)
+
+    def export_lines(self, export: Export) -> Iterator[str]:
+        from store.spark.query import export_lines
+
+        return export_lines(self.spark, self.stores, export)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.spark.audit import audit

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from store.commitlog.put_result import PutResult, PutStatus
     from store.config import StoreConfig
+    from store.embedded.dataset import export_arrow
     from store.errors import StoreError
     from store.formats.host import Host
     from store.formats.message import Message, StoredMessage
@@ -40,6 +41,7 @@ _PLACES = {
     "StoreError": "store.errors",
     "StoredMessage": "store.formats.message",
     "WritableStore": "store.message_store",
+    "export_arrow": "store.embedded.dataset",
     "open_store": "store.open",
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "StoreError",
     "StoredMessage",
     "WritableStore",
+    "export_arrow",
     "open_store",
 ]
 

@@ -278,6 +278,22 @@ class WritableStore(MessageStore):
                 return refusal
         return self._after_put(self._log.put(message))
 
+    def put_replayed(
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
+    ) -> PutResult:
+        """Appends a message that another store had, with that store's time if one is given.
+
+        as_stored  it is not delayed again
+
+        For one thread: a message that another one puts meanwhile may get the same time.
+        """
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
+        return self._after_put(
+            self._log.put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
+        )
+
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue together: all of them, or none."""
         refusal = self._refusal()

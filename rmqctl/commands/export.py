@@ -17,7 +17,7 @@ from rmqctl.result import Result
 EXAMPLES = (
     "rmqctl --store /data/store export --to /data/messages --as parquet --partition-by topic,day",
     "rmqctl --store /data/store export --to orders --as jsonl --where \"topic = 'Orders' and queue_id = 3\"",
-    "cat orders/*.jsonl | rmqctl --store /data/other put --from -",
+    "rmqctl --store /data/store export --to - --as jsonl | rmqctl --store /data/other put --from - --as-stored",
 )
 
 
@@ -31,7 +31,9 @@ class ExportFormat(StrEnum):
 
 def run(
     ctx: typer.Context,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="A folder that does not exist yet.")],
+    to: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder that does not exist yet, or - for lines on stdout.")
+    ],
     kind: Annotated[ExportFormat, typer.Option("--as", help="The files' format.")] = ExportFormat.PARQUET,
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Which messages; day is a column too.", show_default="all")
@@ -44,7 +46,7 @@ def run(
     master: Master = None,
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
-) -> Result:
+) -> Result | None:
     """Write messages as files. The folder appears when everything is written, or not at all.
 
     JSON lines hold the message object of get, which put --from reads; the other formats hold the columns of messages.
@@ -52,13 +54,17 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.tables.export import Export, check_export
+    from store.tables.export import STDOUT, Export, check_export
 
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
-    to_line = partial(message_line, with_body=not no_body, stored=stored_body)
+    encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
+    to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
     export = Export(kind.value, where, columns, with_body=not no_body, to_line=to_line)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+        if str(to) == STDOUT:
+            session.environment.stdout.writelines(line + "\n" for line in tables.export_lines(export))
+            return None
         tables.export(to, export)
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     return Result(

@@ -13,11 +13,14 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
-from rmqctl.message_input import build_message, parse_message
+from rmqctl.message_input import build_message, parse_stored
+from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
     from store import Message, WritableStore
+
+    Timed = tuple[Message, int | None]
 
 EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
@@ -71,6 +74,10 @@ def run(
     from_file: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
     ] = None,
+    as_stored: AsStored = False,
+    keep_times: KeepTimes = False,
+    topic_map: TopicMap = None,
+    queue_map: QueueMap = None,
     flush: FlushOption = None,
     transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
@@ -79,14 +86,17 @@ def run(
 
     Creates a store in an empty or absent folder. A store whose last owner did not shut down is refused
     unless --recover is given. A line of --from is an object with the names that get shows; the body is
-    base64 in `body`, or text in `body_text`.
+    base64 in `body`, or text in `body_text`. What export --as jsonl and get write is read as it is.
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
     open_for_writing = partial(session.open_for_writing, settings=settings, recover=recover)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
-        return _put_many(session, open_for_writing(), from_file, topic)
+        replay = Replay.given(as_stored, keep_times, topic_map, queue_map)
+        return _put_many(session, open_for_writing(), replay, from_file, topic)
+    if as_stored or keep_times or topic_map or queue_map:
+        raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --from")
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
     row = {
@@ -154,10 +164,12 @@ def _open(session: Session, name: str) -> IO[bytes]:
     return session.environment.stdin if name == "-" else Path(name).open("rb")
 
 
-def _put_row(session: Session, opened: WritableStore, message: Message) -> dict[str, Any]:
+def _put_row(
+    session: Session, opened: WritableStore, message: Message, replay: Replay | None = None, time_ms: int | None = None
+) -> dict[str, Any]:
     """A put that a signal can't cut in two, as a row of the result."""
     with session.interrupts.deferred():
-        answer = opened.put(message)
+        answer = replay.put(opened, message, time_ms) if replay is not None else opened.put(message)
     return {
         "status": answer.status.value,
         "topic": message.topic,
@@ -187,10 +199,10 @@ def _exit_code(statuses: Collection[str]) -> int:
     return FINDINGS if set(statuses) - {"PUT_OK"} else OK
 
 
-def _put_many(session: Session, opened: WritableStore, name: str, topic: str | None) -> Result:
+def _put_many(session: Session, opened: WritableStore, replay: Replay, name: str, topic: str | None) -> Result:
     """Programs get a row per message as it is stored; people get the sums."""
     counts: Counter[str] = Counter()
-    rows = _rows(session, opened, name, topic, counts)
+    rows = _rows(session, opened, replay, name, topic, counts)
     if session.format.is_for_programs:
         return Result(
             "put",
@@ -204,42 +216,44 @@ def _put_many(session: Session, opened: WritableStore, name: str, topic: str | N
 
 
 def _rows(
-    session: Session, opened: WritableStore, name: str, topic: str | None, counts: Counter[str]
+    session: Session, opened: WritableStore, replay: Replay, name: str, topic: str | None, counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """Puts what the file holds, many messages at a time; from a pipe each at once, for its writer may be waiting."""
     size = 1 if name == "-" else BULK_SIZE
-    waiting: list[Message] = []
+    waiting: list[Timed] = []
     with _open(session, name) as stream, session.progress("put", None, "messages") as bar:
         try:
-            for message in _messages(stream, topic, session.environment.clock_ms()):
-                waiting.append(message)
+            for message, time_ms in _messages(stream, topic, session.environment.clock_ms()):
+                waiting.append((replay.place(message), time_ms))
                 if len(waiting) >= size:
-                    yield from _put_waiting(session, opened, waiting, counts)
+                    yield from _put_waiting(session, opened, replay, waiting, counts)
                     bar.advance(size)
         finally:
             # A line that is no message ends the command, but not before those ahead of it are stored.
-            last = list(_put_waiting(session, opened, waiting, counts))
+            last = list(_put_waiting(session, opened, replay, waiting, counts))
         yield from last
 
 
-def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Message]:
+def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Timed]:
+    """The messages, each with the store time that its line names."""
     for number, line in enumerate(stream, 1):
         if line.strip():
             try:
-                yield parse_message(line, topic, now_ms)
+                yield parse_stored(line, topic, now_ms)
             except ValueError as error:
                 raise typer.BadParameter(f"line {number}: {error}", param_hint="--from") from None
 
 
 def _put_waiting(
-    session: Session, opened: WritableStore, waiting: list[Message], counts: Counter[str]
+    session: Session, opened: WritableStore, replay: Replay, waiting: list[Timed], counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """Stores and forgets what waits: in one go where all messages have the same hosts."""
-    messages, waiting[:] = list(waiting), []
-    if len({(message.born_host, message.store_host) for message in messages}) == 1 and len(messages) > 1:
-        rows = _put_columns(session, opened, messages)
+    timed, waiting[:] = list(waiting), []
+    hosts = {(message.born_host, message.store_host) for message, _ in timed}
+    if replay.is_plain and len(hosts) == 1 and len(timed) > 1:
+        rows = _put_columns(session, opened, [message for message, _ in timed])
     else:
-        rows = [_put_row(session, opened, message) for message in messages]
+        rows = [_put_row(session, opened, message, replay, time_ms) for message, time_ms in timed]
     for row in rows:
         if NO_SEGMENT not in counts:
             _say_no_segment(session, row)

@@ -121,6 +121,31 @@ class CommitLog:
         except StoreIOError as error:
             return no_segment(error)
 
+    def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
+        """Appends a message that another store had, with that store's time if one is given.
+
+        as_stored  it is not delayed again
+        """
+        clock = self.clock
+        if store_timestamp_ms is not None:
+            self.clock = lambda: store_timestamp_ms
+        try:
+            return self._put_undelayed(message) if as_stored else self.put(message)
+        finally:
+            self.clock = clock
+
+    def _put_undelayed(self, message: Message) -> PutResult:
+        topic = message.topic.encode("utf-8", "surrogatepass")
+        refused = refuse_topic(message.topic, topic)
+        if refused or message.queue_id < 0:
+            return illegal(refused or f"the queue id is negative: {message.queue_id}")
+        try:
+            return self._append(message, topic)
+        except struct.error as error:
+            return illegal(f"a number does not fit its field: {error}")
+        except StoreIOError as error:
+            return no_segment(error)
+
     @contextmanager
     def locked(self) -> Iterator[int]:
         """Hold the put lock; gives the store time of what is put inside the block."""

@@ -13,16 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from store.check.parallel import ordered_map
 from store.disk.store_reader import StoreReader
 from store.embedded.expression import ExpressionFilter
+from store.errors import BadRequest
 from store.tables.request import Request
-from store.tables.schema import arrow_schema
+from store.tables.schema import TABLES, arrow_schema
 from store.tables.shares import plan, read
 
 STORE = "store"
@@ -144,3 +147,33 @@ def _with_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[st
         pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name) for name in schema.names
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def export_arrow(
+    stores: str | Path | Sequence[str | Path],
+    table: str = "messages",
+    *,
+    columns: Sequence[str] | None = None,
+    filter: pc.Expression | None = None,
+) -> pa.RecordBatchReader:
+    """Reads a table of one or several stores as Arrow batches; nothing but what is asked for is read.
+
+    table    messages, consumequeue, index, segments or anomalies
+    columns  names in the order wanted, all by default; of several stores `store` is the first
+    filter   a pyarrow expression that the rows must satisfy
+
+    >>> reader = export_arrow("/data/store", columns=["topic", "size"])  # doctest: +SKIP
+    >>> pq.write_table(reader.read_all(), "messages.parquet")  # doctest: +SKIP
+
+    Raises BadRequest for an unknown table or column, NotAStore and StoreIOError as a store is read.
+    """
+    if table not in TABLES:
+        raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
+    addresses = [str(store) for store in ([stores] if isinstance(stores, str | Path) else stores)]
+    for address in addresses:
+        StoreReader(address).check_is_store()
+    dataset = TableDataset(addresses, table, TABLES[table], Watch())
+    unknown = sorted(set(columns or ()) - set(dataset.schema.names))
+    if unknown:
+        raise BadRequest(f"{table} has no column {', '.join(unknown)}", hint=", ".join(dataset.schema.names))
+    return dataset.scanner(columns, filter).to_reader()

@@ -19,8 +19,7 @@ import pyarrow as pa
 from store.disk.filesystem import os_errors
 from store.embedded.dataset import OnProgress
 from store.embedded.engine import MESSAGES_WITH_RECORDS, Engine
-from store.errors import BadRequest
-from store.tables.export import DAY, Export, published
+from store.tables.export import DAY, Export, published, require_to_line
 from store.tables.json_values import plain
 from store.tables.schema import RECORD
 
@@ -53,6 +52,12 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
                     files.write(place, rows)
         finally:
             files.close()
+
+
+def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
+    """The lines of an export as JSON lines, in the order of the log."""
+    for batch in engine.ask(_query(engine, export), on_progress):
+        yield from map(require_to_line(export), batch.column(0).to_pylist())
 
 
 def _query(engine: Engine, export: Export) -> str:
@@ -137,9 +142,7 @@ class _Files:
             return _ParquetFile(path, self._schema)
         if self._export.kind == "csv":
             return _CsvFile(path, self._schema)
-        if self._export.to_line is None:
-            raise BadRequest("JSON lines need to know how a record becomes a line")
-        return _LineFile(path, self._export.to_line)
+        return _LineFile(path, require_to_line(self._export))
 
 
 class _ParquetFile:

@@ -14,10 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from store.disk.store_reader import StoreReader
-from store.errors import BadRequest
 from store.spark.described import to_json_row
 from store.spark.session import Progress, errors_as_sentences, watched
-from store.tables.export import DAY, Export, published
+from store.tables.export import DAY, Export, published, require_to_line
 from store.tables.json_values import unique_names
 from store.tables.query_text import check_is_query, columns_named, tables_named
 from store.tables.schema import RECORD, ddl
@@ -90,6 +89,14 @@ def write_export(
                 path.rename(path.with_suffix(".jsonl"))
 
 
+def export_lines(spark: Any, stores: Sequence[str], export: Export) -> Iterator[str]:
+    """The lines of an export as JSON lines, of each part of the log in its order."""
+    with errors_as_sentences():
+        frame = _chosen(fleet_frame(spark, stores, "messages", export.columns | {RECORD: "binary"}), export)
+        for row in _lines(frame, export).toLocalIterator():
+            yield row.line
+
+
 def _chosen(frame: Any, export: Export) -> Any:
     """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
     from pyspark.sql.functions import date_format
@@ -110,11 +117,9 @@ def _flat(frame: Any) -> Any:
 
 def _lines(frame: Any, export: Export) -> Any:
     """For JSON lines: the line of each record, and the columns that are partitioned by."""
-    if export.to_line is None:
-        raise BadRequest("JSON lines need to know how a record becomes a line")
     frame = frame.select(RECORD, *export.partition_by)
     schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
-    return frame.mapInArrow(partial(_to_lines, export.to_line), f"line string{', ' if schema else ''}{schema}")
+    return frame.mapInArrow(partial(_to_lines, require_to_line(export)), f"line string{', ' if schema else ''}{schema}")
 
 
 def _to_lines(to_line: Callable[[bytes], str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

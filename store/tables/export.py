@@ -18,6 +18,8 @@ from store.tables.schema import MESSAGES
 
 FORMATS = ("parquet", "jsonl", "csv")
 DAY = "day"
+STDOUT = "-"
+"""The target that is no folder but a stream of lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
         raise BadRequest(f"no export is called {export.kind!r}", hint=", ".join(FORMATS))
     if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
         raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
+    if str(target) == STDOUT:
+        if export.kind != "jsonl" or export.partition_by:
+            raise BadRequest("only JSON lines go to stdout, undivided", hint="--as jsonl without --partition-by")
+        return
     if target.exists():
         raise BadRequest("the target already exists", file=target, hint="name a folder that does not exist")
     known = [name for name, kind in export.columns.items() if kind.isidentifier() and kind != "binary"]
@@ -57,6 +63,13 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
         raise BadRequest(f"cannot partition by {', '.join(unknown)}", hint=f"what can be: {', '.join(known)}")
     if len(set(export.partition_by)) < len(export.partition_by):
         raise BadRequest("a column to partition by is named twice")
+
+
+def require_to_line(export: Export) -> Callable[[bytes], str]:
+    """How a record becomes a line; BadRequest where an export as JSON lines was not told."""
+    if export.to_line is None:
+        raise BadRequest("an export as jsonl needs to_line")
+    return export.to_line
 
 
 @contextmanager

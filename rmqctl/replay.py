@@ -1,0 +1,102 @@
+"""How `put --from` takes messages that another store had: where they go, as what, and with which store time.
+
+--as-new      as a producer would send them (the default): a message that waits in the schedule or half topic goes to
+              its real topic, from where the store delays it again
+--as-stored   as they were stored, in the topic and queue they were in; nothing is delayed again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from store import Message, PutResult, WritableStore
+
+AsStored = Annotated[
+    bool,
+    typer.Option("--as-stored/--as-new", help="With --from: as they were stored, or as a producer would send them."),
+]
+KeepTimes = Annotated[bool, typer.Option("--keep-times", help="With --from: keep store_timestamp_ms.")]
+TopicMap = Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="With --from: rename a topic; repeatable.")]
+QueueMap = Annotated[
+    list[str] | None,
+    typer.Option(metavar="[TOPIC:]OLD=NEW", help="With --from: another queue id, of all topics or one; repeatable."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Changes messages on their way into a store. A queue is mapped by its topic's old name."""
+
+    as_stored: bool
+    keep_times: bool
+    topics: dict[str, str]
+    queues: dict[tuple[str | None, int], int]
+
+    @classmethod
+    def given(
+        cls, as_stored: bool, keep_times: bool, topic_map: Sequence[str] | None, queue_map: Sequence[str] | None
+    ) -> Replay:
+        """As the options say; a usage error where a map is none."""
+        topics = dict(_pair(text, "--topic-map") for text in topic_map or ())
+        queues = dict(_queue(text) for text in queue_map or ())
+        return cls(as_stored, keep_times, topics, queues)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether messages may be put many at a time."""
+        return not (self.as_stored or self.keep_times)
+
+    def place(self, message: Message) -> Message:
+        """The message where it is to go."""
+        if not self.as_stored:
+            message = _at_real_place(message)
+        topic = self.topics.get(message.topic, message.topic)
+        queue_id = message.queue_id
+        for key in ((message.topic, queue_id), (None, queue_id)):
+            if key in self.queues:
+                queue_id = self.queues[key]
+                break
+        if (topic, queue_id) == (message.topic, message.queue_id):
+            return message
+        return replace(message, topic=topic, queue_id=queue_id)
+
+    def put(self, opened: WritableStore, message: Message, store_timestamp_ms: int | None) -> PutResult:
+        """Puts a placed message."""
+        if self.is_plain:
+            return opened.put(message)
+        time = store_timestamp_ms if self.keep_times else None
+        return opened.put_replayed(message, as_stored=self.as_stored, store_timestamp_ms=time)
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (old and equals and new):
+        raise typer.BadParameter(f"{text!r} is not OLD=NEW", param_hint=option)
+    return old, new
+
+
+def _queue(text: str) -> tuple[tuple[str | None, int], int]:
+    old, new = _pair(text, "--queue-map")
+    topic, colon, number = old.rpartition(":")
+    if not (number.isdigit() and new.isdigit()):
+        raise typer.BadParameter(f"{text!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map")
+    return (topic if colon else None, int(number)), int(new)
+
+
+def _at_real_place(message: Message) -> Message:
+    """A message that waits in a topic of the broker's own, as its producer sent it."""
+    from store.formats import properties as props
+    from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC
+
+    if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
+        return message
+    found = props.decode_properties(message.properties)
+    topic, queue_id = found.pop(props.REAL_TOPIC, ""), found.pop(props.REAL_QUEUE_ID, "")
+    if not topic or not queue_id.isdigit():
+        return message
+    return replace(message, topic=topic, queue_id=int(queue_id), properties=props.encode_properties(found))
