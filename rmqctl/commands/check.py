@@ -16,6 +16,8 @@ EXAMPLES = (
     "rmqctl --store /data/store check --sample 5 --max-seconds 60",
     "rmqctl --store /data/store --format jsonl check --from 107374182400",
 )
+MENDING_ORDER = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
+"""The log first: queues and index are built from it."""
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 
@@ -43,6 +45,8 @@ def run(
     and every record against the unit and entries it should have; headers, chains, holes, the checkpoint, files that no
     broker made. With --format jsonl a finding is printed when it is found. Exit code 1 when something was found.
 
+    A finding names the command that mends it, where there is one.
+
     Beside a live broker the log is checked up to what was dispatched when the check began.
 
     A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
@@ -65,10 +69,15 @@ def run(
     def rows() -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
         nonlocal findings
+        commands: dict[str, int] = {}
         with session.progress("checking") as bar:
             for finding in check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
                 findings += 1
-                yield {name: getattr(finding, name) for name in COLUMNS}
+                if finding.mended_by is not None:
+                    commands[finding.mended_by] = commands.get(finding.mended_by, 0) + finding.count
+                yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": finding.mended_by}
+        for command in sorted(commands, key=MENDING_ORDER.index):
+            session.note(f"mend with: rmqctl --store {session.options.store} {command}")
         if progress.horizon is not None:
             session.warn(
                 f"a broker or another rmqctl holds the store: checked up to log offset {progress.horizon}, "

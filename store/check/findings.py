@@ -62,6 +62,32 @@ KINDS = {
 }
 
 
+# The command that mends a kind, after `rmqctl --store DIR`; a kind without one concerns what the log itself says.
+REBUILD_QUEUES, REBUILD_INDEX = "rebuild --queues", "rebuild --index"
+MENDED_BY = {
+    BAD_CRC: "truncate-dirty",
+    BAD_LENGTH: "truncate-dirty",
+    STALE_TAIL: "truncate-dirty",
+    QUEUE_GAP: REBUILD_QUEUES,
+    QUEUE_DUPLICATE: REBUILD_QUEUES,
+    QUEUE_SHIFT: REBUILD_QUEUES,
+    MISSING_UNIT: REBUILD_QUEUES,
+    UNIT_DIFFERS: REBUILD_QUEUES,
+    UNIT_NOWHERE: REBUILD_QUEUES,
+    UNIT_WRONG_RECORD: REBUILD_QUEUES,
+    LOST_EXTENSION: REBUILD_QUEUES,
+    MISSING_INDEX_ENTRY: REBUILD_INDEX,
+    INDEX_ENTRY_NOWHERE: REBUILD_INDEX,
+    BROKEN_CHAIN: REBUILD_INDEX,
+    INDEX_HEADER: REBUILD_INDEX,
+    INDEX_TIME: REBUILD_INDEX,
+    LOST_INDEX: REBUILD_INDEX,
+    CHECKPOINT_AHEAD: "checkpoint rewrite",
+    CHECKPOINT_INVALID: "checkpoint rewrite",
+}
+assert MENDED_BY.keys() <= KINDS.keys()
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong.
@@ -82,6 +108,11 @@ class Finding:
     def place(self) -> tuple[str, str, str, int]:
         """What findings are gathered and sorted by."""
         return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
+
+    @property
+    def mended_by(self) -> str | None:
+        """The rmqctl command that mends it, None where no command can."""
+        return MENDED_BY.get(self.kind)
 
 
 # Each of these is a place to look at; the others come in masses.

@@ -39,6 +39,7 @@ QueueKey = tuple[str, int]
 UNKNOWN: QueueKey = ("", -1)
 """The queue of a record of which nothing can be read."""
 _CUT_SIZE = 8
+_SECTOR_SIZE = 512
 _QUEUED = (0, 8)
 _TRANSACTION_MASK = 0xC
 
@@ -310,9 +311,14 @@ def _claimed_bytes(segment: Segment, damage: Damage) -> int:
 
 
 def _is_zeroed_cut(segment: Segment, position: int) -> bool:
-    """Whether a record's first 8 bytes were zeroed here: the rest of the record still names this place."""
-    head = bytes(segment.buffer[position : position + RECORD_MIN_SIZE])
-    if len(head) < RECORD_MIN_SIZE or any(head[:_CUT_SIZE]) or not any(head):
+    """Whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
+
+    Zeros that a disk leaves reach to the end of a sector.
+    """
+    stop = min(position + RECORD_MIN_SIZE, segment.size)
+    head = bytes(segment.buffer[position:stop]) if segment.readable_end(position, stop) == stop else b""
+    if len(head) < RECORD_MIN_SIZE or any(head[:_CUT_SIZE]):
         return False
     claimed = int.from_bytes(head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big")
-    return claimed == segment.file_start + position
+    ends_in_sector = (position + _CUT_SIZE) % _SECTOR_SIZE != 0
+    return any(head) and (claimed == segment.file_start + position or (ends_in_sector and head[_CUT_SIZE] != 0))

@@ -61,6 +61,8 @@ def plan_recovery(
         add_derived(opened, change)
     if opened.log.segments.files:
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
+    if found.lost.messages and not as_broker:
+        lower_checkpoint(opened, found.end.last_store_timestamp_ms)
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
@@ -127,6 +129,14 @@ def add_derived(opened: OpenedStore, change: Change) -> None:
     for place, path in staged:
         if not _is_same_file(opened, place, path):
             change.actions.append(Publish(place, path, "built from the log"))
+
+
+def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int) -> None:
+    """Takes back what the checkpoint promises beyond the last record and the full index files."""
+    page, last = opened.checkpoint, last_store_timestamp_ms
+    page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
+    full = [file.header.end_timestamp_ms for file in opened.index.files if file.is_full]
+    page.index_ms = min(page.index_ms, max(full, default=0))
 
 
 def add_checkpoint(opened: OpenedStore, change: Change) -> None:

@@ -1,18 +1,21 @@
 """truncate-dirty as a plan: log, queues and index cut back to one log offset.
 
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
-2. the log is cut there; queues lose the units behind it
+2. the log is cut there, queues lose the units behind; what an earlier cut left behind the log's end goes
 3. index files that reach behind it are rebuilt from the beginning of the first of them
 """
 
 from __future__ import annotations
 
+from store.change.actions import Publish
 from store.change.change import Change
 from store.commitlog.end import LogEnd, find_end
+from store.commitlog.resync import has_bytes_behind
+from store.disk.overlay import stage_new_file
 from store.errors import BadRequest
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
-from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, new_change
+from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
 from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, dispatch_stretch, walk
 
 
@@ -49,14 +52,25 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     }
     add_lost(change, found.lost)
     add_cut(change, found)
+    _clear_tail(opened, change, found)
     opened.queues.truncate_dirty(found.log_end)
     opened.queues.clear_cut_units()
     opened.queues.correct_min_offsets(opened.log.min_offset)
     _cut_index(opened, found.log_end)
     add_derived(opened, change)
     if not change.is_empty:
+        lower_checkpoint(opened, _last_store_timestamp(opened, end))
         add_checkpoint(opened, change)
     return change
+
+
+def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
+    """Store time of the last record before the end, 0 without one."""
+    segment = opened.log.segments.find_by_offset(end.log_end - 1) if end.log_end else None
+    if end.last_store_timestamp_ms or segment is None:
+        return end.last_store_timestamp_ms
+    rules = opened.scan_rules(check_crc=False)
+    return find_end([segment], segment.file_start, rules, stop=end.log_end).last_store_timestamp_ms
 
 
 def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
@@ -75,6 +89,26 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
             offset=log_offset - segment.file_start,
             hint=f"the record before begins at {end.log_end}",
         )
+
+
+def _clear_tail(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Puts a copy that ends at the log's end in the place of a segment that holds leftovers behind it.
+
+    A broker that puts records over what is left there may read the rest again after a crash. A segment that is cut now
+    keeps what is behind: undoing a patch is refused where records were put since, undoing a copy would take them away.
+    """
+    segment, position = opened.log.segments.last, found.log_end
+    if segment is None or not segment.file_start <= position < segment.file_start + segment.size:
+        return
+    position -= segment.file_start
+    is_cut_now = any(action.path == segment.path for action in change.actions)
+    if is_cut_now or not has_bytes_behind(segment, position, opened.fs):
+        return
+    assert change.staging is not None
+    staged = change.staging / "commitlog" / segment.path.name
+    descriptor = stage_new_file(staged, segment.size, opened.fs)
+    opened.fs.copy_range(opened.fs.open_read(segment.path), descriptor, 0, position)
+    change.actions.append(Publish(segment.path, staged, "without what is behind the log's end"))
 
 
 def _cut_index(opened: OpenedStore, log_end: int) -> None:

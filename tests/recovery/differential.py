@@ -1,0 +1,198 @@
+"""Both recoveries of stores damaged at random, compared by bytes:
+
+    python -m tests.recovery.differential --reference CMD [--line 4.9|5.3] [--rounds N] [--seed N] [--only ROUND]
+
+CMD is the real message store behind a command line (`CMD load --store DIR SIZES --then-close none|abort`, one JSON line
+of what it loaded; REFSTORE_V=53 asks for the line 5.3). In every round a golden store is copied and damaged, then
+
+    load     simulate says whether the broker starts, where its log ends, and every log and queue file with its size
+    start    recover --as-broker leaves the broker's bytes in log, queues and index, but for the 8 zeroed at the cut
+    recover  leaves other bytes only where a difference of store.recovery.differences applies
+
+Prints every round that differs, with its seed, and a last line of counts; the exit code is 1 when any differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.disk.filesystem import Filesystem
+from store.errors import StoreError
+from store.layout import StoreLayout
+from store.opened.detect import find_store
+from store.recovery.differences import Difference
+from store.recovery.simulate import SimulatedStart, simulate_start
+from tests.support.golden import WITH_ANSWERS, Golden, copy_store, golden
+from tests.support.random_damage import damage
+from tests.support.stores import Clock, recover
+
+FOLDERS = ("commitlog", "consumequeue")
+CUT_SIZE = 8
+SIZE_OPTIONS = {
+    "mappedFileSizeCommitLog": "--commitlog-size",
+    "mappedFileSizeConsumeQueue": "--cq-size",
+    "maxHashSlotNum": "--slots",
+    "maxIndexNum": "--index-num",
+}
+EXPLAINS_QUEUES = {
+    Difference.ZEROED_UNITS,
+    Difference.DELIVER_TIME,
+    Difference.RECORD_AT_QUEUE_END,
+    Difference.ZERO_QUEUE_FILE,
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The real store."""
+
+    command: Sequence[str]
+    line: str
+
+    def load(self, root: Path, archive: Golden, then: str) -> dict[str, Any]:
+        """Loads the store in place; what it says of itself, loadOk False where its process ended otherwise."""
+        sizes = [word for name, option in SIZE_OPTIONS.items() for word in (option, str(archive.settings[name]))]
+        done = subprocess.run(
+            [*self.command, "load", "--store", str(root), *sizes, "--then-close", then],
+            env={**os.environ, "REFSTORE_V": self.line.replace(".", "")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        try:
+            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+        except (IndexError, ValueError):
+            return {"loadOk": False, "error": done.stderr.strip()[-300:]}
+
+
+class Round:
+    """One damaged store and its copies: one for each recovery."""
+
+    def __init__(self, reference: Reference, number: int, folder: Path) -> None:
+        rnd = random.Random(number)
+        self.reference, self.folder = reference, folder
+        self.archive = golden(rnd.choice([name for name in WITH_ANSWERS if golden(name).compat == reference.line]))
+        self.damaged = copy_store(self.archive.store, folder / "damaged")
+        self.done = damage(self.damaged, rnd)
+        self.faults: list[str] = []
+
+    def run(self) -> list[str]:
+        """Every disagreement, as a sentence."""
+        self._compare_load()
+        real = self._copy("real")
+        if self.reference.load(real, self.archive, "abort").get("loadOk"):
+            self._compare_start(real)
+        return self.faults
+
+    def _copy(self, name: str) -> Path:
+        return copy_store(self.damaged, self.folder / name)
+
+    def _compare_load(self) -> None:
+        loaded = self._copy("loaded")
+        said = simulated(self.damaged, self.archive, self.reference.line, self.folder / "scratch")
+        real = self.reference.load(loaded, self.archive, "none")
+        if said.starts != bool(real.get("loadOk")):
+            self.faults.append(f"starts: {said.starts} ({said.reason}), really {real}")
+            return
+        if not said.starts:
+            return
+        if said.log_end != real["maxPhyOffsetAfterLoad"]:
+            self.faults.append(f"log end: {said.log_end}, really {real['maxPhyOffsetAfterLoad']}")
+        sizes = {file.file: file.size for file in said.files if file.action != "remove"}
+        if sizes != sizes_in(loaded):
+            self.faults.append(f"files: {sorted(set(sizes.items()) ^ set(sizes_in(loaded).items()))[:4]}")
+
+    def _compare_start(self, real: Path) -> None:
+        for as_broker in (True, False):
+            name = "as broker" if as_broker else "recover"
+            ours = self._copy(name)
+            try:
+                change, _ = recover(
+                    ours, settings=self.archive.settings, compat=self.reference.line, as_broker=as_broker
+                )
+            except StoreError as error:
+                self.faults.append(f"{name}: refused: {error}")
+                continue
+            end = int(change.facts["valid_end"])
+            applying = {Difference(row["difference"]) for row in change.facts["differs_from_broker"]}
+            differing = differing_files(real, ours, end, self.archive.settings["mappedFileSizeCommitLog"])
+            if not as_broker and applying & EXPLAINS_QUEUES:
+                differing = [path for path in differing if not path.startswith("consumequeue/")]
+            if Difference.RECORD_AT_QUEUE_END in applying:
+                differing = [path for path in differing if path != "index"]
+            if differing:
+                self.faults.append(f"{name}: {len(differing)} files differ: {differing[:4]} ({sorted(applying)})")
+
+
+def simulated(root: Path, archive: Golden, line: str, scratch: Path) -> SimulatedStart:
+    layout, fs = StoreLayout(root), Filesystem()
+    found = find_store(layout, archive.settings, fs, compat=line)
+    return simulate_start(found, fs, Clock(), scratch=scratch)
+
+
+def sizes_in(root: Path) -> dict[str, int]:
+    paths = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.stat().st_size for path in paths}
+
+
+def differing_files(real: Path, ours: Path, end: int, segment_size: int) -> list[str]:
+    """Log, queue and index files that are not the same; index files by content, as their names are times."""
+    cut = f"commitlog/{end - end % segment_size:020d}"
+    names = sizes_in(real).keys() | sizes_in(ours).keys()
+    position = {name: end % segment_size if name == cut else -1 for name in names}
+    found = sorted(name for name in names if digest(real / name, position[name]) != digest(ours / name, position[name]))
+    indexes = [sorted(digest(path, -1) for path in (root / "index").glob("*")) for root in (real, ours)]
+    return found + (["index"] if indexes[0] != indexes[1] else [])
+
+
+def digest(path: Path, cut: int) -> str:
+    """Of the file's bytes without the 8 at the cut; empty for a file that is not there."""
+    if not path.exists():
+        return ""
+    data = bytearray(path.read_bytes())
+    if cut >= 0:
+        data[cut : cut + CUT_SIZE] = bytes(CUT_SIZE)
+    return hashlib.sha256(data).hexdigest()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.recovery.differential")
+    parser.add_argument("--reference", required=True, metavar="CMD", help="the real store's command line")
+    parser.add_argument("--line", choices=("4.9", "5.3"), default="4.9")
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one round, by its number")
+    options = parser.parse_args(arguments)
+    reference = Reference(shlex.split(options.reference), options.line)
+    numbers = [options.only] if options.only is not None else range(options.seed, options.seed + options.rounds)
+    differing = 0
+    for number in numbers:
+        folder = Path(tempfile.mkdtemp(prefix="differential-"))
+        try:
+            one = Round(reference, number, folder)
+            faults = one.run()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        differing += bool(faults)
+        for fault in faults:
+            print(f"round {number}, {one.archive.name}, {', '.join(one.done) or 'no damage'}: {fault}", flush=True)
+    print(f"{len(numbers)} damaged stores recovered by {options.line} and here: {differing} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

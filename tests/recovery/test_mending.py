@@ -1,0 +1,81 @@
+"""After recover a store is sound, or each finding of check names the command that mends it, and that does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from store import open_store
+from store.check.check import check
+from store.check.findings import MENDED_BY, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.disk.store_reader import StoreReader
+from store.errors import StoreError
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store
+from tests.support.random_damage import damage
+from tests.support.stores import SMALL, make_store, recover, truncate
+
+SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
+MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
+# The first run cuts at damage, the second takes away what the cut left.
+RUNS = ("truncate-dirty", *MENDING)
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("healthy") / "store", 120)
+
+
+def findings(root: Path) -> list[Finding]:
+    return list(check(StoreReader(str(root))))
+
+
+def mend(root: Path) -> Iterator[str]:
+    """Runs the commands that check names, the log's first, until it names none that was not run."""
+    for command in RUNS:
+        if command in {finding.mended_by for finding in findings(root)}:
+            run = rmqctl(*SETTINGS, *command.split(), "--yes", store=root)
+            assert run.code == 0, run.err
+            yield command
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32), crashed=st.booleans())
+def test_what_check_names_after_recover_mends_the_store(
+    healthy: Path, tmp_path_factory: pytest.TempPathFactory, seed: int, crashed: bool
+) -> None:
+    root = copy_store(healthy, tmp_path_factory.mktemp("damaged") / "store")
+    if crashed:
+        (root / "abort").touch()
+    damage(root, random.Random(seed))
+    try:
+        recover(root, settings=SMALL)
+    except StoreError:
+        return
+    list(mend(root))
+    # A damaged time is sound bytes to everybody but the producer.
+    assert [finding for finding in findings(root) if finding.kind != TIME_BACKWARDS] == []
+
+
+def test_every_kind_that_a_command_can_mend_names_one_that_there_is() -> None:
+    assert set(MENDED_BY.values()) == set(MENDING)
+
+
+def test_truncate_dirty_takes_away_what_a_cut_left_behind_the_end(healthy: Path, tmp_path: Path) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    with open_store(root) as store:
+        place = store.get("T", 0, 14).messages[0].log_offset
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(place)
+        file.write(b"\xff" * 100)
+    truncate(root)
+    assert {(finding.kind, finding.mended_by) for finding in findings(root)} == {(STALE_TAIL, "truncate-dirty")}
+    change, _ = truncate(root)
+    assert findings(root) == []
+    assert change.lost == {}
+    assert not any((root / "commitlog" / f"{0:020d}").read_bytes()[change.facts["log_end"] :])
