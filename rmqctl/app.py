@@ -103,7 +103,9 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "interrupted; the store is consistent"
     if isinstance(error, (StoreError, ValueError)) and str(error):
-        return str(error)
+        from rmqctl.hints import describe
+
+        return describe(error)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{(error.strerror or str(error)).lower()}"

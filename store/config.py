@@ -274,8 +274,9 @@ def check_settings(settings: Mapping[str, Any], source: str | Path | None = None
 def _unknown(name: str, source: str | Path | None) -> BadRequest:
     lower = {known.lower(): known for known in all_settings()}
     nearest = difflib.get_close_matches(name.lower(), lower, n=1)
-    hint = f"did you mean {lower[nearest[0]]}?" if nearest else "`rmqctl config settings` lists the names"
-    return BadRequest(f"RocketMQ has no setting {name}", file=source, hint=hint)
+    hint = f"did you mean {lower[nearest[0]]}?" if nearest else None
+    code = None if nearest else "unknown-setting"
+    return BadRequest(f"RocketMQ has no setting {name}", file=source, hint=hint, code=code)
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:

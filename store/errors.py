@@ -2,7 +2,7 @@
 
 An error names the file, the place in it, the reason, and what the user can do:
 
-    commitlog/00000000000000000000, offset 245: bad body CRC; run `rmqctl recover --dry-run`
+    commitlog/00000000000000000000, offset 245: bad body CRC
 
     StoreError
       opening   NotAStore, UnsupportedFormat, StoreLocked, UncleanStore
@@ -30,6 +30,8 @@ class StoreError(Exception):
     file    the file or folder it was found in
     offset  the byte place inside that file (or the log offset, where the file is the whole log)
     hint    what the user can do about it
+    code    what the user can do about it, where that takes a command: rmqctl says which
+    subject what the code is about, such as the id of a change
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class StoreError(Exception):
         file: str | os.PathLike[str] | None = None,
         offset: int | None = None,
         hint: str | None = None,
+        code: str | None = None,
+        subject: tuple[object, ...] = (),
     ) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -47,6 +51,8 @@ class StoreError(Exception):
         self._name = os.fspath(file) if file is not None else ""
         self.offset = offset
         self.hint = hint
+        self.code = code
+        self.subject = subject
 
     def __str__(self) -> str:
         where = self._name
@@ -107,9 +113,11 @@ class StoreIOError(StoreError):
         file: str | os.PathLike[str] | None = None,
         offset: int | None = None,
         hint: str | None = None,
+        code: str | None = None,
+        subject: tuple[object, ...] = (),
         errno: int | None = None,
     ) -> None:
-        super().__init__(reason, file=file, offset=offset, hint=hint)
+        super().__init__(reason, file=file, offset=offset, hint=hint, code=code, subject=subject)
         self.errno = errno
 
     @classmethod

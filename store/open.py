@@ -154,7 +154,7 @@ class _Opener:
             raise UncleanStore(
                 "the last owner did not shut down",
                 file=self.layout.abort,
-                hint="run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
+                code="unclean",
             )
         # Found before the recovery: it may take away the files that tell the sizes.
         found = self._find()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import describe
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
 from rmqctl.output import Format
 from rmqctl.programs import json_for
@@ -35,10 +37,16 @@ FOLLOW_EVERY_S = 0.5
 
 def run(
     ctx: typer.Context,
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.")] = None,
+    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)] = None,
     queue: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Queue id; one call reads one queue.", show_default="0"),
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Queue id; one call reads one queue.",
+            show_default="0",
+            autocompletion=complete_queue,
+        ),
     ] = None,
     offset: Annotated[
         int | None,
@@ -153,7 +161,7 @@ class _Reading:
             yield self.rows.row(message)
         self.rows.warn_of_damage()
         for damage in self.reader.damaged:
-            self.session.warn(str(damage))
+            self.session.warn(describe(damage))
 
     def write_raw(self) -> int:
         """The records go from file to stdout inside the kernel."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
@@ -27,7 +28,7 @@ END_OF_TIME_MS = (1 << 63) - 1
 
 def run(
     ctx: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)],
     key: Annotated[str, typer.Argument(metavar="KEY", help="One of the message's keys, or its unique key.")],
     begin: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or later.")] = None,
     end: Annotated[str | None, typer.Option(metavar="TIME", help="Stored at this time or earlier.")] = None,

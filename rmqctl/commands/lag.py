@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
@@ -21,8 +22,8 @@ WRONG_STATES = ("below-min", "beyond-max", "no-queue")
 
 def run(
     ctx: typer.Context,
-    group: Annotated[str | None, typer.Option(help="Only this consumer group.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
+    group: Annotated[str | None, typer.Option(help="Only this consumer group.", autocompletion=complete_group)] = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic.", autocompletion=complete_topic)] = None,
 ) -> Result:
     """Show how far each consumer group is behind.
 

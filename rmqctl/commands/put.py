@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.message_input import build_message, parse_stored
@@ -57,10 +58,13 @@ FlushOption = Annotated[
 def run(
     ctx: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="Topic; with --from, of lines that name none.")
+        str | None,
+        typer.Argument(
+            metavar="TOPIC", help="Topic; with --from, of lines that name none.", autocompletion=complete_topic
+        ),
     ] = None,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="Body as text.")] = None,
-    queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.")] = 0,
+    queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.", autocompletion=complete_queue)] = 0,
     tags: Annotated[str | None, typer.Option(metavar="T", help="Tags.")] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="K", help="Index key; repeatable.")] = None,
     uniq_key: Annotated[str | None, typer.Option(metavar="U", help="The producer's unique key.")] = None,

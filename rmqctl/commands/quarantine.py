@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.changing import ChangeOptions, Quarantine, Yes
+from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS
 from rmqctl.result import Result, Table
@@ -45,7 +46,9 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
 
 def run_purge(
     ctx: typer.Context,
-    change_ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Only these changes.")] = None,
+    change_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID...", help="Only these changes.", autocompletion=complete_change)
+    ] = None,
     quarantine: Quarantine = None,
     yes: Yes = False,
 ) -> Result:

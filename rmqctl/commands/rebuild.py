@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import locked, staging
@@ -23,8 +24,13 @@ def run(
     ctx: typer.Context,
     queues: Annotated[bool, typer.Option("--queues", help="Only the consume queues.")] = False,
     index: Annotated[bool, typer.Option("--index", help="Only the index.")] = False,
-    topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic's queues.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only this queue of the topic.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="T", help="Only this topic's queues.", autocompletion=complete_topic)
+    ] = None,
+    queue: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only this queue of the topic.", autocompletion=complete_queue),
+    ] = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
 
@@ -30,7 +31,7 @@ class Unit(StrEnum):
 def run(
     ctx: typer.Context,
     by: Annotated[Unit, typer.Option(help="Length of a row.")] = Unit.MINUTE,
-    topic: Annotated[str | None, typer.Option(help="Count only this topic.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Count only this topic.", autocompletion=complete_topic)] = None,
     gap: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="Name pauses longer than this.")] = 3600,
 ) -> Result:
     """Show messages and bytes over time.

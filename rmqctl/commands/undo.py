@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.changing import Quarantine
+from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import locked
@@ -19,7 +20,10 @@ EXAMPLES = (
 
 def run(
     ctx: typer.Context,
-    change_id: Annotated[str, typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.")],
+    change_id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The change, as `quarantine list` shows it.", autocompletion=complete_change),
+    ],
     quarantine: Quarantine = None,
     force: Annotated[
         bool,

@@ -123,7 +123,7 @@ class Change:
             journal.take_back()
         except StoreError:
             if isinstance(error, StoreError):
-                error.hint = f"the change is half done; run `rmqctl undo {journal.id}` when the cause is mended"
+                error.code, error.subject = "half-done-change", (journal.id,)
             return
         self.fs.remove_tree(journal.folder)
         journal.retract()

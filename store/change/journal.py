@@ -106,7 +106,7 @@ class Journal:
         folder = quarantine / change_id
         path = folder / "manifest.json"
         if "/" in change_id or change_id in (".", "..") or not fs.exists(path):
-            raise BadRequest(f"no quarantined change {change_id}", hint="see `rmqctl quarantine list`")
+            raise BadRequest(f"no quarantined change {change_id}", code="unknown-change")
         require_no_link(fs, quarantine, path)
         return cls(root, folder, decode_manifest(fs.read_file(path), path, elsewhere), fs)
 
@@ -132,7 +132,7 @@ class Journal:
             names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
             raise BadRequest(
                 f"the store has changed since {self.id} ({names[0]}{' and more' if len(names) > 1 else ''})",
-                hint="--force puts the old files back all the same, and keeps in the quarantine what is in their place",
+                code="changed-since",
             )
 
     def require_kept_sound(self) -> None:

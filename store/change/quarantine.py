@@ -133,13 +133,14 @@ def purge(
     entries = list_quarantine(root, quarantine=folder, fs=fs)
     unknown = set(change_ids or ()) - {entry.id for entry in entries}
     if unknown:
-        raise BadRequest(f"no quarantined change {', '.join(sorted(unknown))}", hint="see `rmqctl quarantine list`")
+        raise BadRequest(f"no quarantined change {', '.join(sorted(unknown))}", code="unknown-change")
     chosen = [entry for entry in entries if change_ids is None or entry.id in change_ids]
     half_done = next((entry.id for entry in chosen if entry.state in HALF_DONE), None)
     if half_done is not None:
         raise BadRequest(
             f"the change {half_done} was interrupted; what it took away is still needed",
-            hint=f"run `rmqctl undo {half_done}` first",
+            code="interrupted-change",
+            subject=(half_done,),
         )
     freed = 0
     for entry in chosen:

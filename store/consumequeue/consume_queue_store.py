@@ -153,7 +153,7 @@ class ConsumeQueueStore:
             try:
                 queue.recover()
             except StoreIOError as error:
-                error.hint = f"run `rmqctl rebuild --topic {queue.topic} --queue {queue.queue_id}`"
+                error.hint = "rebuild the queue from the log"
                 queue.failure = error
         return self.max_physic_offset
 

@@ -103,7 +103,7 @@ class IndexService:
                 try:
                     _ = file.header
                 except StoreIOError as error:
-                    error.hint = "run `rmqctl rebuild --index`"
+                    error.hint = "rebuild the index from the log"
                     self.failures.append(error)
                 else:
                     self.files.append(file)

@@ -48,7 +48,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     root = layout.root
     found = fs.look_at(root)
     if found is None:
-        raise NotAStore("there is no such folder", file=root, hint="give the store's root folder with --store")
+        raise NotAStore("there is no such folder", file=root, code="no-store")
     if not found.is_folder:
         raise NotAStore("a file, where a store's folder is expected", file=root)
     for folder in (*layout.commitlogs, layout.consumequeue, layout.index):

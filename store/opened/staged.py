@@ -95,5 +95,5 @@ def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
     change_id = interrupted_change(layout.root, fs)
     if change_id is not None:
         raise StoreIOError(
-            f"the change {change_id} was interrupted", file=layout.own, hint=f"run `rmqctl undo {change_id}` first"
+            f"the change {change_id} was interrupted", file=layout.own, code="interrupted-change", subject=(change_id,)
         )

@@ -48,7 +48,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     change = new_change(opened, "truncate-dirty")
     change.facts = {
         "log_end": found.log_end,
-        "stopped_by": end.describe() if log_offset is None else "--offset",
+        "stopped_by": end.describe() if log_offset is None else "the offset that was given",
     }
     add_lost(change, found.lost)
     add_cut(change, found)

@@ -204,3 +204,32 @@ def test_a_file_named_like_the_engine_in_the_current_folder_is_not_imported(tmp_
     words = [sys.executable, "-m", "rmqctl", "--store", "none", "get", "T"]
     run = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (run.returncode, "no such folder" in run.stderr) == (4, True), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("get Topic", ["TopicA", "TopicB"]),
+        ("--store STORE get TopicA --queue ", ["0", "1", "2", "3"]),
+        ("get --store STORE Topic", ["TopicA", "TopicB"]),
+        ("lag --group ", ["billing"]),
+        ("undo 2", ["20261121T000000.000-recover"]),
+        ("get TopicA --form", ["--format"]),
+        ("checkpoint sh", ["show"]),
+    ],
+)
+def test_completion_knows_topics_queues_groups_and_changes(words: str, found: list[str], tmp_path: Path) -> None:
+    for name in ("TopicA/0", "TopicA/1", "TopicA/2", "TopicA/3", "TopicB/0", "other/0"):
+        (tmp_path / "consumequeue" / name).mkdir(parents=True)
+    (tmp_path / ".rmqctl" / "quarantine" / "20261121T000000.000-recover").mkdir(parents=True)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "consumerOffset.json").write_text('{"offsetTable": {"TopicA@billing": {"0": 1}}}')
+    line = f"rmqctl {words.replace('STORE', str(tmp_path))}"
+    count = len(line.split()) - (not line.endswith(" "))
+    variables = {
+        **os.environ, "_RMQCTL_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(count),
+        "RMQCTL_STORE": str(tmp_path),
+    }  # fmt: skip
+    code = [sys.executable, "-c", "from rmqctl.app import main; main()"]
+    run = subprocess.run(code, env=variables, capture_output=True, text=True, check=False)
+    assert run.stdout.split() == found, run.stderr

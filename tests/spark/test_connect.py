@@ -69,7 +69,7 @@ def test_a_recovery_gives_what_a_local_one_would(tmp_path: Path, remote: str) ->
     sizes = [word for name, value in sizes_of(source).items() for word in ("--set", f"{name}={value}")]
     recovered = answer(rmqctl(there, remote, "recover", "--yes"))
     wanted = answer(run(command_line(here, *sizes, "--format", "json", "recover", "--abnormal", "--yes")))
-    for fact in ("records", "valid_end", "lost"):
+    for fact in ("record_count", "log_end", "lost"):
         assert recovered[fact] == wanted[fact]
     assert digests(there) == digests(here)
 

@@ -73,7 +73,7 @@ def assert_same_as_local(source: Path, tmp_path: Path, rebuild: Any, compat: str
     change = recovered(store, compat, settings, partial(rebuild, store))
     other = forget_all_but_the_log(copy_store(source, tmp_path / "local"))
     wanted = recovered(other, compat, settings)
-    for fact in ("records", "valid_end", "stopped_by", "start_segment", "mode"):
+    for fact in ("record_count", "log_end", "stopped_by", "start_segment", "mode"):
         assert change.facts[fact] == wanted.facts[fact]
     assert change.lost == wanted.lost
     assert contents(store) == contents(other)

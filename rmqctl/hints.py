@@ -1,0 +1,25 @@
+"""What a user can do about an error of the engine, in words of the command line.
+
+The engine knows no commands and options. Its errors carry a code and what the code is about; here is the hint.
+"""
+
+from __future__ import annotations
+
+HINTS = {
+    "no-store": "give the store's root folder with --store",
+    "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
+    "interrupted-change": "run `rmqctl undo {0}` first",
+    "half-done-change": "the change is half done; run `rmqctl undo {0}` when the cause is mended",
+    "unknown-change": "see `rmqctl quarantine list`",
+    "changed-since": "--force puts the old files back all the same, and keeps in the quarantine what is in their place",
+    "unknown-setting": "`rmqctl config settings` lists the names",
+}
+
+
+def describe(error: BaseException) -> str:
+    """The error as a sentence, with what the user can do."""
+    from store.errors import StoreError
+
+    if not isinstance(error, StoreError) or error.code is None:
+        return str(error)
+    return f"{error}; {HINTS[error.code].format(*error.subject)}"
