@@ -52,7 +52,7 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
         raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
     if str(target) == STDOUT:
         if export.kind != "jsonl" or export.partition_by:
-            raise BadRequest("only JSON lines go to stdout, undivided", hint="--as jsonl without --partition-by")
+            raise BadRequest("only JSON lines go to stdout, undivided", hint="JSON lines without partitions")
         return
     if target.exists():
         raise BadRequest("the target already exists", file=target, hint="name a folder that does not exist")
