@@ -36,6 +36,10 @@ NoQuarantine = Annotated[
     bool, typer.Option("--no-quarantine", help="Delete what is removed; the change cannot be undone.")
 ]
 
+ForceEmptyLog = Annotated[
+    bool, typer.Option("--force-empty-log", help="Go on where the commit log is empty and queues are not.")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
@@ -72,6 +76,8 @@ def run_change(
     """Shows `change`, asks where that was agreed, and applies it."""
     found = {**change.facts, **(facts or {})}
     plan = _plan_result(command, change, consent, found)
+    for remark in change.remarks:
+        session.note(f"note: {remark}")
     for note in change.notes:
         session.warn(note)
     if consent.dry_run or change.is_empty:

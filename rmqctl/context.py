@@ -159,7 +159,7 @@ class Session:
         self._log_range(opened)
         return opened
 
-    def open_for_writing(self, *, settings: Mapping[str, str], recover: bool) -> WritableStore:
+    def open_for_writing(self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool) -> WritableStore:
         """The store of --store, open for puts until the command's result is printed."""
         from store import open_store
 
@@ -167,6 +167,7 @@ class Session:
         with self.interrupts.deferred(), self.progress("reading the log") as bar:
             options = self._open_options(bar, **settings)
             options["recover"] = recover
+            options["force_empty_log"] = force_empty_log
             opened = open_store(self.root, read_only=False, **options)
             self.resources.callback(self._close, opened)
         self._log_range(opened)

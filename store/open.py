@@ -33,6 +33,7 @@ from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make
 from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.scratch import Scratch
 from store.opened.staged import staging
+from store.opened.verified import remember_verified
 from store.recovery.plan import plan_recovery
 from store.recovery.recover import Progress
 from store.recovery.view import show_view
@@ -49,6 +50,7 @@ class OpenOptions(TypedDict, total=False):
     fs: Filesystem | None
     scratch: str | Path | None
     note: Callable[[str], None] | None
+    force_empty_log: bool
     progress: Progress | None
 
 
@@ -69,6 +71,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names
     recover    when writing: recover after an unclean exit instead of refusing
+    force_empty_log  when writing: go on where the commit log is empty and queues are not, which go to quarantine
     compat     the broker line to follow, "4.9" or "5.3"; by default the one whose traces the store shows
     scratch    when reading: where to make a folder for what has to be built, the temporary folder by default
     as_is      when reading: show an unclean store's queues as they are on disk, without recovering them
@@ -88,6 +91,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
         options.get("progress"),
         Path(scratch) if scratch is not None else None,
         options.get("note"),
+        options.get("force_empty_log", False),
     )
     if read_only:
         return opener.for_reading(options.get("as_is", False))
@@ -106,6 +110,7 @@ class _Opener:
     progress: Progress | None
     scratch: Path | None
     note: Callable[[str], None] | None
+    force_empty_log: bool
 
     def for_reading(self, as_is: bool) -> MessageStore:
         require_store(self.layout, self.fs)
@@ -162,7 +167,7 @@ class _Opener:
             staging(self.layout, self.fs, "open", dry_run=False) as folder,
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
-            change = plan_recovery(staged, progress=self.progress)
+            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
             log_end = int(change.facts["log_end"])
             change_id = change.apply()
         pool = _transient_pool(found.config)
@@ -170,8 +175,10 @@ class _Opener:
         opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool)
         _set_positions(opened, log_end)
         services = StoreServices(opened, lock, allocate, pool)
+        remember_verified(opened)
         services.start()
         store = WritableStore(opened, services)
+        store.notes += [*change.remarks, *change.notes]
         store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
         return store
 

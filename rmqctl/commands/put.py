@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
@@ -85,6 +86,7 @@ def run(
     flush: FlushOption = None,
     transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
+    force_empty_log: ForceEmptyLog = False,
 ) -> Result:
     """Append messages to the store.
 
@@ -94,7 +96,9 @@ def run(
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
-    open_for_writing = partial(session.open_for_writing, settings=settings, recover=recover)
+    open_for_writing = partial(
+        session.open_for_writing, settings=settings, recover=recover, force_empty_log=force_empty_log
+    )
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
         replay = Replay.given(as_stored, keep_times, topic_map, queue_map)

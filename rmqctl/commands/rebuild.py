@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result
@@ -35,6 +35,7 @@ def run(
     master: Master = None,
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
+    force_empty_log: ForceEmptyLog = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -55,7 +56,7 @@ def run(
     from rmqctl.backend import choose_backend, log_bytes_of
     from rmqctl.rebuilding import make_rebuild
     from store.commitlog.scan import VERIFYING
-    from store.opened.detect import infer_config
+    from store.opened.detect import infer_config, require_log
     from store.rebuild.publish import plan_publish, staged_files
     from store.rebuild.scope import RebuildScope
 
@@ -64,6 +65,8 @@ def run(
         locked(session, take=not dry_run) as (layout, fs),
         staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
     ):
+        if not force_empty_log:
+            require_log(layout, fs)
         above, log_bytes = spark_above << 30, log_bytes_of([str(layout.root)])
         backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
         session.note(f"engine: {backend}")

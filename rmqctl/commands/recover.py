@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import planning
@@ -53,6 +53,7 @@ def run(
     master: Master = None,
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
+    force_empty_log: ForceEmptyLog = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -87,11 +88,17 @@ def run(
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
             rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
-            change = plan_recovery(opened, rebuild=rebuild)
+            change = plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
         else:
             with session.progress("reading the log") as bar:
                 change = plan_recovery(
-                    opened, mode=mode, keep_index=keep_index, cold=cold, as_broker=as_broker, progress=bar.update
+                    opened,
+                    mode=mode,
+                    keep_index=keep_index,
+                    cold=cold,
+                    as_broker=as_broker,
+                    force_empty_log=force_empty_log,
+                    progress=bar.update,
                 )
         return run_change(session, "recover", change, consent)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ class FoundStore(NamedTuple):
     layout: StoreLayout
     config: StoreConfig
     line: BrokerLine
+    assumed: tuple[str, ...] = ()
+    """Sizes that neither files nor settings tell, as sentences for people."""
 
 
 def find_store(
@@ -37,7 +39,25 @@ def find_store(
 ) -> FoundStore:
     """Reads settings and broker line off the files; what is given comes first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
-    return FoundStore(layout, infer_config(layout, settings, fs), line)
+    config = infer_config(layout, settings, fs)
+    return FoundStore(layout, config, line, tuple(_assumed_sizes(layout, config, settings, fs)))
+
+
+def _assumed_sizes(
+    layout: StoreLayout, config: StoreConfig, settings: Mapping[str, Any], fs: Filesystem
+) -> Iterator[str]:
+    """What is assumed of a store with a log whose derived files are all gone."""
+    if not _segments(layout, fs):
+        return
+    hint = "give it by broker.conf or --set if the broker uses another"
+    if "mappedFileSizeConsumeQueue" not in settings and not any(_queue_files(layout.consumequeue, fs)):
+        size = config.mapped_file_size_consume_queue
+        yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
+    has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
+    is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
+    if config.message_index_enable and not is_told:
+        slots, entries = config.max_hash_slot_num, config.max_index_num
+        yield f"no index file tells their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
@@ -62,6 +82,29 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
             file=root,
             hint="give the folder that a broker calls storePathRootDir",
         )
+
+
+def require_log(layout: StoreLayout, fs: Filesystem) -> None:
+    """NotAStore where the commit log is empty and queues are not: its disk may not be mounted."""
+    if _segments(layout, fs):
+        return
+    queues = [
+        queue.path
+        for topic in fs.list_folder(layout.consumequeue)
+        if topic.is_folder
+        for queue in _queue_folders(topic, fs)
+    ]
+    if queues:
+        raise NotAStore(
+            f"the commit log is empty, but consumequeue/ holds files of {len(queues)} queues",
+            file=layout.commitlog,
+            hint="mount or restore it; a store that goes on without (--force-empty-log) starts at offset 0 again",
+        )
+
+
+def _queue_folders(topic: Entry, fs: Filesystem) -> list[Entry]:
+    """The folders of a topic that hold queue files."""
+    return [queue for queue in fs.list_folder(topic.path) if queue.is_folder and _numbered(queue.path, fs)]
 
 
 def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:

@@ -46,6 +46,8 @@ class OpenedStore:
     checkpoint: StoreCheckpoint
     abort: AbortMarker
     overlay: Overlay | None
+    assumed: tuple[str, ...] = ()
+    """Sizes that neither files nor settings tell, as sentences for people."""
     scratch: Scratch | None = None
     """A folder that goes when the store is closed."""
 
@@ -62,7 +64,7 @@ class OpenedStore:
         transient_pool: TransientStorePool | None = None,
     ) -> OpenedStore:
         """Opens all file sets; raises what would keep a broker from starting."""
-        layout, config, line = found
+        layout, config, line, assumed = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
         if overlay is not None:
@@ -97,14 +99,14 @@ class OpenedStore:
         )
         index.load()
         log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
-        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay)
+        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     @classmethod
     def for_view(
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line = found
+        layout, config, line, assumed = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
         files = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders)
@@ -114,7 +116,7 @@ class OpenedStore:
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
-        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay)
+        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     def scan_rules(self, *, check_crc: bool) -> ScanRules:
         """Rules of the broker line for the walk of the log."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
+from store.opened.detect import require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
@@ -34,6 +35,7 @@ def plan_recovery(
     keep_index: bool = False,
     cold: bool = False,
     as_broker: bool = False,
+    force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change:
@@ -41,8 +43,11 @@ def plan_recovery(
 
     cold       spares the page cache
     as_broker  loses what a broker loses
+    force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
     """
+    if not force_empty_log:
+        require_log(opened.layout, opened.fs)
     if rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
@@ -52,7 +57,7 @@ def plan_recovery(
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
-    change.notes = found.findings
+    change.notes, change.remarks = found.findings, found.remarks
     add_cut(change, found)
     if rebuild is not None:
         assert change.staging is not None

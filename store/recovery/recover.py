@@ -36,6 +36,7 @@ from store.kernels.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
+from store.recovery.lost_queues import build_lost_queues
 from store.recovery.start import is_abnormal, starting_segment
 
 Progress = Callable[[int, int], None]
@@ -50,6 +51,7 @@ class RecoveryReport:
     behind            the segment that the log ends in, and those behind it
     lost              what is no longer shown
     dispatched_count  records that queues and index lacked at the log's end
+    remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
     findings          damage and disorder met while dispatching, as sentences for people
     differences       where the result is not what a broker would leave
     """
@@ -62,6 +64,7 @@ class RecoveryReport:
     behind: list[MappedFile] = field(default_factory=list)
     lost: LossReport = field(default_factory=LossReport)
     findings: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -93,6 +96,9 @@ def recover_store(
     if not opened.log.segments.files:
         opened.queues.destroy()
         return found
+    if not as_broker:
+        found.remarks += opened.assumed
+        found.remarks += build_lost_queues(opened, start, queue_end, abnormal=abnormal, progress=progress)
     handlers, losses = _handlers(opened), LossCounter(opened)
     unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if abnormal else []
     unkept = 0 if keep_index else sum(indexed_before(file, start) for file in unsafe)

@@ -13,6 +13,7 @@ from store.commitlog.end import LogEnd, find_end
 from store.commitlog.resync import has_bytes_behind
 from store.disk.overlay import stage_new_file
 from store.errors import BadRequest
+from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
@@ -25,6 +26,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     BadRequest when no record begins or ends at `log_offset`.
     """
     segments = opened.log.segments.files
+    require_log(opened.layout, opened.fs)
     if not segments:
         raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
     opened.queues.recover()

@@ -1,0 +1,60 @@
+"""What a writer has verified of a store, remembered in ROOT/.rmqctl/verified.json, so that the next need not scan.
+
+    log_end   every queue that has records before this log offset had its folder
+    segments  name, size and modification time of the segments that end before it
+    queues    the queues by topic
+
+It holds as long as these segments look the same and these queues have their folders. Readers never write it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from store.errors import StoreIOError
+from store.opened.opened_store import OpenedStore
+
+FILE_NAME = "verified.json"
+WORTH_REMEMBERING_BYTES = 64 << 20
+"""A shorter log is scanned sooner than the file is read."""
+
+
+def verified_until(opened: OpenedStore) -> int:
+    """The log offset up to which every queue is known to be there; 0 where nothing is known or something changed."""
+    known = _read(opened)
+    try:
+        log_end, queues = int(known["log_end"]), known["queues"]
+        is_same = known["segments"] == _segments(opened, log_end)
+        has_all = all(opened.queues.find(topic, number) for topic, numbers in queues.items() for number in numbers)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return 0
+    return log_end if is_same and has_all else 0
+
+
+def remember_verified(opened: OpenedStore) -> None:
+    """Remembers the queues of a store that was recovered and is about to be written to."""
+    log_end = opened.log.max_offset
+    if log_end - opened.log.min_offset < WORTH_REMEMBERING_BYTES:
+        return
+    queues: dict[str, list[int]] = {}
+    for queue in opened.queues:
+        queues.setdefault(queue.topic, []).append(queue.queue_id)
+    text = json.dumps({"log_end": log_end, "segments": _segments(opened, log_end), "queues": queues})
+    fs, path = opened.fs, opened.layout.own / FILE_NAME
+    fs.make_folder(path.parent)
+    fs.unlink(path)
+    fs.write(fs.open_new(path), 0, text.encode())
+
+
+def _read(opened: OpenedStore) -> Any:
+    path = opened.layout.own / FILE_NAME
+    try:
+        return json.loads(opened.fs.read_file(path)) if opened.fs.exists(path) else {}
+    except (StoreIOError, ValueError):
+        return {}
+
+
+def _segments(opened: OpenedStore, log_end: int) -> list[list[Any]]:
+    complete = [file for file in opened.log.segments.files if file.file_start + file.size <= log_end]
+    return [[file.path.name, file.size, file.mtime_ms] for file in complete]
