@@ -267,6 +267,7 @@ class WritableStore(MessageStore):
         self._services = services
         sync = opened.config.flush_disk_type == "SYNC_FLUSH"
         self._group_commit = services.group_commit if sync else None
+        self._flushed_by = services.woken_by_puts
         self._sync_timeout_ms = opened.config.sync_flush_timeout
 
     def put(self, message: Message) -> PutResult:
@@ -276,7 +277,8 @@ class WritableStore(MessageStore):
             refusal = self._refusal()
             if refusal is not None:
                 return refusal
-        return self._after_put(self._log.put(message))
+        result = self._log.put(message)
+        return self._after_put(result) if self._flushed_by is not None else result
 
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
@@ -328,7 +330,8 @@ class WritableStore(MessageStore):
         if not result.is_ok:
             return result
         if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
-            self._services.woken_by_puts.wakeup()
+            if self._flushed_by is not None:
+                self._flushed_by.wakeup()
             return result
         if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
             return result
@@ -338,7 +341,8 @@ class WritableStore(MessageStore):
         """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
         waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
         if self._group_commit is None or not waiting.any():
-            self._services.woken_by_puts.wakeup()
+            if self._flushed_by is not None:
+                self._flushed_by.wakeup()
             return
         first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
         segment_size = self.config.mapped_file_size_commit_log

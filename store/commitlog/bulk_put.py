@@ -126,7 +126,7 @@ class _BulkPut:
         numbers[NUMBER_NAMES.index("store_timestamp_ms"), start:] = now_ms
         file = log.file_for(self.next_size)
         file.reserve(min(file.size, file.wrote + _most_bytes(body_ends, property_ends, start, numbers.shape[1])))
-        cells = [log.queue_end(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
+        cells = [log.put_queue(self.messages.topics[int(key) >> 32], int(key) & 0xFFFFFFFF) for key in self.queue_keys]
         next_offsets = np.array([cell.queue_offset for cell in cells], np.int64)
         count = int(
             kernels.encode_records(

@@ -5,9 +5,13 @@ How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessa
     1. checks (put_rules.py): topic and properties lengths      MESSAGE_ILLEGAL
     2. a delayed message goes to SCHEDULE_TOPIC_XXXX, queue level - 1; its real place moves into two properties
     3. sizes: body, record, segment                             MESSAGE_ILLEGAL, PROPERTIES_SIZE_EXCEEDED
-    4. under the put lock: store time, queue offset, log offset; a record that does not fit with 8 bytes to spare
-       leaves a blank and starts the next segment
-    5. the bytes are copied into the map (or the lent buffer), then `wrote` moves: readers never see half a record
+    4. one kernel call takes store time, queue offset and log offset, copies the bytes into the map (or the lent
+       buffer) and then moves `wrote`: readers never see half a record
+    5. a record that does not fit with 8 bytes to spare leaves a blank and starts the next segment, under the put lock
+
+The kernel call holds the GIL from its first look to its last write, so threads that put need no lock between them: one
+that lost the GIL with a lock in hand would stop all others. Batches, bulk puts and step 5 take the put lock, and close
+the gate that the kernel looks at. Where kernels run uncompiled every put takes the lock.
 
 Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
 
@@ -21,22 +25,24 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 from store import kernels
+from store.commitlog.put_queue import PutHosts, PutQueue
 from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
-from store.commitlog.put_rules import PutRules, refuse_topic
+from store.commitlog.put_rules import PutRules, refuse_place
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
 from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import DamagedRecord, StoreIOError
-from store.formats import properties as props
 from store.formats.columns import DamageReason
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
+    QUEUE_OFFSET_AT,
     RECORD_MIN_SIZE,
     STORE_HOST_IPV6,
     Message,
@@ -48,15 +54,44 @@ from store.formats.message import (
     is_queued,
     record_size,
 )
+from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
+from store.kernels import append_message
+from store.kernels.encode import BAD_PART
 
+HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _ZEROS = bytes(BLANK_SIZE)
+_LONG = struct.Struct(">q")
+_GATE = struct.Struct(">qq")
 
 
-@dataclass(slots=True)
-class QueueEnd:
-    """The next queue offset of one queue; a cell, so that the hot path needs one dictionary look-up."""
+class _Tail:
+    """The segment that takes messages, with what the kernel needs of it."""
 
-    queue_offset: int = 0
+    __slots__ = ("buffer", "file", "file_start", "wrote")
+
+    def __init__(self, file: MappedFile, buffer: memoryview) -> None:
+        self.file = file
+        self.file_start = file.file_start
+        self.wrote = file.wrote_cell
+        self.buffer = buffer
+
+
+_NO_TAIL = _Tail(MappedFile(Path(), 0, 0, Filesystem(), writable=False), memoryview(bytearray()))
+"""Before the first message: a segment without room."""
+
+
+def _alone_where_uncompiled(
+    put: Callable[[CommitLog, Message], PutResult],
+) -> Callable[[CommitLog, Message], PutResult]:
+    """Only a compiled kernel holds the GIL all the time."""
+    if kernels.COMPILED:
+        return put
+
+    def put_alone(log: CommitLog, message: Message) -> PutResult:
+        with log.put_lock:
+            return put(log, message)
+
+    return put_alone
 
 
 class CommitLog:
@@ -68,14 +103,16 @@ class CommitLog:
         self._segment_size = segments.file_size
         self.rules = PutRules(config, segments.file_size)
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
-        self.put_lock = threading.Lock()
+        self.put_lock = threading.RLock()
         self.locked_since_ms = 0
         """When the put that is under way got the lock, 0 while none is."""
         self.stale_segment = -1
         """Start of a segment in which old records lie behind the log's end, -1 without one."""
-        self._queue_ends: dict[tuple[str, int], QueueEnd] = {}
-        self._topics: dict[str, bytes] = {}
-        self._file: MappedFile | None = None
+        self._queues: dict[tuple[str, int], PutQueue] = {}
+        self._hosts = PutHosts(Message(""))
+        self._tail = _NO_TAIL
+        self._gate = bytearray(_GATE.size)
+        """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
 
     # Where the log begins and ends.
 
@@ -90,112 +127,98 @@ class CommitLog:
         return self.segments.max_offset
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """Tells which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
-        self._queue_ends[topic, queue_id] = QueueEnd(next_offset)
+        """Set which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
+        self.put_queue(topic, queue_id).queue_offset = next_offset
 
     def queue_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset of the queue's next message."""
-        end = self._queue_ends.get((topic, queue_id))
-        return end.queue_offset if end is not None else 0
+        queue = self._queues.get((topic, queue_id))
+        return queue.queue_offset if queue is not None else 0
+
+    def put_queue(self, topic: str, queue_id: int) -> PutQueue:
+        """The queue's cell; change it under the put lock only."""
+        return self._queues.setdefault((topic, queue_id), PutQueue(topic))
 
     # Appending.
 
+    @_alone_where_uncompiled
     def put(self, message: Message) -> PutResult:
-        """Appends one message. Durability is the flush service's business."""
-        topic = self._topics.get(message.topic)
-        if topic is None:
-            topic = message.topic.encode("utf-8", "surrogatepass")
-            refused = refuse_topic(message.topic, topic)
+        """Append one message. Durability is the flush service's business."""
+        queue = self._queues.get((message.topic, message.queue_id))
+        if queue is None:
+            refused = refuse_place(message.topic, message.queue_id)
             if refused:
                 return illegal(refused)
-            self._topics[message.topic] = topic
-        if message.queue_id < 0:
-            return illegal(f"the queue id is negative: {message.queue_id}")
-        if props.DELAY_MARK in message.properties and is_queued(message.sys_flag):
+            queue = self.put_queue(message.topic, message.queue_id)
+        if DELAY_MARK in message.properties and is_queued(message.sys_flag):
             message = self.rules.delayed(message)
-            topic = message.topic.encode("utf-8", "surrogatepass")
+            queue = self.put_queue(message.topic, message.queue_id)
+        return self._append(message, queue, self._gate, self.clock())
+
+    def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
+        """Append a message that another store had, with that store's time if one is given.
+
+        as_stored  it is not delayed again
+        """
+        refused = refuse_place(message.topic, message.queue_id)
+        if refused:
+            return illegal(refused)
+        if not as_stored and DELAY_MARK in message.properties and is_queued(message.sys_flag):
+            message = self.rules.delayed(message)
+        queue = self.put_queue(message.topic, message.queue_id)
+        now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms
+        with self.put_lock:
+            # A gate of its own: the time given may be before the newest.
+            return self._append(message, queue, bytearray(_GATE.size), now_ms)
+
+    def _append(self, message: Message, queue: PutQueue, gate: bytearray, now_ms: int) -> PutResult:
+        hosts = self._hosts
+        if hosts.born is not message.born_host or hosts.stored is not message.store_host:
+            hosts = self._hosts = PutHosts(message)
+        body, properties = message.body, message.properties
+        size = queue.base_size + hosts.extra_size + len(body) + len(properties)
+        if size > self._max_record or len(body) > self._max_body or len(properties) > MAX_PROPERTIES_SIZE:
+            return self.rules.too_large(message, size)
         try:
-            return self._append(message, topic)
+            while True:
+                tail = self._tail
+                file, buffer = tail.file, tail.buffer
+                position = append_message(
+                    gate, tail.wrote, buffer, tail.file_start, file.reserved, queue.end, now_ms,
+                    queue.topic, body, properties, hosts.encoded,
+                    message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
+                    message.born_timestamp_ms, message.reconsume_times, message.prepared_transaction_offset,
+                )  # fmt: skip
+                if position >= 0:
+                    break
+                if position == BAD_PART:
+                    return illegal("a number does not fit its field of 32 bits")
+                # No room in the segment, somebody has the log alone, or the clock went back: settled under the lock.
+                with self.locked() as locked_ms:
+                    self.file_for(size)
+                now_ms = locked_ms if gate is self._gate else now_ms
         except OverflowError as error:
             return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
             return no_segment(error)
-
-    def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
-        """Appends a message that another store had, with that store's time if one is given.
-
-        as_stored  it is not delayed again
-        """
-        clock = self.clock
-        if store_timestamp_ms is not None:
-            self.clock = lambda: store_timestamp_ms
-        try:
-            return self._put_undelayed(message) if as_stored else self.put(message)
-        finally:
-            self.clock = clock
-
-    def _put_undelayed(self, message: Message) -> PutResult:
-        topic = message.topic.encode("utf-8", "surrogatepass")
-        refused = refuse_topic(message.topic, topic)
-        if refused or message.queue_id < 0:
-            return illegal(refused or f"the queue id is negative: {message.queue_id}")
-        try:
-            return self._append(message, topic)
-        except struct.error as error:
-            return illegal(f"a number does not fit its field: {error}")
-        except StoreIOError as error:
-            return no_segment(error)
+        file.store_timestamp_ms = now_ms
+        queue_offset = _LONG.unpack_from(buffer, position + QUEUE_OFFSET_AT)[0]
+        log_offset = tail.file_start + position
+        # What PutResult(...) does, in a third of its time.
+        return _new(PutResult, (PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Hold the put lock; gives the store time of what is put inside the block."""
+        """Hold the put lock and close the gate; gives the store time of what is put inside the block."""
         with self.put_lock:
+            _GATE.pack_into(self._gate, 0, True, 0)
             self.locked_since_ms = now_ms = self.clock()
             try:
                 yield now_ms
             finally:
                 # Else every later put would be answered OS_PAGECACHE_BUSY.
                 self.locked_since_ms = 0
-
-    def _append(self, message: Message, topic: bytes) -> PutResult:
-        body, properties = message.body, message.properties
-        born, stored = message.born_host, message.store_host
-        is_v4 = len(born.address) == len(stored.address) == 4
-        size = RECORD_MIN_SIZE + len(body) + len(topic) + len(properties)
-        sys_flag = message.sys_flag
-        if not is_v4 or sys_flag & (BORN_HOST_IPV6 | STORE_HOST_IPV6):
-            sys_flag = sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(born, stored)
-            size = record_size(len(body), len(topic), len(properties), sys_flag)
-        if len(body) > self._max_body or size > self._max_record or len(properties) > props.MAX_PROPERTIES_SIZE:
-            return self.rules.too_large(message, size)
-        queued = is_queued(sys_flag)
-        with self.put_lock:
-            now_ms = self.locked_since_ms = self.clock()
-            try:
-                key = (message.topic, message.queue_id)
-                end = self._queue_ends.get(key)
-                if end is None:
-                    end = self._queue_ends[key] = QueueEnd()
-                queue_offset = end.queue_offset if queued else 0
-                file = self.file_for(size)
-                position = file.wrote
-                log_offset = file.file_start + position
-                end_position = kernels.encode_message(
-                    file.write_buffer, position, file.file_start, topic, body, properties, born.encode(),
-                    stored.encode(), message.queue_id, queue_offset, message.flag, sys_flag,
-                    message.born_timestamp_ms, now_ms, message.reconsume_times, message.prepared_transaction_offset,
-                )  # fmt: skip
-                if end_position < 0:
-                    return illegal("a number does not fit its field of 32 bits")
-                file.wrote = end_position
-                file.store_timestamp_ms = now_ms
-                if queued:
-                    end.queue_offset = queue_offset + 1
-            finally:
-                # Else every later put would be answered OS_PAGECACHE_BUSY.
-                self.locked_since_ms = 0
-        # What PutResult(...) does, in a third of its time.
-        return _new(PutResult, (PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
+                _GATE.pack_into(self._gate, 0, False, now_ms)
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue as neighbours with one store time; all of them, or none.
@@ -207,7 +230,7 @@ class CommitLog:
             return refusal
         first = messages[0]
         topic = first.topic.encode("utf-8", "surrogatepass")
-        sys_flag = first.sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6) | host_flags(first.born_host, first.store_host)
+        sys_flag = first.sys_flag & ~HOST_FLAGS | host_flags(first.born_host, first.store_host)
         sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
         if sum(sizes) + BLANK_SIZE > self._segment_size:
             return illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
@@ -223,7 +246,7 @@ class CommitLog:
         self, messages: Sequence[Message], topic: bytes, sys_flag: int, sizes: list[int], now_ms: int
     ) -> PutResult:
         first, size = messages[0], sum(sizes)
-        end = self.queue_end(first.topic, first.queue_id)
+        queue = self.put_queue(first.topic, first.queue_id)
         file = self.file_for(size)
         position = file.wrote
         log_offset = file.file_start + position
@@ -233,7 +256,7 @@ class CommitLog:
                 message,
                 topic=topic,
                 sys_flag=sys_flag,
-                queue_offset=end.queue_offset + number,
+                queue_offset=queue.queue_offset + number,
                 log_offset=offset,
                 store_timestamp_ms=now_ms,
             )
@@ -241,22 +264,21 @@ class CommitLog:
         ]
         self._write(file, position, b"".join(records))
         file.store_timestamp_ms = now_ms
-        queue_offset = end.queue_offset
-        end.queue_offset += len(messages)
+        queue_offset = queue.queue_offset
+        queue.queue_offset += len(messages)
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't.
 
         The bytes have blocks on the disk; StoreIOError when it is full."""
-        file = self._file
-        if file is None:
-            file = self._file = self.segments.last_file()
-        space = self._segment_size - file.wrote
+        file = self._tail.file
+        space = self._segment_size - file.wrote if self._tail is not _NO_TAIL else 0
         if size + BLANK_SIZE > space:
             if space:
                 self._end_segment(file, space)
-            file = self._file = self.segments.last_file()
+            file = self.segments.last_file()
+            self._tail = _Tail(file, file.write_buffer)
         end = file.wrote + size + BLANK_SIZE
         if end > file.reserved:
             file.reserve(end)
@@ -280,10 +302,6 @@ class CommitLog:
         """What lies behind `end` must not be read as a record."""
         if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
             file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
-
-    def queue_end(self, topic: str, queue_id: int) -> QueueEnd:
-        """The cell that holds a queue's next offset; change it under the put lock only."""
-        return self._queue_ends.setdefault((topic, queue_id), QueueEnd())
 
     # Reading.
 

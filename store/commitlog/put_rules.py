@@ -133,3 +133,10 @@ def refuse_topic(topic: str, encoded: bytes) -> str:
     if not encoded or utf16_length(topic) > MAX_TOPIC_LENGTH or len(encoded) > MAX_TOPIC_SIZE_V1:
         return f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8"
     return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
+
+
+def refuse_place(topic: str, queue_id: int) -> str:
+    """Why nothing can be stored in this queue, empty when it can."""
+    if queue_id < 0:
+        return f"the queue id is negative: {queue_id}"
+    return refuse_topic(topic, topic.encode("utf-8", "surrogatepass"))

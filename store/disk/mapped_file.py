@@ -8,9 +8,9 @@
     flushed    end of what a crash of the machine can't take away
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
-The positions are plain slots, because a put touches them several times per message: the appending thread writes into
-`write_buffer`, then raises `wrote`. In CPython the interpreter lock orders these two steps for readers, who look only
-below `readable_position`. One thread appends at a time (the put lock sees to that).
+`wrote` lies in a cell of 8 bytes, which the kernel that appends moves on in the call that writes the record. Others
+write into `write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who
+look only below `readable_position`. One thread appends at a time: the commit log sees to that.
 
 A new file is a hole, like the one that Java leaves. Before bytes are written through the map, `reserve` gives them
 blocks: a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end`
@@ -42,6 +42,7 @@ from store.errors import BadRequest, StoreClosed, StoreError
 
 _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
+_CELL_SIZE = 8
 
 
 class MappedFile:
@@ -69,13 +70,14 @@ class MappedFile:
         "size",
         "store_timestamp_ms",
         "writable",
-        "wrote",
+        "wrote_cell",
     )
 
     path: Path
     file_start: int
     size: int
-    wrote: int
+    wrote_cell: bytearray
+    """`wrote` as a long of 8 bytes, which the kernel that appends moves on."""
     committed: int
     flushed: int
     reserved: int
@@ -101,6 +103,7 @@ class MappedFile:
         self.path = path
         self.file_start = file_start
         self.size = size
+        self.wrote_cell = bytearray(_CELL_SIZE)
         self.set_positions(0)
         self.store_timestamp_ms = 0
         self.first_created_in_queue = False
@@ -159,6 +162,15 @@ class MappedFile:
         return lent if lent is not None else self.buffer
 
     # Positions.
+
+    @property
+    def wrote(self) -> int:
+        """End of what was appended."""
+        return int.from_bytes(self.wrote_cell, "big")
+
+    @wrote.setter
+    def wrote(self, position: int) -> None:
+        self.wrote_cell[:] = position.to_bytes(_CELL_SIZE, "big")
 
     @property
     def has_lent_buffer(self) -> bool:

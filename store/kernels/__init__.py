@@ -22,8 +22,8 @@ _NAME = "store.kernels.compiled"
 
 __all__ = [
     "COMPILED",
+    "append_message",
     "assign_queues",
-    "encode_message",
     "encode_records",
     "find_break",
     "find_record_start",
@@ -79,7 +79,7 @@ if compiled_module is None or TYPE_CHECKING:
         tags_codes,
         write_units,
     )
-    from store.kernels.encode import encode_message, encode_records
+    from store.kernels.encode import append_message, encode_records
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
     from store.kernels.scan import find_record_start, scan_records
     from store.kernels.verify import (

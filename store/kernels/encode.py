@@ -72,8 +72,8 @@ BLANK_SIZE = 8
 MAX_TOPIC_SIZE = 127
 MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
 MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
-# What encode_message returns where it writes nothing.
-NO_ROOM, BAD_PART = -1, -2
+# What append_message returns where it writes nothing.
+NO_ROOM, BAD_PART, BUSY, LATE = -1, -2, -3, -4
 TRANSACTION_MASK = 0xC
 TRANSACTION_COMMIT = 0x8
 
@@ -135,47 +135,61 @@ def encode_records(
 
 
 @short_kernel
-def encode_message(
+def append_message(
+    gate: Writable,
+    wrote: Writable,
     segment: Writable,
-    position: Long,
     file_start: Long,
+    limit: Long,
+    queue_end: Writable,
+    store_timestamp_ms: Long,
     topic: Bytes,
     body: Bytes,
     properties: Bytes,
-    born_host: Bytes,
-    store_host: Bytes,
+    hosts: Bytes,
     queue_id: Long,
-    queue_offset: Long,
     flag: Long,
     sys_flag: Long,
     born_timestamp_ms: Long,
-    store_timestamp_ms: Long,
     reconsume_times: Long,
     prepared_transaction_offset: Long,
 ) -> Long:
-    """Write one record at `position`, with eight zeros behind it; returns the position behind the record.
+    """Append one record to the segment; returns its position.
+
+    The call holds the GIL from its first look to its last write, so two threads need no lock between them.
+
+    gate        16 bytes: a long that is not 0 while somebody has the log to himself; the newest store time, moved on
+    wrote       8 bytes: the position behind the last record, moved on
+    limit       the position up to which bytes may be written, at most the segment's size
+    queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
+    hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
+    result      the position, or: NO_ROOM where record and eight zeros do not fit, BAD_PART where a part or a number is
+                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest
 
     Size and magic are written last, so that what a killed process leaves is no record.
-
-    hosts   8 bytes each, or 20 where sys_flag says IPv6
-    result  NO_ROOM where record and zeros do not fit, BAD_PART where a part or a number is too large for its field
     """
     topic_size, body_size, properties_size = size_of(topic), size_of(body), size_of(properties)
     is_v2: Flag = topic_size > MAX_TOPIC_SIZE
     born_size = 8 + (V6_EXTRA if sys_flag & BORN_HOST_V6 else 0)
     store_size = 8 + (V6_EXTRA if sys_flag & STORE_HOST_V6 else 0)
-    hosts_extra = born_size + store_size - 16
-    size = FIXED_SIZE + hosts_extra + body_size + topic_size + properties_size + (1 if is_v2 else 0)
+    size = FIXED_SIZE + born_size + store_size - 16 + body_size + topic_size + properties_size + (1 if is_v2 else 0)
     fits: Flag = is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times) and is_int(size)
-    if not fits or topic_size > MAX_SHORT or properties_size > MAX_SHORT:
+    if not fits or topic_size > MAX_SHORT or properties_size > MAX_SHORT or size_of(hosts) != born_size + store_size:
         return BAD_PART
-    if size_of(born_host) != born_size or size_of(store_host) != store_size:
-        return BAD_PART
-    if position < 0 or size + BLANK_SIZE > size_of(segment) - position:
+    if read_long(start_of(gate), 0) != 0:
+        return BUSY
+    if store_timestamp_ms < read_long(start_of(gate), 8):
+        return LATE
+    position = read_long(start_of(wrote), 0)
+    if position < 0 or size + BLANK_SIZE > min(limit, size_of(segment)) - position:
         return NO_ROOM
     target, at = start_of(segment), position
     if read_long(target, position + size) != 0:
         write_long(target, position + size, 0)
+    queue_offset: Long = 0
+    if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
+        queue_offset = read_long(start_of(queue_end), 0)
+        write_long(start_of(queue_end), 0, queue_offset + 1)
     write_int(target, at + 8, body_crc(start_of(body), 0, body_size))
     write_int(target, at + 12, queue_id)
     write_int(target, at + 16, flag)
@@ -183,9 +197,9 @@ def encode_message(
     write_long(target, at + 28, file_start + at)
     write_int(target, at + 36, sys_flag)
     write_long(target, at + 40, born_timestamp_ms)
-    copy_bytes(target, at + 48, start_of(born_host), 0, born_size)
+    copy_bytes(target, at + 48, start_of(hosts), 0, born_size)
     write_long(target, at + 48 + born_size, store_timestamp_ms)
-    copy_bytes(target, at + 56 + born_size, start_of(store_host), 0, store_size)
+    copy_bytes(target, at + 56 + born_size, start_of(hosts), born_size, store_size)
     at += 56 + born_size + store_size
     write_int(target, at, reconsume_times)
     write_long(target, at + 4, prepared_transaction_offset)
@@ -202,7 +216,9 @@ def encode_message(
     copy_bytes(target, at + 2, start_of(properties), 0, properties_size)
     write_int(target, position + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(target, position, size)
-    return position + size
+    write_long(start_of(gate), 8, store_timestamp_ms)
+    write_long(start_of(wrote), 0, position + size)
+    return position
 
 
 @cfunc

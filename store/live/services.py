@@ -53,11 +53,16 @@ class StoreServices:
         self._running: list[ServiceThread] = []
 
     @property
-    def woken_by_puts(self) -> ServiceThread:
-        """The service that a put wakes when it does not wait for the disk (CommitLog.handleDiskFlush)."""
-        if self._opened.config.flush_disk_type == "SYNC_FLUSH":
+    def woken_by_puts(self) -> ServiceThread | None:
+        """The service that a put wakes when it does not wait for the disk (CommitLog.handleDiskFlush).
+
+        None where flushes come by time only."""
+        config = self._opened.config
+        if config.flush_disk_type == "SYNC_FLUSH":
             return self.group_commit
-        return self._flush_log if self._pool is None else self._commit_log
+        if self._pool is not None:
+            return self._commit_log
+        return None if config.flush_commit_log_timed else self._flush_log
 
     def check_disk(self) -> None:
         """Refuse puts while the log's partition is nearly full; of several the emptiest counts.

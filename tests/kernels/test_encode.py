@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
@@ -92,43 +93,78 @@ def test_a_part_the_format_cannot_hold_is_refused_before_a_byte_is_written(part:
     assert (count, state[0], state[1], any(segment)) == (0, 0, ScanOutcome.DAMAGE, False)
 
 
-def encode_one(message: dict[str, Any], *, room: int = 8, at: int = 0, **wrong: int) -> tuple[int, bytes]:
-    """(position behind the record, segment) of both kinds of kernels; a page without access follows the segment."""
+CLOSED, LATEST_MS = 1, 7
+
+
+def append_one(
+    message: dict[str, Any],
+    *,
+    room: int = 8,
+    at: int = 0,
+    limit: int = 1 << 20,
+    gate: tuple[int, int] = (0, 0),
+    **wrong: int,
+) -> tuple[int, bytes, tuple[int, ...]]:
+    """(position, segment, (closed, newest store time, wrote, next queue offset)) of both kinds of kernels.
+
+    A page without access follows the segment."""
     numbers = {
         "queue_id": message.get("queue_id", 0),
-        "queue_offset": message.get("queue_offset", 0),
         "flag": 5,
         "sys_flag": message.get("sys_flag", 0),
         "born_timestamp_ms": 1,
-        "store_timestamp_ms": message.get("store_timestamp_ms", 0),
         "reconsume_times": 0,
         "prepared_transaction_offset": 0,
     } | wrong
     parts = [message[name] for name in ("topic", "body", "properties")]
-    hosts = [bytes(20 if message.get("sys_flag", 0) & bit else 8) for bit in (0x10, 0x20)]
+    hosts = bytes(sum(20 if message.get("sys_flag", 0) & bit else 8 for bit in (0x10, 0x20)))
     size = len(record(**message)) + max(at, 0) + room
+    now_ms = message.get("store_timestamp_ms", 0)
 
-    def ask(kernels: ModuleType) -> tuple[int, bytes]:
+    def ask(kernels: ModuleType) -> tuple[int, bytes, tuple[int, ...]]:
         segment = GuardedBuffer(size).place(b"\xff" * size)
-        end = kernels.encode_message(segment, at, FILE_START, *parts, *hosts, *numbers.values())
-        return end, bytes(segment)
+        cells = [bytearray(struct.pack(">q", value)) for value in (at, message.get("queue_offset", 0))]
+        look = bytearray(struct.pack(">qq", *gate))
+        position = kernels.append_message(
+            look, cells[0], segment, FILE_START, limit, cells[1], now_ms, *parts, hosts, *numbers.values()
+        )
+        return position, bytes(segment), struct.unpack(">qqqq", look + cells[0] + cells[1])
 
-    answer: tuple[int, bytes] = both(ask)
+    answer: tuple[int, bytes, tuple[int, ...]] = both(ask)
     return answer
 
 
 @given(parts, st.integers(0, 50))
 def test_one_record_is_its_bytes_and_zeros_behind_them(message: dict[str, Any], at: int) -> None:
-    end, segment = encode_one(message, at=at)
-    assert segment == b"\xff" * at + record(**message, position=FILE_START + at) + bytes(8)
-    assert end == len(segment) - 8
+    queued = message["sys_flag"] & 0xC in (0, 8)
+    expected = record(**{**message, "queue_offset": message.get("queue_offset", 0) * queued}, position=FILE_START + at)
+    position, segment, cells = append_one(message, at=at)
+    assert segment == b"\xff" * at + expected + bytes(8)
+    assert position == at
+    newest_ms = message.get("store_timestamp_ms", 0)
+    assert cells == (0, newest_ms, at + len(expected), message.get("queue_offset", 0) + queued)
 
 
-@pytest.mark.parametrize(("room", "at", "result"), [(7, 0, -1), (8, 0, SIZE), (8, 3, SIZE + 3), (8, -1, -1)])
+@pytest.mark.parametrize(("room", "at", "result"), [(7, 0, -1), (8, 0, 0), (8, 3, 3), (8, -1, -1)])
 def test_one_record_is_written_only_where_eight_bytes_more_fit(room: int, at: int, result: int) -> None:
-    end, segment = encode_one(MESSAGE, room=room, at=at)
-    assert end == result
-    assert end > 0 or set(segment) == {0xFF}
+    position, segment, cells = append_one(MESSAGE, room=room, at=at)
+    assert position == result
+    assert cells[2] == (at + SIZE if result >= 0 else at)
+    assert result >= 0 or set(segment) == {0xFF}
+
+
+@pytest.mark.parametrize(("limit", "result"), [(SIZE + 7, -1), (SIZE + 8, 0)])
+def test_nothing_is_written_beyond_the_limit(limit: int, result: int) -> None:
+    assert append_one(MESSAGE, room=100, limit=limit)[0] == result
+
+
+@pytest.mark.parametrize(
+    ("gate", "result"), [((CLOSED, 0), -3), ((0, LATEST_MS + 1), -4), ((0, LATEST_MS), 0), ((0, LATEST_MS - 1), 0)]
+)
+def test_a_closed_gate_and_a_store_time_before_the_newest_stop_a_put(gate: tuple[int, int], result: int) -> None:
+    position, segment, cells = append_one({**MESSAGE, "store_timestamp_ms": LATEST_MS}, gate=gate)
+    assert position == result
+    assert result == 0 or (set(segment), cells) == ({0xFF}, (*gate, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -136,5 +172,5 @@ def test_one_record_is_written_only_where_eight_bytes_more_fit(room: int, at: in
     [{"queue_id": 1 << 31}, {"flag": -(1 << 31) - 1}, {"reconsume_times": 1 << 40}, {"sys_flag": 0x10}],
 )
 def test_a_number_or_a_host_that_no_record_can_hold_is_refused(wrong: dict[str, int]) -> None:
-    end, segment = encode_one(MESSAGE, **wrong)
-    assert (end, set(segment)) == (-2, {0xFF})
+    position, segment, cells = append_one(MESSAGE, **wrong)
+    assert (position, set(segment), cells) == (-2, {0xFF}, (0, 0, 0, 0))
