@@ -57,6 +57,7 @@ class CommandPlace:
 
 # In the order in which `rmqctl --help` lists them.
 COMMANDS = (
+    CommandPlace("info", "info"),
     CommandPlace("put", "put"),
     CommandPlace("get", "get"),
     CommandPlace("index-query", "index_query"),

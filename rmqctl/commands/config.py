@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
+from rmqctl.settings import values_and_sources
 
 if TYPE_CHECKING:
     from store.config import Setting
@@ -36,7 +37,7 @@ def run_settings(
     from store.config import all_settings
 
     session: Session = ctx.obj
-    values = _values(session)
+    values = values_and_sources(session)
     shown = (lambda value: value) if session.format.is_for_programs else _as_written
     rows = [
         _row(setting, values, shown)
@@ -44,21 +45,6 @@ def run_settings(
         if pattern.lower() in setting.name.lower() and (setting.effect or not effective)
     ]
     return Result("config settings", {}, [Table("settings", rows, SHOWN)])
-
-
-def _values(session: Session) -> Mapping[str, tuple[Any, str]]:
-    """Value and source by name, for settings that are not at their default."""
-    from store.config import StoreConfig, check_settings
-    from store.disk.filesystem import Filesystem
-    from store.opened.detect import infer_settings, make_layout
-
-    given = check_settings(session.settings())
-    inferred = infer_settings(make_layout(session.root, given), given, Filesystem())
-    StoreConfig().with_settings({**inferred, **given})
-    values = {name: (value, "inferred") for name, value in inferred.items()}
-    for name, value in given.items():
-        values[name] = (value, "set" if name in session.options.settings else "file")
-    return values
 
 
 def _as_written(value: Any) -> Any:

@@ -102,6 +102,11 @@ class Filesystem:
         with os_errors(path, "set the time of the file"), parent_of(path) as (folder, name):
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
 
+    def free_bytes(self, folder: Path) -> int:
+        """Bytes of the partition that an ordinary user may still take."""
+        with os_errors(folder, "measure the partition"):
+            return shutil.disk_usage(folder).free
+
     def used_ratio(self, folder: Path) -> float:
         """Used share of the partition, 0..1, or -1 for a missing folder.
 

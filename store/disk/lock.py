@@ -109,12 +109,15 @@ class StoreLock:
 
 def is_locked(path: Path, fs: Filesystem) -> bool:
     """Whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
-    if not fs.exists(path):
-        return False
+    return fs.exists(path) and holding_process(path, fs) is not None
+
+
+def holding_process(path: Path, fs: Filesystem) -> int | None:
+    """The process that holds the lock of an existing file, where the kernel tells; None where nobody does."""
     with _held_here_lock:
         if _identity(fs.stat(path)) in _held_here:
-            return True
-        return _holder(fs.open_read(path)) is not None
+            return os.getpid()
+        return _holder(fs.open_read(path))
 
 
 class AbortMarker:

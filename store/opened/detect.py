@@ -143,14 +143,20 @@ def _refuse_dledger(path: Path, fs: Filesystem) -> None:
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
     """Finds the line that wrote the store: 5.3 where only a 5.x broker leaves such traces, else 4.9."""
+    return LINE_5_3 if next(traces_of_5(layout, fs), None) else LINE_4_9
+
+
+def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
+    """Each trace that only a 5.x broker leaves, as a clause for people."""
     if fs.exists(layout.checkpoint):
         page = decode_checkpoint(fs.read_file(layout.checkpoint)[:4096])
         if page.master_flushed_offset or page.confirm_log_offset:
-            return LINE_5_3
+            yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
-        return LINE_5_3
-    traces = ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint")
-    return LINE_5_3 if any(fs.exists(layout.root / name) for name in traces) else LINE_4_9
+        yield "abort holds a process id"
+    for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint"):
+        if fs.exists(layout.root / name):
+            yield f"{name} is there"
 
 
 def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:

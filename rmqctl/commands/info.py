@@ -1,0 +1,87 @@
+"""info: what a store is and in which state, on one screen."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+from rmqctl.show import count
+
+if TYPE_CHECKING:
+    from store.forensics.info import StoreInfo
+
+EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
+EXIT_CODES = {1: "Something is missing, behind or wrong."}
+SEE_ALSO = ("check", "simulate", "dump", "config settings")
+
+
+def run(ctx: typer.Context) -> Result:
+    """Show what a store is and in which state.
+
+    The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
+    free space, settings that are not at their default, what is missing or behind, and the command to run next. Reads
+    file lists, headers and the log's tail, so it is quick for a log of any size. It works on stores that no other
+    command opens: RocksDB, batch queues, DLedger, damaged ones, one in use. Exit code 1 when something is missing,
+    behind or wrong.
+    """
+    session: Session = ctx.obj
+
+    from rmqctl.settings import with_sources
+    from store.disk.filesystem import Filesystem
+    from store.forensics.info import look_at_store
+    from store.opened.detect import make_layout
+
+    given = session.settings()
+    info = look_at_store(make_layout(session.root, given), given, Filesystem())
+    settings = [
+        {"name": name, "value": value, "source": source}
+        for name, (value, source) in with_sources(session, info.inferred).items()
+    ]
+    tables = [
+        Table("problems", [asdict(problem) for problem in info.problems]),
+        Table("structures", [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]),
+        Table("settings", settings),
+    ]
+    if not session.format.is_for_programs:
+        tables = [table for table in tables if table.rows]
+    return Result("info", _facts(session, info), tables, FINDINGS if info.problems else OK, _verdict(info))
+
+
+def _verdict(info: StoreInfo) -> str:
+    amount = f"{count(info.message_count, 'message')} in {count(info.topic_count, 'topic')}"
+    problems = count(len(info.problems), "problem") if info.problems else "nothing is missing"
+    return f"a {info.line} store, {amount}; {problems}"
+
+
+def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
+    log, holder = info.log, info.holder
+    return {
+        "compat": info.line.name,
+        "compat_sign": next(iter(info.traces), "no trace of a 5.x broker"),
+        "is_closed": info.abort_ms < 0 and holder is None,
+        "abort_ms": info.abort_ms if info.abort_ms >= 0 else None,
+        "lock_holder": holder.describe() if holder is not None else None,
+        "owner_process": holder.process_id if holder is not None else None,
+        "segment_count": log.segment_count,
+        "log_bytes": log.size_bytes,
+        "min_log_offset": log.min_offset,
+        "log_end": log.end,
+        "first_ms": log.first_ms if log.first_ms >= 0 else None,
+        "last_ms": log.last_ms if log.last_ms >= 0 else None,
+        "topic_count": info.topic_count,
+        "queue_count": len(info.queues),
+        "message_count": info.message_count,
+        "queues_built_to": info.queues_built_to,
+        "index_file_count": info.index.file_count,
+        "index_built_to": info.index.built_to,
+        "trusted_time_ms": max(0, info.checkpoint_ms),
+        "config_files": info.config_files,
+        "free_bytes": info.free_bytes,
+        "disk_used_percent": info.used_percent,
+        "next_command": f"rmqctl --store {session.options.store} {info.next_command}",
+    }

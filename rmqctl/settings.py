@@ -1,0 +1,30 @@
+"""The settings of the store at hand with where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmqctl.context import Session
+
+
+def values_and_sources(session: Session) -> Mapping[str, tuple[Any, str]]:
+    """Value and source (set, file, inferred) by name, for settings that are not at their default."""
+    from store.config import check_settings
+    from store.disk.filesystem import Filesystem
+    from store.opened.detect import infer_settings, make_layout
+
+    given = check_settings(session.settings())
+    return with_sources(session, infer_settings(make_layout(session.root, given), given, Filesystem()))
+
+
+def with_sources(session: Session, inferred: Mapping[str, Any]) -> Mapping[str, tuple[Any, str]]:
+    """The same for inferred settings that are known."""
+    from store.config import StoreConfig, check_settings
+
+    given = check_settings(session.settings())
+    StoreConfig().with_settings({**inferred, **given})
+    values = {name: (value, "inferred") for name, value in inferred.items()}
+    for name, value in given.items():
+        values[name] = (value, "set" if name in session.options.settings else "file")
+    return values

@@ -1,0 +1,301 @@
+"""info: what a store is and in which state, read off its files without opening it.
+
+    1. structures and broker line         structures.py, opened/detect.py
+    2. lock, abort marker, free space
+    3. the queues' ends                   queue_ends.py
+    4. the log's ends: its first record, and a walk of its tail from the newest record that a queue names
+    5. index headers, checkpoint, tables under config/
+    6. what is missing or behind, each with the command to run; the first one is the next command
+
+Nothing is walked but the log's tail, so it takes the same time for a log of any length. A part that cannot be read is a
+problem and keeps no other part from being shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.brokerconfig.config_file import Load, read_config_files
+from store.change.quarantine import interrupted_change
+from store.check.coverage import segment_list_findings
+from store.commitlog.scan import Damage, ScanRules
+from store.commitlog.slices import LogSlice, walk_slice
+from store.config import LINE_4_9, BrokerLine
+from store.disk.filesystem import Filesystem
+from store.disk.lock import AbortMarker
+from store.disk.lock_holder import LockHolder, lock_holder
+from store.disk.store_reader import StoredFile, StoreReader
+from store.errors import NotAStore, StoreError
+from store.forensics.queue_ends import QueueEnd, queue_ends
+from store.forensics.structures import Structure, find_structures
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
+from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from store.kernels.run import Run
+from store.layout import StoreLayout
+from store.opened.detect import detect_line, infer_settings, traces_of_5
+
+SOME_RECORDS = 1 << 20
+"""Bytes that are walked for the first record of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is missing, behind or wrong. `command` mends it, or shows more of it."""
+
+    what: str
+    detail: str
+    command: str
+
+
+@dataclass(slots=True)
+class LogInfo:
+    """The log: its segments, from the first record to the end of the last one; -1 where there is none.
+
+    unqueued_count  records at its end that no queue names and one should
+    """
+
+    segment_count: int = 0
+    size_bytes: int = 0
+    min_offset: int = -1
+    end: int = -1
+    first_ms: int = -1
+    last_ms: int = -1
+    unqueued_count: int = 0
+
+
+@dataclass(slots=True)
+class IndexInfo:
+    """The index files: how many, and the log offset of the newest record in them; -1 without one."""
+
+    file_count: int = 0
+    built_to: int = -1
+
+
+@dataclass(slots=True)
+class StoreInfo:
+    """What a store is and in which state."""
+
+    layout: StoreLayout
+    line: BrokerLine
+    traces: list[str]
+    structures: list[Structure]
+    inferred: dict[str, Any]
+    holder: LockHolder | None = None
+    abort_ms: int = -1
+    abort_process: int | None = None
+    free_bytes: int = 0
+    used_percent: int = 0
+    log: LogInfo = field(default_factory=LogInfo)
+    queues: list[QueueEnd] = field(default_factory=list)
+    index: IndexInfo = field(default_factory=IndexInfo)
+    checkpoint_ms: int = -1
+    config_files: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def topic_count(self) -> int:
+        return len({queue.topic for queue in self.queues})
+
+    @property
+    def message_count(self) -> int:
+        """Messages that the queues name."""
+        return sum(queue.max_offset - queue.min_offset for queue in self.queues)
+
+    @property
+    def queues_built_to(self) -> int:
+        """Log offset behind the newest record that a queue names, -1 without one."""
+        return max((queue.end for queue in self.queues), default=-1)
+
+    @property
+    def next_command(self) -> str:
+        """What to run next: the command of the first problem, else a check."""
+        return self.problems[0].command if self.problems else "check"
+
+
+def look_at_store(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreInfo:
+    """Steps 1 to 6. NotAStore where the folder is absent or holds nothing that a broker makes."""
+    root = fs.look_at(layout.root)
+    if root is None or not root.is_folder:
+        fault = "there is no such folder" if root is None else "a file, where a store's folder is expected"
+        raise NotAStore(fault, file=layout.root, hint="give the store's root folder with --store")
+    structures = find_structures(layout, fs)
+    names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
+    if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):
+        raise NotAStore("no store: none of a broker's files is in it", file=layout.root)
+    return _Look(layout, settings, fs, structures).look()
+
+
+class _Look:
+    """One look at a store; a step that fails leaves its part empty and a problem behind."""
+
+    def __init__(
+        self, layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, structures: list[Structure]
+    ) -> None:
+        self.layout, self.fs = layout, fs
+        self.reader = StoreReader(str(layout.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.failures: list[Problem] = []
+        self.info = StoreInfo(layout, LINE_4_9, [], structures, {})
+        with self._noting():
+            self.info.inferred = infer_settings(layout, settings, fs)
+        with self._noting():
+            self.info.line, self.info.traces = detect_line(layout, fs), list(traces_of_5(layout, fs))
+
+    def look(self) -> StoreInfo:
+        info, fs, layout = self.info, self.fs, self.layout
+        with self._noting():
+            info.holder = lock_holder(layout.lock, fs)
+        with self._noting():
+            info.free_bytes, info.used_percent = fs.free_bytes(layout.root), round(100 * fs.used_ratio(layout.root))
+        segments: list[StoredFile] = []
+        with self._noting():
+            segments = self.reader.segments()
+        first = segments[0].number if segments else -1
+        info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
+        with self._noting():
+            info.queues = list(queue_ends(self.reader, max(0, first)))
+        with self._noting():
+            self._look_at_log(segments)
+        for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):
+            with self._noting():
+                step()
+        found = [*_state_problems(info), *self._file_problems(segments), *_behind_problems(info)]
+        info.problems = [*found, *info.problems, *self.failures]
+        return info
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Makes a problem of what a step fails with."""
+        try:
+            yield
+        except StoreError as error:
+            problem = Problem("unreadable", str(error), "check")
+            if problem not in self.failures:
+                self.failures.append(problem)
+
+    def _look_at_abort(self) -> None:
+        abort = AbortMarker(self.layout.abort, self.fs)
+        if abort.exists():
+            self.info.abort_ms = self.fs.mtime_ns(abort.path) // 1_000_000
+            self.info.abort_process = abort.process_id()
+
+    # The log's two ends.
+
+    def _look_at_log(self, segments: list[StoredFile]) -> None:
+        log = self.info.log
+        for segment in segments:
+            if self._is_written(segment):
+                log.first_ms = self._first_time(segment)
+                break
+        for segment in reversed(segments):
+            if self._is_written(segment):
+                self._walk_tail(segment)
+                return
+        log.end = segments[0].number if segments else -1
+
+    def _is_written(self, segment: StoredFile) -> bool:
+        return any(self.reader.read(segment.path, 0, 8))
+
+    def _first_time(self, segment: StoredFile) -> int:
+        part = LogSlice(segment.path, segment.number, segment.size, 0, min(segment.size, SOME_RECORDS), is_exact=True)
+        first = next(walk_slice(self.reader, part, ScanRules(), go_on=False), None)
+        return int(first.columns.store_timestamp_ms[0]) if isinstance(first, Run) else -1
+
+    def _walk_tail(self, segment: StoredFile) -> None:
+        """Walks the last written segment from the newest record that a queue names; from its start if that is none."""
+        named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
+        damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
+        if damage is not None and named and self.info.log.last_ms < 0:
+            damage = self._walk_from(segment, 0)
+        if damage is not None:
+            place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
+            detail = f"the log ends in damage ({place}): {damage.describe_reason()}"
+            self.failures.append(Problem("damage", detail, "simulate"))
+
+    def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
+        """Walks up to the first bytes that are no record, and notes where they are; the damage if they are that."""
+        log = self.info.log
+        part = LogSlice(segment.path, segment.number, segment.size, start, segment.size, is_exact=True)
+        log.end = part.log_start
+        for step in walk_slice(self.reader, part, ScanRules(), go_on=False):
+            if not isinstance(step, Run):
+                return step if isinstance(step, Damage) else None
+            log.end = step.end
+            log.last_ms = int(step.columns.store_timestamp_ms[-1])
+            flags = step.columns.sys_flag & TRANSACTION_MASK
+            is_queued = (flags == TRANSACTION_NONE) | (flags == TRANSACTION_COMMIT)
+            log.unqueued_count += int((is_queued & (step.columns.log_offset >= self.info.queues_built_to)).sum())
+        return None
+
+    # What is built from it.
+
+    def _look_at_index(self) -> None:
+        files = self.reader.index_files()
+        self.info.index.file_count = len(files)
+        for file in files:
+            data = bytes(self.reader.read(file.path, 0, HEADER_SIZE))
+            header = decode_header(data.ljust(HEADER_SIZE, b"\0"))
+            if header.index_count > FIRST_INDEX_COUNT:
+                self.info.index.built_to = max(self.info.index.built_to, header.end_log_offset)
+
+    def _look_at_checkpoint(self) -> None:
+        if self.fs.exists(self.layout.checkpoint):
+            data = self.fs.read(self.fs.open_read(self.layout.checkpoint), 0, CHECKPOINT_SIZE)
+            self.info.checkpoint_ms = decode_checkpoint(data).min_timestamp_ms
+
+    def _look_at_config(self) -> None:
+        for file in read_config_files(self.layout.config, self.fs):
+            if file.loaded is not None:
+                self.info.config_files.append(file.name)
+            if file.load in (Load.LOST, Load.REFUSED, Load.BACKUP):
+                self.info.problems.append(Problem("config", f"{file.name}: a broker {file.load.value}", "config check"))
+
+    # What is wrong.
+
+    def _file_problems(self, segments: list[StoredFile]) -> Iterator[Problem]:
+        with self._noting():
+            change = interrupted_change(self.layout.root, self.fs)
+            if change is not None:
+                yield Problem("interrupted change", f"{change} was cut short", f"undo {change}")
+        for finding in segment_list_findings(self.reader, segments):
+            yield Problem(finding.kind, finding.detail, "simulate")
+        with self._noting():
+            for path, fault in self.reader.foreign_in_commitlog():
+                yield Problem("foreign file", f"{path}: {fault}", "simulate")
+
+
+def _state_problems(info: StoreInfo) -> Iterator[Problem]:
+    for one in info.structures:
+        if one.is_refused:
+            command = "usage" if info.log.segment_count else f"dump commitlog {one.first_file or 'FILE'}"
+            yield Problem("structure", f"rmqctl cannot open a store with a {one.name}", command)
+            return
+    if info.abort_ms >= 0 and info.holder is None:
+        yield Problem("not shut down", "the abort marker is there and nobody holds the lock", "simulate")
+
+
+def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
+    """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
+    log, is_live = info.log, info.holder is not None
+    if any(one.is_refused for one in info.structures):
+        return
+    has_records = log.first_ms >= 0 or log.last_ms >= 0
+    if not log.segment_count:
+        yield Problem("no log", "there is no segment in commitlog/", "quarantine list")
+    if has_records and info.queues_built_to < 0:
+        yield Problem("no queues", "no consume queue has a unit", "rebuild --queues --dry-run")
+    elif log.unqueued_count and not is_live:
+        detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"
+        yield Problem("queues behind", detail, "check")
+    elif info.queues_built_to > log.end:
+        yield Problem("queues ahead", f"a queue reaches {info.queues_built_to}, the log ends at {log.end}", "simulate")
+    if not is_live and has_records and not info.index.file_count:
+        yield Problem("no index", "there is no index file; nothing can be found by key", "rebuild --index --dry-run")
+    if info.checkpoint_ms < 0:
+        yield Problem("no checkpoint", "a recovery would walk the whole log", "checkpoint show")
+    for queue in info.queues:
+        if queue.fault:
+            yield Problem("unreadable queue", queue.fault, "check")

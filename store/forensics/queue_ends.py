@@ -1,0 +1,78 @@
+"""Every consume queue's extent, read off its files without opening the store.
+
+    first unit   of the first file: the first one that is written and no pre-blank
+    next unit    of the last file with a unit: the one behind its last written unit
+
+Only the files at both ends of a queue are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from store.disk.store_reader import StoredFile, StoreReader
+from store.errors import StoreError
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import UNIT_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """One queue's extent.
+
+    newest  log offset of the newest unit's record, -1 without one
+    end     log offset behind that record
+    fault   why the files could not be read, empty where they could
+    """
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    newest: int
+    end: int
+    fault: str = ""
+
+
+def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEnd]:
+    """The extent of every queue. Units before `min_log_offset` count as expired."""
+    for topic, queue_id in reader.queues():
+        files = reader.queue_files(topic, queue_id)
+        try:
+            yield _end_of(reader, topic, queue_id, files, min_log_offset)
+        except StoreError as error:
+            yield QueueEnd(topic, queue_id, 0, 0, -1, -1, str(error))
+
+
+def _end_of(
+    reader: StoreReader, topic: str, queue_id: int, files: Sequence[StoredFile], min_log_offset: int
+) -> QueueEnd:
+    for file in reversed(files):
+        units, written = _units(reader, file)
+        if len(written):
+            last = units[written[-1]]
+            first = _first_offset(reader, files, min_log_offset)
+            next_offset = file.number // UNIT_SIZE + int(written[-1]) + 1
+            newest = int(last["log_offset"])
+            return QueueEnd(topic, queue_id, min(first, next_offset), next_offset, newest, newest + int(last["size"]))
+    start = files[0].number // UNIT_SIZE if files else 0
+    return QueueEnd(topic, queue_id, start, start, -1, -1)
+
+
+def _first_offset(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> int:
+    for file in files:
+        units, written = _units(reader, file)
+        kept = written[units["log_offset"][written] >= min_log_offset]
+        if len(kept):
+            return file.number // UNIT_SIZE + int(kept[0])
+    return 0
+
+
+def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:
+    """A file's units, and the numbers of those that are written and no filler."""
+    units = units_of(reader.read_written(file.path, file.size))
+    is_written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
+    return units, np.flatnonzero(is_written)
