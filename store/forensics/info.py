@@ -121,7 +121,7 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesyst
     root = fs.look_at(layout.root)
     if root is None or not root.is_folder:
         fault = "there is no such folder" if root is None else "a file, where a store's folder is expected"
-        raise NotAStore(fault, file=layout.root, hint="give the store's root folder with --store")
+        raise NotAStore(fault, file=layout.root, code="no-store")
     structures = find_structures(layout, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
     if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):
