@@ -22,6 +22,7 @@ from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.change.change import Change
@@ -82,20 +83,20 @@ def run_change(
         session.warn(note)
     if consent.dry_run or change.is_empty:
         change.drop()
-        if change.is_empty:
-            session.note("nothing to change")
         return plan
     if not consent.yes:
         render(plan, Format.TABLE, session.environment.stderr, session.look(color=False))
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
             change.drop()
             session.note("nothing was changed")
-            return dataclasses.replace(plan, exit_code=FINDINGS)
+            return dataclasses.replace(plan, exit_code=FINDINGS, verdict="nothing was changed")
     change_id = _apply(session, change, consent)
     if change_id is not None:
         where = f" --quarantine {consent.quarantine}" if consent.quarantine is not None else ""
         session.note(f"undo with: rmqctl --store {session.options.store} undo {change_id}{where}")
-    return dataclasses.replace(plan, facts={**plan.read_facts(), "applied": True, "change_id": change_id})
+    facts = {**plan.read_facts(), "applied": True, "change_id": change_id}
+    verdict = f"changed the store in {count(len(change.actions), 'step')}{_losses(change)}"
+    return dataclasses.replace(plan, facts=facts, verdict=verdict)
 
 
 def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any]) -> Result:
@@ -104,7 +105,14 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
     facts = {name: value for name, value in facts.items() if not _is_table(value)}
     tables.insert(0, Table("actions", change.rows(), ("action", "file", "size_bytes", "reason")))
     is_lossy = bool(change.lost) and not consent.keep
-    return Result(command, {"applied": False, **facts}, tables, FINDINGS if is_lossy or change.notes else OK)
+    steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
+    verdict = "nothing to change" if change.is_empty else steps
+    return Result(command, {"applied": False, **facts}, tables, FINDINGS if is_lossy or change.notes else OK, verdict)
+
+
+def _losses(change: Change) -> str:
+    lost = sum(change.lost.values())
+    return f"; {count(lost, 'message')} no longer shown" if lost else "; no message is lost"
 
 
 def _is_table(value: Any) -> bool:

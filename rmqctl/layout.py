@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _WHOLE_NAMES = {"change id", "msg id"}
 _LONGEST_WHOLE_NAME = 32
-_LEAST_WIDTHS = {"file": 21, "topic": 16}
+_LEAST_WIDTHS = {"file": 21, "topic": 19}
 """So that a segment's name is never torn, and a topic can be recognised."""
 _LEAST_WIDTH = 8
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S*")

@@ -87,7 +87,7 @@ def _command_page(place: CommandPlace, command: Any) -> str:
         "The global options of rmqctl(1) are taken here as well.",
         *_options(command),
         *_exit_codes(place.attribute("EXIT_CODES") or {}),
-        *_files(place.attribute("FILES") or FILES),
+        *_files(FILES if place.attribute("FILES") is None else place.attribute("FILES")),
         *_examples(command),
         *_see_also(place),
     ]
@@ -125,6 +125,8 @@ ENVIRONMENT = {
 
 
 def _files(names: Sequence[str]) -> list[str]:
+    if not names:
+        return [".SH FILES", "None."]
     return [".SH FILES", *(_entry(_italic(f"STORE/{name}"), _FILE_TEXTS[name]) for name in names)]
 
 

@@ -51,7 +51,11 @@ def render_csv(result: Result, stream: TextIO) -> None:
     is_terminal = stream.isatty()
     for row in itertools.chain([first] if first is not None else [], rows):
         cells = [_csv_cell(row.get(name)) for name in names]
-        writer.writerow([escape_controls(str(cell), "\n") for cell in cells] if is_terminal else cells)
+        writer.writerow([_safe_cell(cell) for cell in cells] if is_terminal else cells)
+
+
+def _safe_cell(cell: Any) -> Any:
+    return escape_controls(cell, "\n") if isinstance(cell, str) else cell
 
 
 def _csv_cell(value: Any) -> Any:

@@ -64,11 +64,14 @@ def show_bytes(size: float) -> str:
     return f"{size:.1f} {unit}"
 
 
+_ADJECTIVES = {"unsound", "damaged", "intact", "unreadable", "set_aside"}
+
+
 def words(name: str) -> str:
     """A JSON name as people read it: the unit is in the value, not in the heading, and messages are counted."""
     if name.endswith("_count"):
         noun = name.removesuffix("_count")
-        name = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+        name = noun if noun in _ADJECTIVES else f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")

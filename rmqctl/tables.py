@@ -147,7 +147,9 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
         return
     cells = list(zip(*block.rows, strict=True))
     headers = block.headers or ["", ""]
-    columns = [Column(*parts) for parts in zip(headers, cells, block.numeric, strict=True)]
+    # The names of facts stay whole, as numbers do.
+    whole = block.numeric if block.headers else [True, False]
+    columns = [Column(*parts) for parts in zip(headers, cells, whole, strict=True)]
     kept = fit_columns(columns, width, gap)
     block.dropped = list(headers[len(kept) :])
     block.numeric = block.numeric[: len(kept)]

@@ -11,12 +11,16 @@ from rmqctl.commands.check import COLUMNS
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 EXAMPLES = (
     "rmqctl audit --store '/mnt/*/store'",
     "rmqctl --store /data/store audit --master 'local[8]'",
     "rmqctl audit --store /mnt/broker-a --store /mnt/broker-b --master spark://head:7077",
 )
+SEE_ALSO = ("check", "sql")
+EXIT_CODES = {1: "Something was found."}
+FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 
 
 def run(
@@ -47,5 +51,6 @@ def run(
             rows += [{name: getattr(finding, name) for name in COLUMNS} for finding in found]
     kinds = sorted({row["kind"] for row in rows})
     counts = [{"kind": kind, "count": sum(r["count"] for r in rows if r["kind"] == kind)} for kind in kinds]
+    verdict = count(len(rows), "finding") if rows else "nothing wrong"
     shown = [Table("findings", rows, COLUMNS), Table("kinds", counts, ("kind", "count"))]
-    return Result("audit", {"finding_count": len(rows)}, shown, FINDINGS if rows else OK)
+    return Result("audit", {"finding_count": len(rows)}, shown, FINDINGS if rows else OK, verdict)

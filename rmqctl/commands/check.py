@@ -10,12 +10,16 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Facts, Result, Table
+from rmqctl.show import count, show_bytes
 
 EXAMPLES = (
     "rmqctl --store /data/store check",
     "rmqctl --store /data/store check --sample 5 --max-seconds 60",
     "rmqctl --store /data/store --format jsonl check --from 107374182400",
 )
+SEE_ALSO = ("recover", "rebuild", "audit", "simulate")
+FILES = ("commitlog", "consumequeue", "index", "checkpoint")
+EXIT_CODES = {1: "Something was found."}
 MENDING_ORDER = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
 """The log first: queues and index are built from it."""
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
@@ -94,4 +98,10 @@ def run(
         done = progress.bytes_done
         return {"finding_count": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
 
-    return Result("check", facts, [Table("findings", rows(), COLUMNS)], lambda: FINDINGS if findings else OK)
+    def verdict() -> str:
+        """What was found, and where the check ended early."""
+        checked = f"in {show_bytes(progress.bytes_done)} of the log"
+        return f"{count(findings, 'finding') if findings else 'nothing wrong'} {checked}"
+
+    table = Table("findings", rows(), COLUMNS)
+    return Result("check", facts, [table], lambda: FINDINGS if findings else OK, verdict)

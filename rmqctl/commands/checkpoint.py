@@ -22,6 +22,8 @@ EXAMPLES = {
         "rmqctl --store /data/store checkpoint rewrite --yes",
     ),
 }
+SEE_ALSO = ("recover", "check")
+FILES = ("checkpoint", "commitlog", "consumequeue", "index")
 
 
 def run_show(ctx: typer.Context) -> Result:
@@ -52,7 +54,9 @@ def run_show(ctx: typer.Context) -> Result:
     tables = [Table("times", times, [name.format("_ms") for name in shown])] + (
         [Table("offsets", offsets, [name.format("_offset") for name in shown])] if offsets else []
     )
-    return Result("checkpoint show", facts, tables, FINDINGS if review.is_ahead or review.faults else OK)
+    is_wrong = review.is_ahead or bool(review.faults)
+    verdict = "the checkpoint promises more than the files hold" if is_wrong else "the files hold what it promises"
+    return Result("checkpoint show", facts, tables, FINDINGS if is_wrong else OK, verdict)
 
 
 def _row(promise: Any, unit: str) -> dict[str, Any]:

@@ -16,6 +16,8 @@ EXAMPLES = (
     "rmqctl --store /data/store clean-expired --reserved-hours 24 --force --yes",
     "rmqctl --store /data/store clean-expired --disk-used-percent 88 --dry-run",
 )
+SEE_ALSO = ("usage", "lag", "undo", "quarantine purge")
+FILES = ("commitlog", "consumequeue", "index", "lock", "config", ".rmqctl")
 
 
 def run(

@@ -20,6 +20,7 @@ EXAMPLES = {
         "rmqctl --store /data/store --broker-conf broker.conf config settings flush --effective",
     ),
 }
+SEE_ALSO = ("check",)
 SHOWN = ("name", "value", "source", "effect")
 
 

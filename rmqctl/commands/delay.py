@@ -21,6 +21,7 @@ EXAMPLES = {
         "rmqctl --store /data/store delay show --level 3 --at +10m --state due",
     ),
 }
+SEE_ALSO = ("transaction show", "get")
 COLUMNS = ("state", "level", "queue_offset", "deliver_timestamp_ms", "topic", "queue_id", "uniq_key", "log_offset")
 WRONG_STATES = ("blocked", "duplicate", "lost")
 

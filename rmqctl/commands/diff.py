@@ -18,6 +18,7 @@ EXAMPLES = (
     "rmqctl diff /data/master/store /data/slave/store",
     "rmqctl diff --deep /data/store /backup/store",
 )
+SEE_ALSO = ("fingerprint", "check")
 
 
 def run(

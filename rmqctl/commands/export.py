@@ -19,6 +19,8 @@ EXAMPLES = (
     "rmqctl --store /data/store export --to orders --as jsonl --where \"topic = 'Orders' and queue_id = 3\"",
     "rmqctl --store /data/store export --to - --as jsonl | rmqctl --store /data/other put --from - --as-stored",
 )
+SEE_ALSO = ("sql", "get", "put")
+FILES = ("commitlog",)
 
 
 class ExportFormat(StrEnum):

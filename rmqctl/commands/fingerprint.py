@@ -20,6 +20,7 @@ EXAMPLES = (
     "rmqctl --store /data/store --format json fingerprint > before.json",
     "rmqctl --store /backup/store fingerprint --verify before.json",
 )
+SEE_ALSO = ("diff", "check")
 
 
 def run(

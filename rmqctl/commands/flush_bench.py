@@ -19,6 +19,8 @@ EXAMPLES = (
     "rmqctl --store /data/store flush-bench",
     "rmqctl --store /data/store flush-bench --mode sync --threads 16 --messages 20000",
 )
+SEE_ALSO = ("put",)
+FILES = ("commitlog",)
 SCRATCH_PREFIX = ".rmqctl-flush-bench-"
 OTHER_STORE = ("storePathRootDir", "storePathCommitLog", "readOnlyCommitLogStorePaths", "brokerRole")
 """Settings that would lead out of the scratch folder, or refuse puts."""

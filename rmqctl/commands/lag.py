@@ -16,6 +16,8 @@ EXAMPLES = (
     "rmqctl --store /data/store lag",
     "rmqctl --store /data/store lag --group billing --topic Orders",
 )
+SEE_ALSO = ("clean-expired", "get")
+FILES = ("config", "consumequeue", "commitlog")
 COLUMNS = ("group", "topic", "queue_id", "state", "lag", "lag_bytes", "lag_seconds", "consumed_offset", "max_offset")
 WRONG_STATES = ("below-min", "beyond-max", "no-queue")
 

@@ -18,6 +18,7 @@ from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.message_input import build_message, parse_stored
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store import Message, WritableStore
@@ -29,6 +30,9 @@ EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic --body-file invoice.pdf --property size=A4",
     "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
 )
+SEE_ALSO = ("get", "recover", "export")
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
+EXIT_CODES = {1: "The store refused a message; `status` says why."}
 BULK_SIZE = 2000
 NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
 SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
@@ -165,7 +169,8 @@ def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
 def _put_one(session: Session, opened: WritableStore, message: Message) -> Result:
     row = _put_row(session, opened, message)
     _say_no_segment(session, row)
-    return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]))
+    verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
+    return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]), verdict)
 
 
 def _open(session: Session, name: str) -> IO[bytes]:
@@ -220,7 +225,8 @@ def _put_many(session: Session, opened: WritableStore, replay: Replay, name: str
         )
     refused = [row for row in rows if row["status"] != "PUT_OK"]
     tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
-    return Result("put", {"message_count": counts.total(), **counts}, tables, _exit_code(counts))
+    verdict = f"{counts['PUT_OK']:,} of {count(counts.total(), 'message')} stored"
+    return Result("put", {"message_count": counts.total(), **counts}, tables, _exit_code(counts), verdict)
 
 
 def _rows(

@@ -11,6 +11,7 @@ from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS
 from rmqctl.result import Result, Table
+from rmqctl.show import count, show_bytes
 
 EXAMPLES = {
     "quarantine list": ("rmqctl --store /data/store quarantine list",),
@@ -19,6 +20,8 @@ EXAMPLES = {
         "rmqctl --store /data/store quarantine purge --yes",
     ),
 }
+SEE_ALSO = ("undo", "clean-expired")
+FILES = (".rmqctl", "lock")
 
 
 def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
@@ -39,9 +42,9 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
         }
         for entry in entries
     ]
-    return Result(
-        "quarantine list", {}, [Table("changes", rows, ("change_id", "state", "time_ms", "file_count", "size_bytes"))]
-    )
+    shown = ("change_id", "state", "time_ms", "file_count", "size_bytes")
+    verdict = f"{count(len(rows), 'change')} in the quarantine"
+    return Result("quarantine list", {}, [Table("changes", rows, shown)], verdict=verdict)
 
 
 def run_purge(
@@ -64,7 +67,7 @@ def run_purge(
     what = ", ".join(change_ids) if change_ids else "everything in the quarantine"
     if not yes and not session.ask(f"Delete {what} for good?"):
         session.note("nothing was deleted")
-        return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS)
+        return Result("quarantine purge", {"freed_bytes": 0}, exit_code=FINDINGS, verdict="nothing was deleted")
     with locked(session) as (layout, fs), session.interrupts.deferred():
         freed = purge(layout.root, change_ids or None, quarantine=quarantine, fs=fs)
-    return Result("quarantine purge", {"freed_bytes": freed})
+    return Result("quarantine purge", {"freed_bytes": freed}, verdict=f"{show_bytes(freed)} freed")

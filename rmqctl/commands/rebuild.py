@@ -18,6 +18,8 @@ EXAMPLES = (
     "rmqctl --store /data/store rebuild --queues --topic Orders --queue 3 --yes",
     "rmqctl --store /data/store rebuild --engine spark --master 'local[8]' --yes",
 )
+SEE_ALSO = ("check", "recover", "undo")
+FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
 
 
 def run(

@@ -23,6 +23,7 @@ EXAMPLES = (
     "rmqctl --store /data/store recover --abnormal --keep-index --yes",
     "rmqctl --store /data/store recover --engine spark --master 'local[8]' --yes",
 )
+SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
 class Compat(StrEnum):

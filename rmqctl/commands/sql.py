@@ -15,6 +15,8 @@ EXAMPLES = (
     'rmqctl sql --store /mnt/a --store /mnt/b "select store, max(log_offset) from messages group by store"',
     "rmqctl --store /data/store sql",
 )
+SEE_ALSO = ("export", "usage")
+FILES = ("commitlog", "consumequeue", "index")
 
 
 def run(

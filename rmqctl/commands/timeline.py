@@ -16,6 +16,8 @@ EXAMPLES = (
     "rmqctl --store /data/store timeline --by hour",
     "rmqctl --store /data/store timeline --topic Orders --by minute",
 )
+SEE_ALSO = ("usage",)
+FILES = ("commitlog",)
 BAR_WIDTH = 20
 
 

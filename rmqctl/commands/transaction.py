@@ -21,6 +21,7 @@ EXAMPLES = {
         "rmqctl --store /data/store transaction show --state in-doubt --older-than 1h",
     ),
 }
+SEE_ALSO = ("delay show", "get")
 COLUMNS = (
     "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "half_count", "check_times",
     "committed_log_offset", "warnings",

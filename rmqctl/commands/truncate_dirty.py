@@ -15,6 +15,7 @@ EXAMPLES = (
     "rmqctl --store /data/store truncate-dirty --dry-run",
     "rmqctl --store /data/store truncate-dirty --offset 1073741824 --yes",
 )
+SEE_ALSO = ("recover", "undo")
 
 
 def run(

@@ -10,12 +10,15 @@ from rmqctl.changing import Quarantine
 from rmqctl.completion import complete_change
 from rmqctl.context import Session
 from rmqctl.result import Result
+from rmqctl.show import count
 from rmqctl.staged import locked
 
 EXAMPLES = (
     "rmqctl --store /data/store quarantine list",
     "rmqctl --store /data/store undo 20261121T044200.123-recover",
 )
+SEE_ALSO = ("quarantine list", "recover", "truncate-dirty", "clean-expired")
+FILES = (".rmqctl", "lock")
 
 
 def run(
@@ -45,6 +48,5 @@ def run(
         undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs, elsewhere=layout.commitlogs)
     if undone.set_aside:
         session.note(f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}")
-    return Result(
-        "undo", {"change_id": change_id, "file_count": undone.file_count, "set_aside_count": len(undone.set_aside)}
-    )
+    facts = {"change_id": change_id, "file_count": undone.file_count, "set_aside_count": len(undone.set_aside)}
+    return Result("undo", facts, verdict=f"{count(undone.file_count, 'file')} as before {change_id}")

@@ -9,12 +9,15 @@ import typer
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
+from rmqctl.show import count, show_bytes
 
 EXAMPLES = (
     "rmqctl --store /data/store usage",
     "rmqctl --store /data/store usage --by topic,day",
     "rmqctl usage --store '/mnt/broker-*' --by topic",
 )
+SEE_ALSO = ("timeline", "sql")
+FILES = ("commitlog",)
 MOST_GROUPS = 1_000_000
 
 
@@ -45,4 +48,5 @@ def run(
         "message_count": sum(row["message_count"] for row in rows),
         "size_bytes": sum(row["size_bytes"] for row in rows),
     }
-    return Result("usage", facts, [Table("usage", rows)])
+    verdict = f"{count(facts['message_count'], 'message')}, {show_bytes(facts['size_bytes'])}"
+    return Result("usage", facts, [Table("usage", rows)], verdict=verdict)
