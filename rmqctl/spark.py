@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rmqctl.context import Session
@@ -17,5 +18,8 @@ def spark_session(session: Session, master: str | None, remote: str | None, why:
     def note() -> None:
         session.note(f"starting Spark ({why})" if why else "starting Spark")
 
-    with open_session(master, remote, verbose=session.options.verbose, on_start=note) as spark:
+    # An export as JSON lines makes its lines in the tasks.
+    packages = [Path(__file__).parent]
+    verbose = session.options.verbose
+    with open_session(master, remote, verbose=verbose, packages=packages, on_start=note) as spark:
         yield spark

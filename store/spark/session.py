@@ -24,7 +24,7 @@ import tempfile
 import threading
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,10 +98,12 @@ def open_session(
     *,
     verbose: bool = False,
     settings: dict[str, str] | None = None,
+    packages: Sequence[Path] = (),
     on_start: Callable[[], None] = lambda: None,
 ) -> Iterator[Any]:
     """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*].
 
+    packages  folders of Python packages that tasks need besides this one
     on_start  called when nothing is known that would keep it from starting
     """
     if master and remote:
@@ -116,7 +118,7 @@ def open_session(
         warehouse = {"spark.sql.warehouse.dir": str(Path(scratch, "warehouse"))} if master else {}
         spark = _start(master, remote, verbose, warehouse | (settings or {}))
         try:
-            _ship_package(spark, master, Path(scratch))
+            _ship_packages(spark, master, Path(scratch), packages)
             from store.spark.data_source import RocketMQDataSource
 
             spark.dataSource.register(RocketMQDataSource)
@@ -218,15 +220,15 @@ def _check_address(master: str | None, remote: str | None) -> None:
         raise StoreIOError(f"no Spark answers at {address}: {error.strerror or error}") from error
 
 
-def _ship_package(spark: Any, master: str | None, folder: Path) -> None:
+def _ship_packages(spark: Any, master: str | None, folder: Path, others: Sequence[Path]) -> None:
     """Executors on other machines get this package as a zip, and its compiled kernels; those on this one have both."""
     if master and master.startswith("local"):
         return
-    package = Path(store.errors.__file__).parent
     archive = folder / "store.zip"
     with zipfile.ZipFile(archive, "w") as target:
-        for path in sorted(package.rglob("*.py")):
-            target.write(path, Path(package.name, path.relative_to(package)))
+        for package in (Path(store.errors.__file__).parent, *others):
+            for path in sorted(package.rglob("*.py")):
+                target.write(path, Path(package.name, path.relative_to(package)))
     over_connect = hasattr(spark, "addArtifact") and master is None
     if over_connect:
         spark.addArtifact(str(archive), pyfile=True)
