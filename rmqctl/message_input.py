@@ -29,6 +29,7 @@ _INTEGERS = {
     "queue_id": 31, "flag": 31, "sys_flag": 31, "reconsume_times": 31,
     "born_timestamp_ms": 63, "prepared_transaction_offset": 63,
 }  # fmt: skip
+_OF_THE_PROPERTIES = {"properties", "keys", "tags", "uniq_key", "delay_level"}
 _ECHOED = 40
 """Characters of a value that a message about it repeats."""
 
@@ -55,6 +56,10 @@ def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
     from store import Host, Message
     from store.errors import BadRequest
 
+    if "property_bytes" in row:
+        # They say all of it; what the map shows of them need not be what a producer may give.
+        row = {name: value for name, value in row.items() if name not in _OF_THE_PROPERTIES}
+        stored_properties = _decode(row["property_bytes"], "base64", "property_bytes")
     fields: dict[str, Any] = {name: _read_integer(row, name, bits) for name, bits in _INTEGERS.items() if name in row}
     fields.setdefault("born_timestamp_ms", now_ms)
     fields["sys_flag"] = _read_sys_flag(row, fields.get("sys_flag", 0))
@@ -73,7 +78,7 @@ def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
     except BadRequest as error:
         raise ValueError(str(error)) from None
     if "property_bytes" in row:
-        message.properties = _decode(row["property_bytes"], "base64", "property_bytes")
+        message.properties = stored_properties
     return message
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
+from store import open_store
+from tests.bench.round_trip import digest, messages
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
 
@@ -103,3 +105,10 @@ def test_lines_for_a_stream_that_is_no_utf_8_are_ascii() -> None:
 def test_only_lines_go_to_stdout() -> None:
     run = rmqctl("export", "--to", "-", "--as", "parquet", store=golden("normal").store)
     assert (run.code, "only JSON lines" in run.err) == (USAGE, True)
+
+
+def test_messages_of_random_bytes_come_back_byte_for_byte(tmp_path: Path) -> None:
+    with open_store(tmp_path / "before", read_only=False) as store:
+        assert {store.put(message).status.value for message in messages(300, seed=1)} == {"PUT_OK"}
+    replayed(exported(tmp_path / "before"), tmp_path / "after", "--as-stored")
+    assert digest(tmp_path / "after") == digest(tmp_path / "before")
