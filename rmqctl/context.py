@@ -153,6 +153,7 @@ class Session:
 
         with self.progress("reading the log") as bar:
             options = self._open_options(bar, **settings)
+            options["scratch"] = self.options.scratch
             options["note"] = lambda text: self.note(f"note: {text}")
             opened = open_store(self.root, **options)
             self.resources.callback(self._close, opened)

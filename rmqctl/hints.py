@@ -12,6 +12,7 @@ HINTS = {
     "half-done-change": "the change is half done; run `rmqctl undo {0}` when the cause is mended",
     "unknown-change": "see `rmqctl quarantine list`",
     "changed-since": "--force puts the old files back all the same, and keeps in the quarantine what is in their place",
+    "empty-log": "mount or restore the log; with --force-empty-log the store starts at offset 0 again",
     "unknown-setting": "`rmqctl config settings` lists the names",
 }
 

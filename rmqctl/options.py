@@ -47,6 +47,7 @@ class Options:
     color: Color = Color.AUTO
     time: TimeForm = TimeForm.UTC
     log: Path | None = None
+    scratch: Path | None = None
     progress: bool = True
     quiet: bool = False
     verbose: bool = False
@@ -65,6 +66,7 @@ def read_options(values: Mapping[str, Any]) -> Options:
         color=Color.NEVER if values["no_color"] else values["color"],
         time=values["time"],
         log=values["log"],
+        scratch=values["scratch"],
         progress=not values["no_progress"],
         quiet=values["quiet"],
         verbose=values["verbose"],
@@ -116,6 +118,12 @@ def global_options(
     time: Annotated[TimeForm, typer.Option(help="How people see times; programs get milliseconds.")] = TimeForm.UTC,
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where to build what readers and dry runs need.", show_default="the temporary folder"
+        ),
     ] = None,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")] = False,

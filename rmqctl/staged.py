@@ -27,6 +27,7 @@ def planning(
         compat=compat,
         clock=session.environment.clock_ms,
         dry_run=consent.dry_run,
+        scratch=session.options.scratch,
     )
 
 

@@ -55,6 +55,7 @@ class MappedFile:
         "_descriptor",
         "_fs",
         "_is_closed",
+        "_is_known_readable",
         "_keeps_descriptor",
         "_lent",
         "_lock",
@@ -114,6 +115,7 @@ class MappedFile:
         self._name_is_new = descriptor is not None
         self._lock = threading.Lock()
         self._is_closed = False
+        self._is_known_readable = False
         self._view: memoryview | None = None
         self._lent = transient_pool.borrow() if transient_pool is not None else None
         self._pool = transient_pool if self._lent is not None else None
@@ -231,8 +233,12 @@ class MappedFile:
         return buffer[start:stop]
 
     def require_written(self, margin: int) -> None:
-        """StoreIOError when the disk can't give a byte that was ever written, or one of `margin` bytes behind."""
-        require_written_readable(self._fs, self.path, self.buffer, margin)
+        """StoreIOError when the disk can't give a byte that was ever written, or one of `margin` bytes behind.
+
+        Looked at once: an opening asks several times for each of what may be 100,000 files."""
+        if not self._is_known_readable:
+            require_written_readable(self._fs, self.path, self.buffer, margin)
+            self._is_known_readable = True
 
     def readable_end(self, start: int, stop: int) -> int:
         """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""

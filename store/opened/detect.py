@@ -49,7 +49,7 @@ def _assumed_sizes(
     """What is assumed of a store with a log whose derived files are all gone."""
     if not _segments(layout, fs):
         return
-    hint = "give it by broker.conf or --set if the broker uses another"
+    hint = "give it as a setting if the broker uses another"
     if "mappedFileSizeConsumeQueue" not in settings and not any(_queue_files(layout.consumequeue, fs)):
         size = config.mapped_file_size_consume_queue
         yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
@@ -98,7 +98,7 @@ def require_log(layout: StoreLayout, fs: Filesystem) -> None:
         raise NotAStore(
             f"the commit log is empty, but consumequeue/ holds files of {len(queues)} queues",
             file=layout.commitlog,
-            hint="mount or restore it; a store that goes on without (--force-empty-log) starts at offset 0 again",
+            code="empty-log",
         )
 
 

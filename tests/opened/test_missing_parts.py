@@ -15,7 +15,8 @@ from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, stored_messages
 
 COUNT, QUEUES = 240, 3
-QUEUE, INDEX = Path("consumequeue/T/1"), Path("index")
+CQ = "consumequeue"
+QUEUE, INDEX = Path(CQ, "T/1"), Path("index")
 
 
 def nth(folder: Path, number: int) -> Callable[[Path], None]:
@@ -109,3 +110,20 @@ def test_a_reader_is_told_what_was_built(lost: str, tmp_path: Path) -> None:
     with open_store(root) as store:
         store.get("T", 0, 0)
         assert store.notes == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "consumequeue/.DS_Store",
+        "consumequeue/T/notes",
+        "consumequeue/T/1/x.bak",
+        "index/.DS_Store",
+        "index/old/20260101",
+    ],
+)
+def test_reading_goes_on_beside_a_foreign_name(name: str, whole: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    root = shutil.copytree(whole[0], tmp_path / "store")
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text("not the broker's")
+    assert answers(root) == whole[1]
