@@ -66,4 +66,6 @@ def _row(message: DelayedMessage) -> dict[str, Any]:
 
 def _level_row(level: DelayLevel, messages: list[DelayedMessage]) -> dict[str, Any]:
     counts = Counter(message.state.value for message in messages if message.level == level.level)
-    return {**asdict(level), "next_offset": level.next_offset, **counts}
+    seconds = None if level.delay_ms is None else level.delay_ms // 1000
+    offsets = {name: getattr(level, name) for name in ("min_offset", "max_offset", "saved_offset", "next_offset")}
+    return {"level": level.level, "delay_seconds": seconds, **offsets, **counts}

@@ -59,30 +59,30 @@ FlushOption = Annotated[
     typer.Option(help="sync waits for the device after every message.", show_default="flushDiskType, else async"),
 ]
 
+TopicArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="Topic; with --from, of lines that name none.", autocompletion=complete_topic),
+]
+PropertyOption = Annotated[list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")]
+FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
+]
+
 
 def run(
     ctx: typer.Context,
-    topic: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TOPIC", help="Topic; with --from, of lines that name none.", autocompletion=complete_topic
-        ),
-    ] = None,
+    topic: TopicArgument = None,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="Body as text.")] = None,
     queue: Annotated[int, typer.Option(min=0, metavar="N", help="Queue id.", autocompletion=complete_queue)] = 0,
     tags: Annotated[str | None, typer.Option(metavar="T", help="Tags.")] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="K", help="Index key; repeatable.")] = None,
     uniq_key: Annotated[str | None, typer.Option(metavar="U", help="The producer's unique key.")] = None,
-    property: Annotated[
-        list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")
-    ] = None,
+    property: PropertyOption = None,
     flag: Annotated[int, typer.Option(metavar="N", help="The producer's flag.")] = 0,
     delay_level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")] = None,
     transaction: Annotated[Transaction, typer.Option(help="Transaction type.")] = Transaction.NONE,
     body_file: Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")] = None,
-    from_file: Annotated[
-        str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
-    ] = None,
+    from_file: FromOption = None,
     as_stored: AsStored = False,
     keep_times: KeepTimes = False,
     topic_map: TopicMap = None,
@@ -112,16 +112,10 @@ def run(
     if topic is None:
         raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
     row = {
-        "topic": topic,
-        "queue_id": queue,
-        "tags": tags,
-        "keys": key or [],
-        "uniq_key": uniq_key,
-        "flag": flag,
-        "delay_level": delay_level,
-        "transaction": transaction.value,
+        "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
+        "delay_level": delay_level, "transaction": transaction.value,
         "properties": dict(_parse_property(text) for text in property or ()),
-    }
+    }  # fmt: skip
     message = _message(session, row, _read_body(session, body, body_file))
     return _put_one(session, open_for_writing(), message)
 
