@@ -141,9 +141,11 @@ class _Opener:
 
     def for_writing(self, recover: bool) -> WritableStore:
         if is_absent_or_empty(self.layout, self.fs):
-            self.fs.make_folder(self.layout.root)
+            made = self.fs.make_folder(self.layout.root)
             for folder in self.layout.writable_commitlogs:
-                self.fs.make_folder(folder)
+                made += self.fs.make_folder(folder)
+            for folder in made:
+                self.fs.fsync_folder(folder.parent)
         else:
             require_store(self.layout, self.fs)
         lock = StoreLock(self.layout.lock, self.fs)

@@ -111,6 +111,9 @@ class Journal:
         return cls(root, folder, decode_manifest(fs.read_file(path), path, elsewhere), fs)
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
+        """Does one action. Before the abort marker goes, everything else is durable: a broker trusts its absence."""
+        if action.path == self.root / "abort":
+            self._flush_folders()
         self._workplace.perform(action, entry)
 
     def finish(self) -> None:
@@ -187,7 +190,9 @@ class Journal:
 
     def _folders(self) -> Iterable[Path]:
         touched = {(self.root / entry["path"]).parent for entry in self.entries}
-        return [*sorted(touched), self.folder / "files", self.folder]
+        # A new topic's folder is a name in its parent.
+        touched |= {above for folder in touched for above in folder.parents if above.is_relative_to(self.root)}
+        return [*sorted(touched, reverse=True), self.folder / "files", self.folder]
 
     def _save(self) -> None:
         data = encode_manifest(self._document)

@@ -132,6 +132,8 @@ class AllocateMappedFileService:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
+        # After a power cut a file must not be there without the one before it.
+        self._fs.fsync_folder(request.folder)
         file = MappedFile.create(
             request.path,
             request.file_start,

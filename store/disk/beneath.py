@@ -56,21 +56,15 @@ def open_file(path: Path, flags: int) -> Descriptor:
     return descriptor
 
 
-def make_folders(path: Path) -> None:
-    """Creates a folder and its parents; those that exist are fine."""
-    if not _is_guarded(path):
-        path.mkdir(parents=True, exist_ok=True)
-        return
-    own = _own_folder(path)
-    own.parent.mkdir(parents=True, exist_ok=True)
-    for folder in [
-        own,
-        *(own / Path(*path.parts[len(own.parts) : end]) for end in range(len(own.parts) + 1, len(path.parts) + 1)),
-    ]:
+def make_folders(path: Path) -> list[Path]:
+    """Creates a folder and its parents; gives those that were not there, outermost first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
         with parent_of(folder) as (parent, name), contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
-    with _opened(path):
-        pass
+    with opened_folder(path):
+        # Whatever has the name is a folder, and below the own folder no link leads to it.
+        return missing[::-1]
 
 
 def _is_guarded(path: Path) -> bool:

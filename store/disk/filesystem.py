@@ -354,10 +354,10 @@ class Filesystem:
 
     # Names.
 
-    def make_folder(self, folder: Path) -> None:
-        """Creates a folder and its parents; an existing one is fine."""
+    def make_folder(self, folder: Path) -> list[Path]:
+        """Creates a folder and its parents; gives those that were not there, outermost first."""
         with os_errors(folder, "create the folder"):
-            make_folders(folder)
+            return make_folders(folder)
 
     def rename(self, source: Path, target: Path) -> None:
         """Moves a file over whatever has the target's name, in one step."""

@@ -261,9 +261,7 @@ class MappedFile:
         position = self.readable_position
         try:
             self._fs.fdatasync(self._opened())
-            if self._name_is_new:
-                self._fs.fsync_folder(self.path.parent)
-                self._name_is_new = False
+            self.sync_name()
         except StoreError:
             if self._is_closed:
                 # Another thread has deleted the file meanwhile.
@@ -274,6 +272,12 @@ class MappedFile:
         # A truncation meanwhile may have set the positions back.
         self.flushed = min(position, self.wrote)
         return self.flushed
+
+    def sync_name(self) -> None:
+        """Makes the name of a new file durable."""
+        if self._name_is_new:
+            self._fs.fsync_folder(self.path.parent)
+            self._name_is_new = False
 
     def commit(self, least_pages: int) -> int:
         """Copies the lent buffer's news into the file if at least `least_pages` pages are waiting.

@@ -72,6 +72,7 @@ class MappedFileQueue:
         self._allocate = allocate
         self._pool = transient_pool
         self._keeps_descriptors = keeps_descriptors
+        self._unsynced: list[Path] = []
         self._change_lock = threading.Lock()
         self._flush_lock = threading.Lock()
         self._flush_failure: StoreError | None = None
@@ -211,10 +212,14 @@ class MappedFileQueue:
     def _create(self, file_start: int) -> MappedFile:
         folder = self.folders.folder_of(file_start)
         if not self.files or len(self.folders.all) > 1:
-            self._fs.make_folder(folder)
+            self._unsynced += [made.parent for made in self._fs.make_folder(folder)]
         if self._allocate is not None:
             next_folder = self.folders.folder_of(file_start + self.file_size)
             return self._allocate.take(folder, file_start, self.file_size, next_folder)
+        last = self.last
+        if last is not None:
+            # After a power cut a file must not be there without the one before it.
+            last.sync_name()
         path = folder / segment_name(file_start)
         return MappedFile.create(
             path,
@@ -240,6 +245,7 @@ class MappedFileQueue:
             store_timestamp_ms = file.store_timestamp_ms
             try:
                 where = file.file_start + file.flush(least_pages)
+                self._sync_folders()
             except StoreError as error:
                 self._flush_failure = error
                 raise
@@ -248,6 +254,12 @@ class MappedFileQueue:
             if least_pages == 0:
                 self.store_timestamp_ms = store_timestamp_ms
             return unmoved
+
+    def _sync_folders(self) -> None:
+        """Makes the names of new folders durable: a file is lost with the folder that it is in."""
+        folders, self._unsynced = self._unsynced, []
+        for folder in folders:
+            self._fs.fsync_folder(folder)
 
     def commit(self, least_pages: int) -> bool:
         """Copies from the lent buffer into the one file that holds `committed_where`; True when nothing moved."""

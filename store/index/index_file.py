@@ -52,6 +52,7 @@ class IndexFile:
         self._fs = fs
         # Only a file that is written to is flushed.
         self._descriptor = descriptor if writable else None
+        self._name_is_new = writable
         self._reserved = 0
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
@@ -138,8 +139,14 @@ class IndexFile:
 
     def flush(self) -> None:
         """Makes the file durable."""
-        if self._descriptor is not None:
-            self._fs.fdatasync(self._descriptor)
+        if self._descriptor is None:
+            return
+        self._fs.fdatasync(self._descriptor)
+        if self._name_is_new:
+            # index/ may be new as well.
+            for folder in (self._descriptor.path.parent, self._descriptor.path.parent.parent):
+                self._fs.fsync_folder(folder)
+            self._name_is_new = False
 
     def _reserve(self, entry_count: int) -> None:
         """Gives blocks to header, slots and so many more entries; StoreIOError when the disk is full."""

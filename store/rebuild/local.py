@@ -32,6 +32,7 @@ def rebuild_locally(
     scope: RebuildScope,
     *,
     clock: Callable[[], int],
+    fs: Filesystem | None = None,
     rules: ScanRules = VERIFYING,
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> RebuildReport:
@@ -39,7 +40,8 @@ def rebuild_locally(
 
     The log ends at the first thing that is no record by the `rules`.
     """
-    files, fs = StoreReader(address), Filesystem()
+    fs = fs or Filesystem()
+    files = StoreReader(address, fs)
     files.check_is_store()
     layout = StoreLayout(staging)
     queues = ConsumeQueueStore(layout, config, fs, writable=True)

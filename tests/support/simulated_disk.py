@@ -1,0 +1,236 @@
+"""SimulatedDisk: a Filesystem that knows which bytes and names would survive a power cut at any of its operations.
+
+    disk = SimulatedDisk(root, out, cuts={3, 17}, chance=random.Random(7))
+    … the program under test works on `root` through `disk` …
+    disk.taken        out/3 and out/17: the store as a machine would find it that lost power before operation 3 and 17
+
+What survives for certain: the bytes of a file at its last fdatasync, the names in a folder at its last fsync_folder.
+What may survive, by lot:
+
+    bytes   each sector of 512 bytes that differs from the synced one is the new one, the old one, or torn between
+    size    of a file that was written beyond its end without a sync
+    names   creating, renaming and removing, in any selection; an operation on a name needs those before it on the same
+            name, and the folder that it is in; a rename is done whole or not; the length that a new file got is
+            journalled before its name
+
+The program goes on after a cut: the state is copied, so that one run gives as many cuts as are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from store.disk.filesystem import Descriptor, Filesystem
+from tests.support.faulty_filesystem import MADE_OF_OTHERS
+
+SECTOR = 512
+LOOKS = frozenset({"exists", "is_link", "let_go", "list_folder", "look_at", "map", "open_read", "populate", "read"})
+LOOKS |= {"size_of", "stat", "used_ratio", "will_need", "dont_need", "written_ranges"}
+
+
+@dataclass(slots=True)
+class _File:
+    """A file's synced bytes, and a descriptor that keeps its inode from being used again."""
+
+    number: int
+    synced: bytes = b""
+
+    def now(self) -> bytes:
+        return os.pread(self.number, os.fstat(self.number).st_size, 0)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A change of names that no sync has covered: what each name becomes (a file, a folder, or nothing)."""
+
+    names: dict[Path, _File | str | None]
+
+
+@dataclass(slots=True)
+class Cut:
+    """The store after a cut, and what `witness` said at that moment."""
+
+    root: Path
+    operation: str
+    witness: Any
+
+
+@dataclass(slots=True)
+class _Names:
+    """Names on the disk: those that are synced, and the steps since."""
+
+    synced: dict[Path, _File | str] = field(default_factory=dict)
+    steps: list[_Step] = field(default_factory=list)
+
+    def now(self) -> dict[Path, _File | str]:
+        return self.after(self.steps)
+
+    def after(self, steps: Collection[_Step]) -> dict[Path, _File | str]:
+        found = dict(self.synced)
+        for step in steps:
+            for name, value in step.names.items():
+                if value is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = value
+        return found
+
+    def sync(self, folder: Path) -> None:
+        """Makes the steps in a folder durable, with those before them that they need."""
+        kept, needed = [], {name for step in self.steps for name in step.names if name.parent == folder}
+        for step in reversed(self.steps):
+            if needed & step.names.keys():
+                needed |= step.names.keys()
+            else:
+                kept.append(step)
+        kept.reverse()
+        self.synced = self.after([step for step in self.steps if not any(step is other for other in kept)])
+        self.steps = kept
+
+    def survivors(self, chance: random.Random) -> dict[Path, _File | str]:
+        """Names after a cut: a selection of the steps in which none lacks what it needs."""
+        share, lost, chosen = chance.choice((0.0, 0.5, 0.9, 1.0)), set[Path](), []
+        for step in self.steps:
+            needs = {*step.names, *(parent for name in step.names for parent in name.parents)}
+            if needs & lost or chance.random() >= share:
+                lost |= step.names.keys()
+            else:
+                chosen.append(step)
+        return self.after(chosen)
+
+
+class SimulatedDisk(Filesystem):
+    """`cuts` are numbers of operations, from 1; `witness` is asked at each what the program was promised so far."""
+
+    def __init__(
+        self,
+        root: Path,
+        out: Path,
+        *,
+        cuts: Collection[int] = (),
+        chance: random.Random | None = None,
+        witness: Callable[[], Any] = lambda: None,
+    ) -> None:
+        self._root = root
+        self._out = out
+        self._at = frozenset(cuts)
+        self._chance = chance or random.Random(0)
+        self._witness = witness
+        self._lock = threading.RLock()
+        self._files: dict[int, _File] = {}
+        self._names = _Names()
+        self.operations: list[str] = []
+        self.taken: list[Cut] = []
+        for path in sorted(root.rglob("*")) if root.exists() else ():
+            self._names.synced[path] = "folder" if path.is_dir() else self._file_at(path, is_synced=True)
+
+    def close(self) -> None:
+        """Gives the descriptors back."""
+        for file in self._files.values():
+            os.close(file.number)
+        self._files.clear()
+
+    def before(self, name: str, argument: Any) -> None:
+        if name in LOOKS:
+            return
+        self.operations.append(f"{name} {getattr(argument, 'path', argument)}")
+        if len(self.operations) in self._at:
+            self.taken.append(self._cut(len(self.operations)))
+
+    def after(self, name: str, argument: Any, rest: tuple[Any, ...], result: Any) -> None:
+        """Notes what an operation did to names, and what it made durable."""
+        if name in ("fdatasync", "fsync"):
+            file = self._files.get(os.fstat(argument.number).st_ino)
+            if file is not None:
+                file.synced = file.now()
+        elif name == "fsync_folder":
+            self._names.sync(argument)
+        elif name == "truncate":
+            self._file_of(argument).synced = self._sized(argument)
+        elif name in ("open_new", "publish"):
+            file = self._file_of(result if name == "open_new" else argument)
+            self._note({(result or argument).path: file})
+        elif name == "rename":
+            self._note({argument: None, rest[0]: self._names.now()[argument]})
+        elif (name == "unlink" and argument in self._names.now()) or (
+            name == "remove_folder" and result and argument in self._names.now()
+        ):
+            self._note({argument: None})
+        elif name == "make_folder":
+            for folder in [*reversed(argument.parents), argument]:
+                if folder.is_relative_to(self._root) and folder not in self._names.now():
+                    self._note({folder: "folder"})
+
+    def _note(self, names: dict[Path, _File | str | None]) -> None:
+        inside = {name: value for name, value in names.items() if name.is_relative_to(self._root)}
+        if inside:
+            self._names.steps.append(_Step(inside))
+
+    def _file_at(self, path: Path, *, is_synced: bool) -> _File:
+        file = _File(os.open(path, os.O_RDONLY))
+        file.synced = file.now() if is_synced else b""
+        return self._files.setdefault(os.fstat(file.number).st_ino, file)
+
+    def _file_of(self, descriptor: Descriptor) -> _File:
+        inode = os.fstat(descriptor.number).st_ino
+        known = self._files.get(inode)
+        if known is None:
+            known = self._files[inode] = _File(os.dup(descriptor.number))
+        return known
+
+    def _sized(self, descriptor: Descriptor) -> bytes:
+        """The synced bytes with the length that the file has now, which is journalled."""
+        size, synced = os.fstat(descriptor.number).st_size, self._file_of(descriptor).synced
+        return synced[:size].ljust(size, b"\0")
+
+    def _cut(self, number: int) -> Cut:
+        root = self._out / str(number)
+        root.mkdir(parents=True)
+        for path, value in sorted(self._names.survivors(self._chance).items()):
+            place = root / path.relative_to(self._root)
+            if value == "folder":
+                place.mkdir(parents=True, exist_ok=True)
+            elif isinstance(value, _File) and place.parent.is_dir():
+                place.write_bytes(mixed(value.synced, value.now(), self._chance))
+        return Cut(root, self.operations[-1], self._witness())
+
+
+def mixed(old: bytes, new: bytes, chance: random.Random) -> bytes:
+    """Bytes of a file of which the device had written some sectors when power went."""
+    size = chance.choice((len(old), len(new)))
+    kind, parts = chance.choice(("old", "new", "any", "torn")), []
+    for at in range(0, size, SECTOR):
+        length = min(SECTOR, size - at)
+        before, behind = (data[at : at + length].ljust(length, b"\0") for data in (old, new))
+        if kind == "torn" and before != behind and chance.random() < 0.5:
+            torn = chance.randrange(length + 1)
+            parts.append(behind[:torn] + before[torn:])
+        else:
+            parts.append({"old": before, "new": behind}.get(kind) or chance.choice((before, behind)))
+    return b"".join(parts)
+
+
+def _watched(name: str) -> Callable[..., Any]:
+    real = getattr(Filesystem, name)
+
+    def method(self: SimulatedDisk, argument: Any, *rest: Any, **named: Any) -> Any:
+        if name in LOOKS:
+            return real(self, argument, *rest, **named)
+        with self._lock:
+            self.before(name, argument)
+            result = real(self, argument, *rest, **named)
+            self.after(name, argument, rest, result)
+            return result
+
+    return method
+
+
+for _name in vars(Filesystem):
+    if not _name.startswith("_") and _name not in MADE_OF_OTHERS:
+        setattr(SimulatedDisk, _name, _watched(_name))
