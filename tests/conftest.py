@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.golden import Golden, copy_store, golden
+from tests.support.soundness import Soundness
 
 settings.register_profile(
     "quick",
@@ -52,3 +53,13 @@ def copy_of(tmp_path: Path) -> CopyOf:
         return source, copy_store(original, tmp_path / name / folder)
 
     return copy
+
+
+@pytest.fixture(autouse=True)
+def sound_after_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test after which a store that this process wrote holds new damage, unless it `leaves_damage`."""
+    soundness = Soundness()
+    if request.node.get_closest_marker("leaves_damage") is None:
+        soundness.watch(monkeypatch)
+    yield
+    assert soundness.new_damage == []

@@ -1,1 +1,1 @@
-"""What is wrong in a store: the log held against its queues, its index and its checkpoint. Reads only."""
+"""Find damage in a store: compare the log with its queues, its index and its checkpoint. Reads only."""

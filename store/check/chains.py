@@ -1,4 +1,7 @@
-"""The chains of an index file: every entry names the next older one of its slot, and every slot its newest entry."""
+"""Verify the chains of an index file.
+
+Every entry names the next older one of its slot, and every slot its newest entry.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from store.kernels.index import (
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What is wrong in them, and what one look at all entries tells besides.
+    """Count the broken links of a file's chains, and the range of its log offsets.
 
     low, high   the least and the greatest log offset; 0 and -1 without entries
     rises       whether no entry's log offset is less than that of the entry before it

@@ -39,7 +39,7 @@ Survey = QueueFile | IndexFile
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     """sample_percent  of the segments, the same ones every time
-    from_offset     start at the segment that holds it; what lies between it and the segment before is found as well
+    from_offset     start at the segment that holds it; findings between it and the segment before are included
     threads         that work side by side (default: one for each processor); the findings do not depend on it
     cold            whether the page cache is to drop each segment that was walked
     settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
@@ -53,7 +53,7 @@ class CheckOptions:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def rules(self, horizon: int | None = None) -> SegmentRules:
-        """What the walk of a segment needs of them."""
+        """Make the rules for the walk of a segment."""
         return SegmentRules(StoreConfig().with_settings(self.settings).delay_levels_ms, horizon, self.cold)
 
 
@@ -78,7 +78,7 @@ def check(
     on_progress: Callable[[Progress], None] | None = None,
     map_tasks: MapTasks | None = None,
 ) -> Iterator[Finding]:
-    """Findings as they are found: first of the files, then segment by segment, then of what lies between."""
+    """Yield findings as they are found: of the files, segment by segment, between segments."""
     return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
 
 
@@ -126,7 +126,7 @@ class _Check:
             yield from found.findings
 
     def listing_rules(self) -> SurveyRules:
-        """What the survey of a share needs."""
+        """Make the rules for the survey of a share."""
         newest = self.listing.indexes[-1].path if self.is_written_to and self.listing.indexes else None
         return SurveyRules(self.listing.queue_file_size, self.listing.index_geometries, self.segments, newest)
 
@@ -151,7 +151,7 @@ class _Check:
             yield segment
 
     def _close(self) -> Iterator[Finding]:
-        """What lies between the segments that were walked; the checkpoint when they reach the log's end."""
+        """Yield the findings between segments, and of the checkpoint when they reach the log's end."""
         if self.seams:
             self.seams = [*seams_before(self.files, self.segments, self.options), *self.seams]
         yield from group_findings(seam_findings(self.files, self.segments, self.seams))
@@ -163,7 +163,10 @@ class _Check:
         return StoreConfig().with_settings(self.options.settings).message_index_enable
 
     def _reaches_the_end(self) -> bool:
-        """Whether the walked segments reach the log's end without a gap and hold a record, or are all there are."""
+        """Tell whether the walk reached the log's end without a gap and met a record.
+
+        A log of walked segments alone counts without a record.
+        """
         walked = [seam.file_start for seam in self.seams]
         if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
             return False
@@ -172,7 +175,10 @@ class _Check:
 
 @dataclass(frozen=True, slots=True)
 class SurveyRules:
-    """What the survey of a share must know of the store; `written_index` is the index file that a writer puts to."""
+    """Hold the facts of the store that the survey of a share needs.
+
+    written_index  the path of the index file that a writer puts to
+    """
 
     queue_file_size: int
     index_geometries: Mapping[int, Any]
@@ -182,7 +188,7 @@ class SurveyRules:
 
 @dataclass(frozen=True, slots=True)
 class ShareSurvey:
-    """The surveys of a share's files, and what is wrong with each file alone."""
+    """Hold the surveys of a share's files, and the findings of each file alone."""
 
     surveys: list[Survey]
     findings: list[Finding]
@@ -235,7 +241,7 @@ def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offs
 
 
 def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions) -> list[SegmentSummary]:
-    """The summaries that a check of the log before `from_offset` ended with: back to the last segment with records."""
+    """Summarise the segments before `from_offset`, back to the last one with records."""
     seams: list[SegmentSummary] = []
     whole_log = replace(options, from_offset=0)
     for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):

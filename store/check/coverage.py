@@ -1,6 +1,6 @@
 """Whether the segments lie end to end, and hold every place that a queue or an index file points to.
 
-Only offsets are compared here, so nothing is walked. What lies before the first segment has expired and is no fault.
+Only offsets are compared here, so nothing is walked. Offsets before the first segment have expired and are no fault.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class LogExtent:
         return int(self._starts[0]) if len(self._starts) else 0
 
     def misses(self, offsets: Ints) -> np.ndarray:
-        """Which offsets are in no segment. Those before the first one belong to expired files and count as held."""
+        """Mark the offsets that are in no segment. Those before the first one have expired and are not marked."""
         if not len(self._starts):
             return np.ones(len(offsets), bool)
         at = np.searchsorted(self._starts, offsets, "right") - 1
         return np.asarray((at >= 0) & (offsets >= self._ends[np.maximum(at, 0)]))
 
     def may_miss(self, low: Ints, high: Ints) -> np.ndarray:
-        """Which ranges low … high are not inside one unbroken run of segments."""
+        """Mark the ranges low … high that are not inside one unbroken run of segments."""
         return np.asarray(self.misses(low) | self.misses(high) | (not self._is_unbroken))
 
 

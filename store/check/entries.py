@@ -39,7 +39,7 @@ class EntryFile:
 def index_differences(
     segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, starts: Ints
 ) -> Iterator[Finding]:
-    """What differs between the entries that point into the log from `low` to `high` and those its records should have.
+    """Compare the entries that point to low … high with those that the records there should have.
 
     starts  where the records there begin
     """
@@ -66,7 +66,7 @@ def index_differences(
 
 
 def _wrong_times(file: EntryFile, numbers: Ints, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:
-    """Entries whose seconds are not their record's, and header times that are not the first and the last record's.
+    """Find entries and header fields whose times are not their records'.
 
     The first entry counts from the begin time that the file had before it: that of the file before.
     """

@@ -1,6 +1,6 @@
-"""What a check can find: the kinds, and one Finding. `check` and `audit` speak the same words.
+"""Define the kinds of findings, and one Finding, for `check` and `audit` alike.
 
-A kind that concerns single records stands for itself; kinds of which one cause makes thousands (a lost queue, a lost
+A finding about a single record is kept as it is; kinds of which one cause makes thousands (a lost queue, a lost
 index) are gathered into one Finding per file, topic and queue, with a count and the first place.
 """
 
@@ -92,7 +92,7 @@ class Finding:
     """One thing that is wrong.
 
     offset  where: a log offset in the commit log, a queue offset in a queue, an entry number in an index file
-    count   how many of the kind this finding stands for; offset and detail describe the first
+    count   how many of the kind this finding counts; offset and detail describe the first
     """
 
     kind: str
@@ -105,7 +105,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str, str, int]:
-        """What findings are gathered and sorted by."""
+        """The key by which findings are gathered and sorted."""
         return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
 
     @property

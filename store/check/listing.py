@@ -1,4 +1,4 @@
-"""All files of a store that check looks at, found by one listing of each folder; and what is none of the broker's.
+"""List the files of a store, each folder once, and the files in it that no broker made.
 
 A store may have a hundred thousand queue folders, so consumequeue/ is listed whole and not folder by folder.
 """
@@ -27,7 +27,7 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a store, and findings of what else is in its folders.
+    """Hold the files of a store, and findings about anything else in its folders.
 
     queue_file_size   the length that a queue file should have: of the settings, else that of most of them
     index_geometries  by file size, where settings or one of the files tell it
@@ -72,7 +72,7 @@ Stranger = tuple[str, str, str]
 
 
 def _queue_files(files: StoreReader, folder: str) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
-    """The files of every queue, of queues without a file too, and what is no queue's."""
+    """List the files of every queue, also of queues without one, and the other files there."""
     found: dict[Queue, list[StoredFile]] = defaultdict(list)
     foreign: list[Stranger] = []
     for entry in files.below(folder):

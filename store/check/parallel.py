@@ -22,7 +22,9 @@ class MapTasks(Protocol):
 
 
 def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
-    """`work(item)` of every item, in the order of the items, whatever the number of threads (default: of processors).
+    """Map `work` over the items in threads; gives the results in the items' order.
+
+    threads  default: one for each processor
 
     An item is asked for when a thread is free for it, so whoever hands out the items can stop at any time.
     """

@@ -1,4 +1,4 @@
-"""The checkpoint of a store against what check found in its files, with the verdict of `checkpoint show`."""
+"""Compare the checkpoint with the files, with the verdict of `checkpoint show`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD_SIZE = 96
 
 
 def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
-    """What is wrong with the file itself: missing, short, or numbers that no broker writes."""
+    """Find faults of the file itself: missing, short, or numbers that no broker writes."""
     name = files.name_of("checkpoint")
     for fault in page_faults(*_read_page(files)):
         yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)

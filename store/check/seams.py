@@ -14,7 +14,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 
 @dataclass(slots=True)
 class SegmentSummary:
-    """What a segment's neighbours must fit: its ends, in time, in log and in every queue.
+    """Hold the ends of a segment: in time, in the log and in every queue.
 
     outcome  how its walk ended: end, blank or damage
     end      where its last record ends; None without records

@@ -1,4 +1,4 @@
-"""One segment: its walk with CRCs, and each stretch of log against the units and entries that point there."""
+"""Walk one segment with CRCs and compare it with the units and entries that point there."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Surveys:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRules:
-    """What the walk of a segment must know of the store's settings and of its owner.
+    """Hold the facts of the store that the walk of a segment needs.
 
     horizon  records at and behind this log offset are a writer's and not looked at; None for the whole log
     """
@@ -84,7 +84,7 @@ class SegmentRules:
 def check_segment(
     files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules
 ) -> tuple[list[Finding], SegmentSummary]:
-    """Everything wrong in one segment and with what points into it."""
+    """Find all damage in one segment, and in the units and entries that point into it."""
     found = _SegmentCheck(files, segment, derived, rules).run()
     if rules.cold:
         files.forget(segment.path)
@@ -119,7 +119,7 @@ class _QueueStates:
         )
 
     def broken(self, queues: Ints, units: Units) -> Iterator[tuple[int, int, Ints]]:
-        """Queues whose queue offsets do not count on: number, the offset before, and the rows; notes the last ones."""
+        """Yield the queues whose queue offsets do not count on: number, offset before, rows."""
         if not len(queues):
             return
         rows = np.argsort(queues, kind="stable")
@@ -144,7 +144,7 @@ class _QueueStates:
 
 
 class _SegmentCheck:
-    """The walk of one segment. `cursor` is the log offset up to which units and entries were compared."""
+    """Walk one segment. Units and entries were compared up to the log offset `cursor`."""
 
     def __init__(self, files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules) -> None:
         self.files = files
@@ -162,7 +162,7 @@ class _SegmentCheck:
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
-        """Walks the segment; gives what is wrong, and what its neighbours must fit."""
+        """Walks the segment; gives its findings and its summary."""
         stop = self.end - self.segment.number
         if stop > 0:
             self._walk(LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, stop))
@@ -223,7 +223,7 @@ class _SegmentCheck:
         self._compare(run, run.end)
 
     def _compare(self, run: Run | None, end: int) -> None:
-        """Compares the log from the cursor to `end`, whose records are `run`, with the units and entries there."""
+        """Compares the records of `run`, from the cursor to `end`, with the units and entries there."""
         starts = NO_INTS if run is None else log_offsets(run)
         units = NO_UNITS if run is None else expected_units(run, self.rules.delay_levels_ms, self.table)
         queues = self.states.numbers_of(units)

@@ -1,4 +1,4 @@
-"""The numbers that check needs of each queue and index file before it walks the log, and what is wrong inside a file.
+"""Survey each queue and index file: its numbers for the walk, and damage inside it.
 
 A file is looked at alone; the walk compares it with the log. The numbers let the walk of one segment find the units and
 entries that point into it, without reading every file again:
@@ -48,8 +48,10 @@ class QueueListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """One file of a queue. Units `first_unit` … `last_unit` (places in the file) are written and no pre-blanks; -1 when
-    none is."""
+    """Hold the numbers of one file of a queue.
+
+    first_unit, last_unit  places in the file: the units from one to the other are written; -1 when none is live
+    """
 
     topic: str
     queue_id: int
@@ -96,7 +98,7 @@ def survey_queues(
 def _some_at_once(
     files: StoreReader, listings: Sequence[QueueListing]
 ) -> Iterator[tuple[list[Owner], list[memoryview]]]:
-    """All files of the queues and what is written in them, about BYTES_AT_ONCE at a time."""
+    """Read the written part of all files of the queues, about BYTES_AT_ONCE at a time."""
     owners: list[Owner] = []
     data: list[memoryview] = []
     size = 0
@@ -144,7 +146,7 @@ def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int
 def _extension_findings(
     files: StoreReader, listing: QueueListing, file: StoredFile, first: int, last: int
 ) -> Iterator[Finding]:
-    """Units that name an address which no extension file holds."""
+    """Find units that name an address outside the extension files."""
     if first >= listing.extension_start and last < listing.extension_end:
         return
     if listing.extension_end:
@@ -157,7 +159,9 @@ def _extension_findings(
 
 
 class _Numbers(NamedTuple):
-    """What the units of each file say, one array element a file; places count from the file's first unit.
+    """Hold the numbers of each file, one array element a file.
+
+    Places count from the file's first unit.
 
     holes                            units never written before the last one that is
     first_extension, last_extension  least and greatest address in the extension files; FAR and -1 without
@@ -223,7 +227,7 @@ class _Numbers(NamedTuple):
 def survey_index(
     files: StoreReader, file: StoredFile, known: Mapping[int, Geometry], *, is_written_to: bool = False
 ) -> Iterator[IndexFile | Finding]:
-    """Surveys an index file, and gives what is wrong with its header and its chains.
+    """Surveys an index file, and gives the damage of its header and its chains.
 
     known          likely geometries by file size
     is_written_to  a writer is putting entries: header and chains are not compared

@@ -42,8 +42,10 @@ COPIED_UNITS = 1 << 14
 
 
 class Piece(NamedTuple):
-    """Units of one queue file that point into a stretch of log, in the file's order; `numbers` are their queue
-    offsets."""
+    """Hold the units of one queue file that point into a stretch of log, in the file's order.
+
+    numbers  their queue offsets
+    """
 
     name: str
     numbers: Ints
@@ -66,7 +68,10 @@ class ExpectedUnits(NamedTuple):
 
 
 class FoundUnits(NamedTuple):
-    """Units of all queues that point into a stretch of log: queue and file by number, queue offset, and the unit."""
+    """Hold the units of all queues that point into a stretch of log.
+
+    queue, file  numbers; number is the queue offset
+    """
 
     queue: Ints
     file: Ints
@@ -84,7 +89,7 @@ class FoundUnits(NamedTuple):
 
 
 class UnitsOfSegment:
-    """The units that point to log offsets low … high - 1, of all files, asked for from the lowest log offset on.
+    """Give the units of all files that point to low … high - 1, from the lowest log offset on.
 
     queue_numbers  the number of each queue; of a queue that is met first, the next number
     """
@@ -191,7 +196,7 @@ def _by_queue(queues: Ints) -> Ints:
 
 
 def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, places: Ints) -> Iterator[Finding]:
-    """Queue offsets of one queue's records in log order, after `last`: each must be the one before plus one."""
+    """Verify that one queue's offsets in log order, after `last`, count up by one."""
     steps = np.diff(np.concatenate(([last], offsets)))
     for kind, rows in ((QUEUE_GAP, np.flatnonzero(steps > 1)), (QUEUE_DUPLICATE, np.flatnonzero(steps < 1))):
         if len(rows):
@@ -203,7 +208,7 @@ def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, place
 def queue_differences(
     segment: str, pieces: Sequence[Piece], expected: ExpectedUnits, starts: Ints
 ) -> Iterator[Finding]:
-    """What differs between one queue's units and those its records should have.
+    """Compare one queue's units with those that its records should have.
 
     starts  where the records of all queues begin, in this stretch of log
     """
@@ -241,7 +246,10 @@ def split_by_start(targets: Ints, rows: Ints, starts: Ints, otherwise: str) -> I
 
 
 def wrong_target(piece: Piece, queue: Queue, targets: Ints, rows: Ints, starts: Ints) -> Iterator[Finding]:
-    """Units that point to no record of their queue. A light message queue's point to other queues' records."""
+    """Find units that point to no record of their queue.
+
+    Those of a light message queue point to other queues' records.
+    """
     if queue[0].startswith(LMQ_PREFIX):
         rows = rows[~np.isin(targets[rows], starts)]
     for picked, why in split_by_start(targets, rows, starts, "a record of another queue"):
@@ -251,8 +259,12 @@ def wrong_target(piece: Piece, queue: Queue, targets: Ints, rows: Ints, starts: 
 
 
 class _Match:
-    """Units of a piece that point to records of their queue: `mine` are rows of the piece, `record` those of the
-    expected units; `exact` marks the units at their record's queue offset."""
+    """Match units of a piece with the records of their queue.
+
+    mine    rows of the piece
+    record  rows of the expected units
+    exact   marks the units at their record's queue offset
+    """
 
     def __init__(self, piece: Piece, mine: Ints, record: Ints, expected: ExpectedUnits) -> None:
         self.piece = piece
@@ -263,7 +275,10 @@ class _Match:
 
 
 def wrong_place(match: _Match, is_met: np.ndarray) -> Iterator[Finding]:
-    """Units of the right record at another place: duplicates where the record has a better one, else shifted."""
+    """Find units of the right record at another place.
+
+    They are duplicates where the record has a better one, else shifted.
+    """
     record, exact = match.record, match.exact
     off = np.flatnonzero(~exact)
     if not len(off):

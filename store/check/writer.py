@@ -26,7 +26,7 @@ def has_writer(files: StoreReader) -> bool:
 
 
 def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
-    """The log offset up to which every record had been dispatched when this was asked."""
+    """Find a log offset before which every record has been dispatched already."""
     last_files = (listing.files[-1] for listing in listings if listing.files)
     newest = sorted(last_files, key=lambda file: file.mtime_ms)[-FILES_LOOKED_AT:]
     offsets = [0]

@@ -1,10 +1,10 @@
-"""The plan of a cleaning: the store's files asked by the rules of rules.py, and what goes with them.
+"""Plan a cleaning: judge the store's files by the rules of rules.py, and count the loss.
 
     1. segments   by hour, space and age
     2. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
                   by itself, so they go also when no segment does
 
-Modification times are what counts, whatever the messages say; that nobody has consumed a message keeps nothing. The
+Modification times are what counts, whatever the messages say; an unconsumed message keeps no file. The
 plan therefore says how many unconsumed messages of each consumer group would go.
 
 Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, ConsumeQueueExt.truncateByMinAddress
@@ -44,7 +44,9 @@ def plan_clean(
     force: bool = False,
     passes: int = 1,
 ) -> Change:
-    """What the broker's cleaning would delete at `now_ms`, with a verdict for every segment in facts["verdicts"].
+    """Plan the deletions of the broker's cleaning at `now_ms`.
+
+    facts["verdicts"] holds a verdict for every segment.
 
     disk_used_percent  of both partitions, in place of what the file system says
     """
@@ -91,7 +93,7 @@ def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
 
 
 def _used(opened: OpenedStore, folder: Path) -> float:
-    """The share of the folder's partition; of the store's where there is no folder, as the broker would make it."""
+    """Measure the folder's partition; the store's where there is no folder, as a broker would make it."""
     return opened.fs.used_ratio(folder if opened.fs.exists(folder) else opened.layout.root)
 
 
@@ -106,7 +108,7 @@ def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> dic
 
 
 def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
-    """Where the log begins when these segments are gone."""
+    """Find the start of the log without these segments."""
     if expired:
         return expired[-1].file_start + expired[-1].size
     first = opened.log.segments.first
@@ -114,7 +116,7 @@ def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
 
 
 def _derived_before(opened: OpenedStore, log_start: int) -> Iterator[Path]:
-    """The queue, extension and index files that only refer to what is before `log_start`."""
+    """Find the queue, extension and index files that only refer to log before `log_start`."""
     if log_start <= 0:
         return
     opened.queues.recover()
@@ -148,7 +150,7 @@ def _extensions_before(queue: ConsumeQueue, gone_count: int, log_start: int) -> 
 
 
 def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
-    """What goes with these segments. Lost are only the messages that a consumer group has not consumed."""
+    """Add the loss report. Only messages that a consumer group has not consumed are lost."""
     losses = LossCounter(opened)
     if expired:
         low, high = expired[0].file_start, expired[-1].file_start + expired[-1].size

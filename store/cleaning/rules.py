@@ -68,7 +68,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class SegmentAge:
-    """What the rules ask of a segment."""
+    """Hold the facts of a segment that the rules ask for."""
 
     name: str
     mtime_ms: int
@@ -129,7 +129,7 @@ def judge_segments(
 
 
 def count_expired(ends: Sequence[int], log_start: int) -> int:
-    """How many files go, from the oldest, never the last: those whose last log offset is before the log's start."""
+    """Count the files that end before the log's start, from the oldest, never the last."""
     return sum(1 for _ in takewhile(lambda end: end < log_start, ends[:-1]))
 
 

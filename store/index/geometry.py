@@ -79,7 +79,9 @@ def geometry_of(buffer: Any, known: Geometry | None = None) -> Geometry | None:
 
 
 def given_geometry(settings: Mapping[str, Any], size: int) -> Geometry | None:
-    """The geometry of a file of `size` bytes by maxHashSlotNum and maxIndexNum; None where they do not make that size.
+    """Find the geometry that maxHashSlotNum and maxIndexNum give a file of `size` bytes.
+
+    None where they do not make that size.
 
     One of the two is enough, as the size tells the other.
     """
@@ -95,7 +97,7 @@ def given_geometry(settings: Mapping[str, Any], size: int) -> Geometry | None:
 
 
 def geometry_of_size(size: int) -> Geometry:
-    """A geometry that makes a file of this size, with about four entries a slot as the broker's defaults have it.
+    """Make a geometry for a file of this size, with about four entries a slot as by default.
 
     For files that do not tell theirs: new ones will at least be as large as the old.
     """

@@ -1,0 +1,205 @@
+"""What a machine can hold of the code's house rules: each rule gives its offences, by file.
+
+python -m tests.support.tidy             lists the offences that tests/tidy_offences.toml does not allow
+python -m tests.support.tidy --shrink    lowers the numbers in it to what is left; it never raises one
+python -m tests.support.tidy --picture   draws the imports of the rooms into README.md
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+ALLOWED = ROOT / "tests" / "tidy_offences.toml"
+README = ROOT / "README.md"
+MERMAID = re.compile(r"```mermaid\n.*?```", re.DOTALL)
+PACKAGES = ("store", "rmqctl")
+MOST_LINES = 50
+MOST_FIRST_LINE = 100
+MOST_LOOSE_MODULES = 8
+
+CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
+PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
+STEP = re.compile(r"\bsteps? (\d+)")
+NUMBERED = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
+
+
+class Offence(NamedTuple):
+    """One place that a rule does not allow."""
+
+    file: str
+    line: int
+    text: str
+
+
+class Module(NamedTuple):
+    """A source file: its name below the repository, text and syntax tree."""
+
+    file: str
+    text: str
+    tree: ast.Module
+
+
+def modules() -> Iterator[Module]:
+    """Every module of the packages, by name."""
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield Module(str(path.relative_to(ROOT)), text, ast.parse(text))
+
+
+def first_lines(module: Module) -> Iterator[Offence]:
+    """First lines of docstrings: under 100 characters, without a clause of "what", "which" or "whoever"."""
+    for node in _documented(module.tree):
+        first = (ast.get_docstring(node) or "").split("\n")[0]
+        if len(first) >= MOST_FIRST_LINE or CLAUSE.search(first):
+            yield Offence(module.file, node.body[0].lineno, first)
+
+
+def pictures(module: Module) -> Iterator[Offence]:
+    """Docstrings and comments that use a picture for the field's word."""
+    for node in _documented(module.tree):
+        for found in PICTURE.finditer(ast.get_docstring(node) or ""):
+            yield Offence(module.file, node.body[0].lineno, found.group())
+    for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+        if token.type == tokenize.COMMENT:
+            for found in PICTURE.finditer(token.string):
+                yield Offence(module.file, token.start[0], found.group())
+
+
+def steps(module: Module) -> Iterator[Offence]:
+    """References to a step that the module's docstring does not have."""
+    known = {int(number) for number in NUMBERED.findall(ast.get_docstring(module.tree) or "")}
+    for node in _documented(module.tree):
+        text = ast.get_docstring(node) or ""
+        own = known | {int(number) for number in NUMBERED.findall(text)}
+        for found in STEP.finditer(text):
+            if int(found.group(1)) not in own:
+                yield Offence(module.file, node.body[0].lineno, found.group())
+
+
+def long_functions(module: Module) -> Iterator[Offence]:
+    """Functions of more than 50 lines."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MOST_LINES:
+                yield Offence(module.file, node.lineno, f"{node.name} has {length} lines")
+
+
+def any_in_signatures(module: Module) -> Iterator[Offence]:
+    """`Any` in the signature of a public function or method."""
+    for node in _public_functions(module.tree.body):
+        annotations = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)] + [node.returns]
+        named = (n for annotation in annotations if annotation is not None for n in ast.walk(annotation))
+        if any(isinstance(name, ast.Name) and name.id == "Any" for name in named):
+            yield Offence(module.file, node.lineno, node.name)
+
+
+RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
+    "first-lines": first_lines,
+    "pictures": pictures,
+    "steps": steps,
+    "long-functions": long_functions,
+    "any-in-signatures": any_in_signatures,
+}
+
+
+def offences(rule: str) -> dict[str, list[Offence]]:
+    """All offences of a rule, by file."""
+    found: dict[str, list[Offence]] = {}
+    for module in modules():
+        for offence in RULES[rule](module):
+            found.setdefault(module.file, []).append(offence)
+    return found
+
+
+def allowed(rule: str) -> dict[str, int]:
+    """How many offences of a rule each file may still have."""
+    return dict(tomllib.loads(ALLOWED.read_text(encoding="utf-8")).get(rule, {}))
+
+
+def too_many(rule: str) -> list[str]:
+    """The offences of files that have more of them than they may."""
+    limits = allowed(rule)
+    return [
+        f"{offence.file}:{offence.line}: {offence.text}"
+        for file, found in offences(rule).items()
+        if len(found) > limits.get(file, 0)
+        for offence in found
+    ]
+
+
+def room_imports() -> set[tuple[str, str]]:
+    """Which room of store/ imports which, without what follows from others: a -> c where a -> b -> c."""
+    edges: dict[str, set[str]] = {}
+    for module in modules():
+        package, room, *rest = module.file.removesuffix(".py").split("/")
+        if package == "store" and rest:
+            edges.setdefault(room, set()).update(_rooms_of(module.tree) - {room})
+    return {(a, b) for a, below in edges.items() for b in below if not _reaches(edges, below - {b}, b)}
+
+
+def picture() -> str:
+    """The imports of the rooms as a Mermaid graph."""
+    arrows = "".join(f"    {a} --> {b}\n" for a, b in sorted(room_imports()))
+    return f"```mermaid\ngraph TD\n{arrows}```"
+
+
+def _rooms_of(tree: ast.Module) -> set[str]:
+    names = (n.module.split(".") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module)
+    return {name[1] for name in names if name[0] == "store" and len(name) > 2}
+
+
+def _reaches(edges: dict[str, set[str]], starts: set[str], target: str) -> bool:
+    seen, todo = set(starts), list(starts)
+    while todo:
+        for room in edges.get(todo.pop(), set()) - seen:
+            seen.add(room)
+            todo.append(room)
+    return target in seen
+
+
+def _documented(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        is_documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if is_documented and ast.get_docstring(node):
+            yield node
+
+
+def _public_functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from _public_functions(node.body)
+
+
+def _shrunk(first: bool) -> str:
+    """The list with every number lowered to what is left."""
+    lines = ["# Offences that are left, by rule and file. The numbers only fall: python -m tests.support.tidy --shrink"]
+    for rule in RULES:
+        limits = {} if first else allowed(rule)
+        found = {file: len(of_file) for file, of_file in sorted(offences(rule).items())}
+        counts = {file: count if first else min(count, limits.get(file, 0)) for file, count in found.items()}
+        lines += ["", f"[{rule}]", *(f'"{file}" = {count}' for file, count in counts.items() if count)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if "--shrink" in sys.argv:
+        ALLOWED.write_text(_shrunk(first=not ALLOWED.exists()), encoding="utf-8")
+    if "--picture" in sys.argv:
+        README.write_text(
+            MERMAID.sub(lambda _: picture(), README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
+        )
+    for name in RULES:
+        sys.stdout.writelines(f"{name}: {line}\n" for line in too_many(name))

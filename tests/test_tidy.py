@@ -1,0 +1,37 @@
+"""The house rules that a machine can hold. tests/tidy_offences.toml lists what is left; it may only get shorter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import tidy
+
+# Rooms whose tests still are in other folders (tests/recovery, tests/golden).
+ROOMS_WITHOUT_MIRROR = {"opened", "rebuild"}
+
+
+@pytest.mark.parametrize("rule", tidy.RULES)
+def test_no_file_breaks_a_rule_more_often_than_it_may(rule: str) -> None:
+    assert tidy.too_many(rule) == []
+
+
+@pytest.mark.parametrize("rule", tidy.RULES)
+def test_the_list_of_offences_names_only_files_that_are_there(rule: str) -> None:
+    assert [file for file in tidy.allowed(rule) if not (tidy.ROOT / file).is_file()] == []
+
+
+def test_the_engine_has_few_loose_modules() -> None:
+    loose = [path.name for path in (tidy.ROOT / "store").glob("*.py") if path.name != "__init__.py"]
+    assert len(loose) <= tidy.MOST_LOOSE_MODULES, loose
+
+
+def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
+    rooms = {path.parent.name for path in (tidy.ROOT / "store").glob("*/__init__.py")}
+    tested = {path.parent.name for path in (tidy.ROOT / "tests").glob("*/test_*.py")}
+    assert rooms - tested <= ROOMS_WITHOUT_MIRROR
+
+
+def test_the_picture_in_the_readme_shows_the_imports_of_the_rooms() -> None:
+    drawn = tidy.MERMAID.search(tidy.README.read_text(encoding="utf-8"))
+    assert drawn is not None
+    assert drawn.group() == tidy.picture(), "python -m tests.support.tidy --picture draws it"
