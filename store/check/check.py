@@ -128,7 +128,10 @@ class _Check:
     def listing_rules(self) -> SurveyRules:
         """Make the rules for the survey of a share."""
         newest = self.listing.indexes[-1].path if self.is_written_to and self.listing.indexes else None
-        return SurveyRules(self.listing.queue_file_size, self.listing.index_geometries, self.segments, newest)
+        listing = self.listing
+        return SurveyRules(
+            listing.queue_file_size, listing.index_geometries, self.segments, newest, self.progress.horizon
+        )
 
     def _walk(self) -> Iterator[Finding]:
         chosen = [s for s in self.segments if is_chosen(s, self.options)]
@@ -178,12 +181,14 @@ class SurveyRules:
     """Hold the facts of the store that the survey of a share needs.
 
     written_index  the path of the index file that a writer puts to
+    horizon        the log offset up to which the store is checked, as a writer holds it
     """
 
     queue_file_size: int
     index_geometries: Mapping[int, Any]
     segments: Sequence[StoredFile]
     written_index: str | None = None
+    horizon: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,7 @@ class ShareSurvey:
 
 def survey_share(files: StoreReader, rules: SurveyRules, share: Any) -> ShareSurvey:
     """Surveys one of Listing.shares(): some queues, or an index file."""
-    log = LogExtent(rules.segments)
+    log = LogExtent(rules.segments, rules.horizon)
     found: Iterator[Survey | Finding]
     if isinstance(share, StoredFile):
         is_written_to = share.path == rules.written_index

@@ -36,9 +36,10 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], us
 
 
 class LogExtent:
-    """The log offsets that the segments hold."""
+    """The log offsets that the segments hold; a writer's, at and behind `horizon`, count as held."""
 
-    def __init__(self, segments: Sequence[StoredFile]) -> None:
+    def __init__(self, segments: Sequence[StoredFile], horizon: int | None = None) -> None:
+        self._horizon = np.iinfo(np.int64).max if horizon is None else horizon
         self._starts = np.array([s.number for s in segments], np.int64)
         self._ends = self._starts + np.array([s.size for s in segments], np.int64)
         self._is_unbroken = all(a.number + a.size == b.number for a, b in itertools.pairwise(segments))
@@ -51,9 +52,10 @@ class LogExtent:
     def misses(self, offsets: Ints) -> np.ndarray:
         """Mark the offsets that are in no segment. Those before the first one have expired and are not marked."""
         if not len(self._starts):
-            return np.ones(len(offsets), bool)
+            return np.asarray(offsets < self._horizon)
         at = np.searchsorted(self._starts, offsets, "right") - 1
-        return np.asarray((at >= 0) & (offsets >= self._ends[np.maximum(at, 0)]))
+        is_outside = (at >= 0) & (offsets >= self._ends[np.maximum(at, 0)])
+        return np.asarray(is_outside & (offsets < self._horizon))
 
     def may_miss(self, low: Ints, high: Ints) -> np.ndarray:
         """Mark the ranges low … high that are not inside one unbroken run of segments."""

@@ -54,6 +54,7 @@ def test_puts_during_checks_are_no_findings(writer: MessageStore, tmp_path: Path
         thread.join()
 
 
+@pytest.mark.leaves_damage
 def test_damage_is_found_beside_a_writer(writer: MessageStore, tmp_path: Path) -> None:
     segment = tmp_path / "s" / "commitlog" / f"{0:020d}"
     with segment.open("r+b") as file:

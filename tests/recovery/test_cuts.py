@@ -10,6 +10,9 @@ from store import open_store
 from tests.support.golden import copy_store, golden
 from tests.support.stores import Clock, make_store, recover, stored_messages, text_message, truncate
 
+# A cut keeps index files and the checkpoint as a broker does.
+pytestmark = pytest.mark.leaves_damage
+
 COUNT = 12
 
 

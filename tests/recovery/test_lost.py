@@ -15,6 +15,9 @@ from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import Clock, make_store, recover, text_message, truncate
 
+# The index keeps entries of what a cut took away, as a broker's does.
+pytestmark = pytest.mark.leaves_damage
+
 COUNT, QUEUES = 100, 3
 
 
