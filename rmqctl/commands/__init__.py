@@ -69,6 +69,7 @@ COMMANDS = (
     CommandPlace("checkpoint rewrite", "checkpoint", "run_rewrite"),
     CommandPlace("check", "check"),
     CommandPlace("rebuild", "rebuild"),
+    CommandPlace("salvage", "salvage"),
     CommandPlace("usage", "usage"),
     CommandPlace("timeline", "timeline"),
     CommandPlace("lag", "lag"),

@@ -1,0 +1,213 @@
+"""salvage: every record that can still be read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.messages import MessageRows, StoredBody
+from rmqctl.output import Format
+from rmqctl.programs import to_json
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.config import StoreConfig
+    from store.forensics.salvage.grade import SalvagedRun
+    from store.forensics.salvage.salvage import SalvageReport
+
+EXAMPLES = (
+    "rmqctl --store /data/store salvage",
+    "rmqctl --store /data/store salvage --to /data/salvaged",
+    "rmqctl salvage lost+found/00000000001073741824 --to rescued.jsonl",
+    "rmqctl salvage --raw /dev/sdb1 --to rescued.parquet",
+)
+SEE_ALSO = ("check", "stale", "recover")
+SHOWN_TORN = ("file", "position", "log_offset", "queue_id", "queue_offset", "reason")
+
+
+class WorstGrade(StrEnum):
+    """Values of --grade."""
+
+    CERTAIN = "certain"
+    BODY_CRC = "body-crc"
+    PARTIAL = "partial"
+
+
+def run(
+    ctx: typer.Context,
+    source: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SOURCE]", help="A segment file or a folder of them.", show_default="the store"),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="TARGET", help="A new store's folder, or a file that ends in .jsonl or .parquet."),
+    ] = None,
+    keep_offsets: Annotated[
+        bool, typer.Option("--keep-offsets", help="Keep log offsets in the new store; gaps are bridged.")
+    ] = False,
+    move_list: Annotated[
+        Path | None,
+        typer.Option("--map", metavar="FILE", help="Write old and new log offsets of a compacted store as CSV."),
+    ] = None,
+    grade: Annotated[
+        WorstGrade, typer.Option(help="The worst grade that a file gets; a store gets certain records only.")
+    ] = WorstGrade.PARTIAL,
+    raw: Annotated[
+        Path | None,
+        typer.Option(metavar="IMAGE", help="Carve a disk image or a deleted file's space instead of a store."),
+    ] = None,
+    stored_body: StoredBody = False,
+) -> Result:
+    """Save every record that can be read.
+
+    Also behind damage, in swapped, renamed, cut and shifted files, around unreadable sectors, and in a disk image. The
+    source is never written. Without --to it says what could be saved.
+
+    A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it.
+    body-crc: its body is damaged. partial: something else contradicts it. Exit code 1 when something can't be saved
+    as certain.
+
+    A new store keeps every message's queue offset, so consumer offsets stay valid: where messages are missing in the
+    middle of a queue, placeholders with the property RMQCTL_LOST take their queue offsets.
+    """
+    session: Session = ctx.obj
+    if raw is not None and source is not None:
+        raise typer.BadParameter("give a SOURCE or --raw, not both")
+    if (keep_offsets or move_list) and (to is None or to.suffix in (".jsonl", ".parquet")):
+        raise typer.BadParameter("--keep-offsets and --map are for a new store: give its folder with --to")
+    if keep_offsets and move_list:
+        raise typer.BadParameter("--keep-offsets moves nothing, so there is nothing to --map")
+
+    from store.disk.filesystem import Filesystem
+    from store.forensics.salvage.carve import place_blocks, write_segments
+    from store.forensics.salvage.salvage import SalvageReport
+
+    report, fs = SalvageReport(), Filesystem()
+    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
+        path = source or session.root
+        if raw is not None:
+            path = Path(scratch, "segments")
+            with session.progress("searching the image"):
+                write_segments(raw, place_blocks(raw, fs), path, fs)
+        facts = _save(session, path, to, report, grade, keep_offsets, move_list, stored_body)
+    is_whole = not (report.torn or report.skipped or set(report.records) - {"certain"})
+    tables = [
+        Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
+        Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
+        Table("skipped", [{**asdict(one), "size_bytes": one.stop - one.position} for one in report.skipped]),
+    ]
+    return Result("salvage", facts, tables, OK if is_whole else FINDINGS, _verdict(report))
+
+
+def _by_grade(report: SalvageReport) -> list[tuple[str, int]]:
+    return [(grade.value, report.records[grade.value]) for grade in WorstGrade if report.records[grade.value]]
+
+
+def _verdict(report: SalvageReport) -> str:
+    certain = report.records["certain"]
+    doubtful = sum(report.records.values()) - certain
+    return (
+        f"{certain} records are certain, {doubtful} doubtful, {len(report.torn)} torn; "
+        f"{report.skipped_bytes} bytes hold no record"
+    )
+
+
+def _save(
+    session: Session,
+    path: Path,
+    to: Path | None,
+    report: SalvageReport,
+    grade: WorstGrade,
+    keep_offsets: bool,
+    move_list: Path | None,
+    stored_body: bool,
+) -> dict[str, Any]:
+    """Walks the source and writes the target; the facts of the result."""
+    from store.disk.filesystem import Filesystem
+    from store.forensics.salvage.files import write_parquet
+    from store.forensics.salvage.salvage import salvage
+    from store.forensics.salvage.sources import config_of
+
+    fs = Filesystem()
+    config = config_of(path, session.settings(), fs)
+    facts: dict[str, Any] = {"target": str(to) if to else None}
+    with session.progress("reading the log") as bar:
+        runs = salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
+        allowed = list(WorstGrade)[: list(WorstGrade).index(grade) + 1]
+        wanted = (one for one in runs if one.grade.value in allowed)
+        if to is None:
+            saved = sum(one.count for one in wanted)
+        elif to.suffix == ".jsonl":
+            saved = _write_lines(wanted, to, stored_body)
+        elif to.suffix == ".parquet":
+            saved = write_parquet(wanted, to)
+        else:
+            written = _write_store(session, path, report, to, config, keep_offsets, move_list)
+            facts |= written
+            saved = written["saved_records"]
+    return {
+        **facts,
+        "saved_records": saved,
+        "source_files": report.files,
+        "skipped_bytes": report.skipped_bytes,
+        "duplicate_records": report.duplicate_count,
+    }
+
+
+def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
+    """The message object of get, one a line, with grade, reason and file."""
+    from store.formats.message import decode_record
+
+    count = 0
+    rows = MessageRows(None, Format.JSONL, stored=stored, warn=lambda text: None)
+    with to.open("x", encoding="utf-8") as file:
+        for run in runs:
+            columns, more = run.run.columns, {"grade": run.grade.value, "reason": run.reason, "file": run.file}
+            for at, size in zip(columns.position.tolist(), columns.size.tolist(), strict=True):
+                record = decode_record(bytes(run.run.buffer[at : at + size]))
+                file.write(to_json({**rows.row(record), **more}) + "\n")
+                count += 1
+    return count
+
+
+def _write_store(
+    session: Session,
+    path: Path,
+    report: SalvageReport,
+    to: Path,
+    config: StoreConfig,
+    keep_offsets: bool,
+    move_list: Path | None,
+) -> dict[str, Any]:
+    from store.disk.filesystem import Filesystem
+    from store.forensics.salvage.new_store import write_new_store
+    from store.forensics.salvage.salvage import salvage
+
+    fs = Filesystem()
+
+    def walk() -> Iterator[SalvagedRun]:
+        """The source's records; each walk counts anew."""
+        report.clear()
+        return salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms)
+
+    made = write_new_store(walk, to, config, fs, keep_offsets=keep_offsets, clock=session.environment.clock_ms)
+    if move_list is not None:
+        with move_list.open("x", encoding="ascii") as file:
+            file.write("old_log_offset,new_log_offset\n")
+            file.writelines(f"{old},{new}\n" for old, new in made.moves())
+    return {
+        "saved_records": made.record_count,
+        "placeholder_records": made.placeholder_count,
+        "filler_records": made.filler_count,
+        "left_out_records": made.left_out_count,
+        "log_end": made.log_end,
+    }

@@ -1,0 +1,104 @@
+"""What is missing between salvaged records, for a new store that keeps log offsets.
+
+    gap      bytes of the log between two records that follow each other
+    missing  queue offsets that no record of a queue has, between two records of that queue
+
+The record of a missing queue offset was in one of the gaps between those two records. Each gets the first of them that
+has room for its placeholder.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from store import kernels
+from store.consumequeue.numbering import QueueTable
+from store.errors import BadRequest
+from store.forensics.salvage.grade import Grade, SalvagedRun
+from store.formats.message import record_size
+from store.kernels.run import Int64Array
+
+NO_QUEUE_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Queue offsets [first, stop) of a queue, between the ends of the log offsets [after, before)."""
+
+    topic: bytes
+    queue_id: int
+    first: int
+    stop: int
+    after: int
+    before: int
+
+
+Placeholder = tuple[bytes, int, int]
+"""Topic, queue id and queue offset."""
+
+
+class QueueGaps:
+    """Finds the missing queue offsets of runs in log order."""
+
+    def __init__(self) -> None:
+        self.table = QueueTable()
+        self._next: Int64Array = np.empty(0, np.int64)
+        self._ends: dict[int, int] = {}
+
+    def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
+        """The run in pieces, each with what is missing behind it."""
+        run, first = salvaged.run, 0
+        slots = self.table.assign(run.buffer, run.array, run.count)
+        new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
+        self._next = np.concatenate([self._next, new])
+        while first < run.count:
+            stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
+            piece = salvaged.rows(first, stop)
+            for row in np.unique(slots[first:stop][::-1], return_index=True)[1].tolist():
+                self._ends[int(slots[stop - 1 - row])] = int(piece.log_offsets[-1 - row])
+            yield piece, self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
+            first = stop
+
+    def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing:
+        wanted, offset = int(self._next[slot]), int(salvaged.run.columns.queue_offset[row])
+        self._next[slot] = offset
+        after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
+        return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
+
+
+def plan_placeholders(runs: Iterable[SalvagedRun], placeholder_properties: int) -> dict[int, list[Placeholder]]:
+    """By the log offset at which a gap starts, the placeholders to write there.
+
+    BadRequest where the gaps have no room for one.
+    """
+    gaps: list[tuple[int, int]] = []
+    missing: list[Missing] = []
+    finder, end = QueueGaps(), -1
+    for run in runs:
+        if run.grade is not Grade.CERTAIN:
+            continue
+        if 0 <= end < int(run.log_offsets[0]):
+            gaps.append((end, int(run.log_offsets[0])))
+        end = run.run.end
+        missing += [one for _, one in finder.split(run) if one is not None]
+    planned: dict[int, list[Placeholder]] = {}
+    starts, used = [start for start, _ in gaps], [0] * len(gaps)
+    for one in missing:
+        size = record_size(0, len(one.topic), placeholder_properties)
+        for queue_offset in range(one.first, one.stop):
+            number = bisect_left(starts, one.after)
+            while number < len(gaps) and used[number] + size > gaps[number][1] - gaps[number][0]:
+                number += 1
+            if number == len(gaps) or gaps[number][1] > one.before:
+                raise BadRequest(
+                    f"no room in the log for a placeholder of queue offset {queue_offset}",
+                    offset=one.after,
+                    hint="salvage without keeping log offsets",
+                )
+            used[number] += size
+            planned.setdefault(starts[number], []).append((one.topic, one.queue_id, queue_offset))
+    return planned

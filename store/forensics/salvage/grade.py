@@ -1,0 +1,93 @@
+"""What a salvaged record is worth.
+
+    certain   magic, lengths, body CRC and log offset agree, and neither queue units nor index entries contradict them
+    body-crc  as certain, but the body does not have the CRC of the record
+    partial   the record's head is at its place, but something else contradicts it, or its end is missing
+
+A 4.x record has a CRC of its body alone. A changed bit in its head, topic or properties shows only where something else
+in the store says otherwise: the place, the queue unit (queue, queue offset, size, tags), the index entries (keys).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+import numpy as np
+
+from store.kernels.run import Int64Array, Run
+
+
+class Grade(StrEnum):
+    """Grades, best first."""
+
+    CERTAIN = "certain"
+    BODY_CRC = "body-crc"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedRun:
+    """Records of one file that follow each other and have one grade.
+
+    file    name of the file that they are in
+    run     its file_start is that of the log, which differs from the file's name in a shifted or renamed file
+    reason  what contradicts them; empty for certain ones
+    """
+
+    file: str
+    run: Run
+    grade: Grade
+    reason: str = ""
+
+    @property
+    def log_offsets(self) -> Int64Array:
+        """The log offset of each."""
+        return self.run.columns.position + self.run.file_start
+
+    @property
+    def count(self) -> int:
+        return self.run.count
+
+    @property
+    def byte_count(self) -> int:
+        return int(self.run.columns.size.sum())
+
+    def rows(self, first: int, stop: int) -> SalvagedRun:
+        """The records first … stop - 1."""
+        return replace(self, run=self.run.part(first, stop))
+
+
+@dataclass(frozen=True, slots=True)
+class TornRecord:
+    """A record of which only the head can be read. Positions and sizes are bytes, times epoch ms."""
+
+    file: str
+    position: int
+    log_offset: int
+    size: int
+    queue_id: int
+    queue_offset: int
+    born_timestamp_ms: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Bytes [position, stop) of a file in which no record was found, and why the walk stopped at `position`."""
+
+    file: str
+    position: int
+    stop: int
+    reason: str
+
+
+Piece = SalvagedRun | TornRecord | Skipped
+
+
+def stretches(values: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The stretches (first, stop) over which neighbouring values are equal."""
+    breaks = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
+    yield from pairwise(breaks)

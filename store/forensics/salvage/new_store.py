@@ -1,0 +1,168 @@
+"""A clean store of salvaged records.
+
+    1. the log: certain records in log order, compacted or at their log offsets
+    2. a placeholder for every queue offset that is missing in the middle of a queue, so that every message keeps its
+       queue offset and consumer offsets stay valid: in front of the queue's next record, or where log offsets are kept,
+       in the gap of the log that the lost records left
+    3. queues and index, through dispatch
+    4. the checkpoint, last
+
+A placeholder is a message without a body and with the property PLACEHOLDER. Queues that begin later than at 0 need
+none: a broker's queue begins with pre-blank units then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest
+from store.forensics.salvage.gaps import Placeholder, QueueGaps, plan_placeholders
+from store.forensics.salvage.grade import Grade, SalvagedRun
+from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
+from store.formats.checkpoint_page import CheckpointPage
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2, Message, encode_record, record_size
+from store.kernels.run import Int64Array
+from store.layout import StoreLayout
+from store.opened.checkpoint import StoreCheckpoint
+from store.rebuild.local import rebuild_locally
+from store.rebuild.scope import RebuildScope
+
+PLACEHOLDER = b"RMQCTL_LOST\x01true"
+
+
+@dataclass(slots=True)
+class NewStore:
+    """What was written. `moved` has the old and the new log offset of every record, in runs."""
+
+    record_count: int = 0
+    placeholder_count: int = 0
+    filler_count: int = 0
+    left_out_count: int = 0
+    log_end: int = 0
+    moved: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
+
+    def moves(self) -> Iterator[tuple[int, int]]:
+        """(old, new) log offset of every record."""
+        for old, new in self.moved:
+            yield from zip(old.tolist(), new.tolist(), strict=True)
+
+
+def write_new_store(
+    salvage: Callable[[], Iterable[SalvagedRun]],
+    root: Path,
+    config: StoreConfig,
+    fs: Filesystem,
+    *,
+    keep_offsets: bool,
+    clock: Callable[[], int],
+) -> NewStore:
+    """Writes a store of the certain records to `root`, which is absent or empty; a failure leaves nothing there.
+
+    salvage  gives the runs in log order, each time anew: keeping log offsets takes a second walk
+    BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
+    """
+    if fs.exists(root) and fs.list_folder(root):
+        raise BadRequest("the folder is not empty", file=root, hint="name a folder that does not exist yet")
+    try:
+        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock)
+    except BaseException:
+        fs.remove_tree(root)
+        raise
+
+
+def _write(
+    salvage: Callable[[], Iterable[SalvagedRun]],
+    layout: StoreLayout,
+    config: StoreConfig,
+    fs: Filesystem,
+    keep_offsets: bool,
+    clock: Callable[[], int],
+) -> NewStore:
+    report, root = NewStore(), layout.root
+    planned = plan_placeholders(salvage(), len(PLACEHOLDER)) if keep_offsets else None
+    writer = _StoreWriter(LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned)
+    for run in salvage():
+        if run.grade is Grade.CERTAIN:
+            writer.add(run, report)
+        else:
+            report.left_out_count += run.count
+    writer.log.close()
+    report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
+    if writer.has_v2:
+        # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
+        fs.create_file(root / "abort.bak", 0)
+    rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock)
+    page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
+    StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
+    fs.fsync_folder(root)
+    return report
+
+
+class _StoreWriter:
+    """The log, with placeholders in front of records (compacted) or in the gaps that were planned for them."""
+
+    def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None) -> None:
+        self.log = log
+        self.last_ms = 0
+        self.has_v2 = False
+        self._planned = planned
+        self._gaps = QueueGaps()
+        self._end = -1
+
+    def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
+        """Appends a run, with placeholders for what its queues lack."""
+        if self._planned is not None:
+            self._bridge(salvaged, self._planned, report)
+            self._append(salvaged, report)
+            return
+        for piece, missing in self._gaps.split(salvaged):
+            if piece.count:
+                self._append(piece, report)
+            for queue_offset in range(missing.first, missing.stop) if missing is not None else ():
+                assert missing is not None
+                self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
+
+    def _append(self, part: SalvagedRun, report: NewStore) -> None:
+        columns = part.run.columns
+        start, self._end = int(columns.position[0]), part.run.end
+        data = part.run.buffer[start : start + part.byte_count]
+        placed = self.log.append(data, columns.size, keep_offsets=self._planned is not None)
+        self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
+        versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]
+        self.has_v2 |= bool((versions == MESSAGE_MAGIC_V2 & 0xFF).any())
+        report.record_count += part.count
+        if self._planned is None:
+            report.moved.append((part.log_offsets, placed))
+
+    def _bridge(self, part: SalvagedRun, planned: dict[int, list[Placeholder]], report: NewStore) -> None:
+        """Placeholders, a filler or blanks up to the run's log offset."""
+        log_offset, time_ms = int(part.log_offsets[0]), int(part.run.columns.store_timestamp_ms[0])
+        if self._end < 0:
+            self.log.position = log_offset - log_offset % self.log.segment_size
+        placeholders = planned.get(self._end, [])
+        sizes = [record_size(0, len(topic), len(PLACEHOLDER)) for topic, _, _ in placeholders]
+        left = log_offset - self.log.position - sum(sizes)
+        for number, placeholder in enumerate(placeholders, start=1):
+            # What is too little for a filler is the last placeholder's body.
+            padding = left if number == len(placeholders) and left < SMALLEST_FILLER else 0
+            self._place(placeholder, time_ms, report, bytes(padding))
+        self.log.skip_to(log_offset, time_ms)
+
+    def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, body: bytes = b"") -> None:
+        topic, queue_id, queue_offset = placeholder
+        record = encode_record(
+            Message(topic.decode("utf-8", "surrogateescape"), body, queue_id, PLACEHOLDER),
+            topic=topic,
+            sys_flag=0,
+            queue_offset=queue_offset,
+            log_offset=self.log.position,
+            store_timestamp_ms=time_ms,
+        )
+        self.log.append(memoryview(record), np.array([len(record)], np.int64))
+        report.placeholder_count += 1

@@ -1,0 +1,77 @@
+"""The files to salvage: a store's segments, a folder of files without names, or one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from store.commitlog.slices import Window
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.errors import NotAStore
+from store.forensics.salvage.walk import Source, find_start
+from store.layout import parse_segment_name
+from store.opened.detect import infer_config, make_layout
+
+_CHUNK_BYTES = 4 << 20
+
+
+def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
+    """The sources at a store's root, a folder or a file, with their log offsets, in log order.
+
+    Files in which no record names a log offset are left out. NotAStore where there is nothing to read.
+    """
+    if not fs.exists(path):
+        raise NotAStore("no such file or folder", file=path)
+    if path.is_dir():
+        folder = path / "commitlog" if fs.exists(path / "commitlog") else path
+        files = [entry.path for entry in fs.list_folder(folder) if not entry.is_folder and entry.size]
+    else:
+        files = [path]
+    sources = [_open(file, fs) for file in sorted(files)]
+    found = [(source, find_start(source)) for source in sources if source.stop]
+    placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
+    # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
+    size = max((source.window.size for source in sources), default=0)
+    return [(replace(source, limit=start + size), start) for source, start in placed]
+
+
+def config_of(path: Path, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
+    """Settings of the store at `path`; for files without a store around them, segments as large as the largest file."""
+    if path.is_dir() and fs.exists(path / "commitlog"):
+        return infer_config(make_layout(path, settings), settings, fs)
+    files = fs.list_folder(path) if path.is_dir() else []
+    size = max((entry.size for entry in files if not entry.is_folder), default=0)
+    size = size or (fs.stat(path).st_size if path.is_file() else 0)
+    return StoreConfig().with_settings({**({"mappedFileSizeCommitLog": size} if size else {}), **settings})
+
+
+def _open(file: Path, fs: Filesystem) -> Source:
+    reader = StoreReader(str(file.parent), fs)
+    stretch = reader.map(file.name)
+    window = Window(file, 0, len(stretch.buffer), stretch)
+    number = parse_segment_name(file.name)
+    return Source(file.name, window, _last_written(reader, window), -1 if number is None else number)
+
+
+def _last_written(reader: StoreReader, window: Window) -> int:
+    """Behind the last byte that is not zero. Pages that can't be read count as written."""
+    for start, stop in reversed(list(reader.written_ranges(window.path.name, 0))):
+        for at in _backwards(start, min(stop, window.size)):
+            end = min(at + _CHUNK_BYTES, stop, window.size)
+            if window.readable_end(at, end) < end:
+                return end
+            written = np.flatnonzero(np.frombuffer(window.buffer[at:end], np.uint8))
+            if len(written):
+                return at + int(written[-1]) + 1
+    return 0
+
+
+def _backwards(start: int, stop: int) -> Iterator[int]:
+    last = start + (max(0, stop - start - 1)) // _CHUNK_BYTES * _CHUNK_BYTES
+    yield from range(last, start - 1, -_CHUNK_BYTES)

@@ -1,0 +1,53 @@
+"""Records carved from an image: shuffled extents of segments with other data between."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from store.disk.filesystem import Filesystem
+from store.forensics.salvage.carve import BLOCK_SIZE, place_blocks, write_segments
+from tests.forensics.salvage.test_salvage import records_of
+from tests.support.golden import golden
+
+
+def image_of(name: str, path: Path, rng: random.Random, *, lost: int = 0) -> None:
+    """An image of a store's segments in shuffled extents of whole blocks; `lost` of the extents are not in it."""
+    extents = []
+    for segment in sorted((golden(name).store / "commitlog").iterdir()):
+        data, at = segment.read_bytes(), 0
+        while at < len(data):
+            size = rng.randrange(1, 5) * BLOCK_SIZE
+            extents.append(data[at : at + size])
+            at += size
+    rng.shuffle(extents)
+    noise = [rng.randbytes(rng.randrange(0, 3) * BLOCK_SIZE) for _ in extents]
+    path.write_bytes(b"".join(part for pair in zip(extents[lost:], noise, strict=False) for part in pair))
+
+
+def carved(image: Path, folder: Path) -> dict[int, bytes]:
+    write_segments(image, place_blocks(image, Filesystem()), folder, Filesystem())
+    return {offset: data for offset, (_, data) in records_of(folder).items()}
+
+
+@pytest.mark.parametrize("name", ["many", "normal", "batch"])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_record_comes_back_from_shuffled_extents(name: str, seed: int, tmp_path: Path) -> None:
+    image_of(name, tmp_path / "image", random.Random(seed))
+    written = {offset: data for offset, (_, data) in records_of(golden(name).store).items()}
+    assert carved(tmp_path / "image", tmp_path / "segments") == written
+
+
+def test_records_of_extents_that_are_there_come_back_without_the_others(tmp_path: Path) -> None:
+    image_of("many", tmp_path / "image", random.Random(1), lost=3)
+    written = {offset: data for offset, (_, data) in records_of(golden("many").store).items()}
+    found = carved(tmp_path / "image", tmp_path / "segments")
+    assert 0 < len(found) < len(written)
+    assert found.items() <= written.items()
+
+
+def test_an_image_without_a_log_gives_nothing(tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(random.Random(1).randbytes(100_000))
+    assert not place_blocks(tmp_path / "image", Filesystem())

@@ -1,0 +1,74 @@
+"""The salvage command: targets, exit codes, contradicting options."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.forensics.salvage.test_carve import image_of
+
+
+def test_without_a_target_it_says_what_could_be_saved(copy_of: CopyOf) -> None:
+    _, root = copy_of("corrupt-mid")
+    found = rmqctl("--format", "json", "salvage", store=root)
+    assert (found.code, found.json["saved_records"]) == (1, 500)
+    assert {row["grade"]: row["records"] for row in found.json["grades"]} == {"certain": 499, "body-crc": 1}
+
+
+def test_a_sound_store_is_exit_code_0(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    assert rmqctl("salvage", store=root).code == 0
+
+
+def test_json_lines_hold_the_message_object_with_its_grade(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    rmqctl("salvage", "--to", tmp_path / "a.jsonl", "--grade", "body-crc", store=root)
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert len(rows) == 500
+    assert [row["log_offset"] for row in rows if row["grade"] != "certain"] == [
+        row["log_offset"] for row in rows if not row["crc_ok"]
+    ]
+
+
+def test_a_parquet_file_has_the_columns_of_the_messages_table(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    rmqctl("salvage", "--to", tmp_path / "a.parquet", "--grade", "certain", store=root)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert (table.num_rows, set(table.column("grade").to_pylist())) == (499, {"certain"})
+
+
+def test_a_single_segment_and_an_image_are_salvaged(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("many")
+    segment = sorted((root / "commitlog").iterdir())[3]
+    alone = rmqctl("--format", "json", "salvage", segment)
+    assert (alone.code, alone.json["source_files"]) == (0, [segment.name])
+    image_of("many", tmp_path / "image", random.Random(1))
+    carved = rmqctl("--format", "json", "salvage", "--raw", tmp_path / "image")
+    assert carved.json["saved_records"] == rmqctl("--format", "json", "salvage", store=root).json["saved_records"]
+
+
+def test_a_new_store_is_written_with_a_map(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    made = rmqctl("--format", "json", "salvage", "--to", tmp_path / "new", "--map", tmp_path / "map.csv", store=root)
+    assert (made.json["saved_records"], made.json["placeholder_records"]) == (499, 1)
+    assert len((tmp_path / "map.csv").read_text().splitlines()) == 500
+    assert rmqctl("check", store=tmp_path / "new").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("file", "--raw", "image"), ("--keep-offsets",), ("--keep-offsets", "--map", "m", "--to", "new"), ("--map", "m")],
+)
+def test_contradicting_options_are_a_wrong_use(words: tuple[str, ...], copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    assert rmqctl("salvage", *words, store=root).code == 2
+
+
+def test_a_source_that_is_not_there_is_not_a_store(tmp_path: Path) -> None:
+    assert rmqctl("salvage", tmp_path / "nothing").code == 4

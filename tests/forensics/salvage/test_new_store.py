@@ -1,0 +1,91 @@
+"""A store of salvaged records: sound, with every message at its queue offset."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.check.check import check
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.errors import BadRequest
+from store.forensics.salvage.grade import Grade, SalvagedRun
+from store.forensics.salvage.new_store import NewStore, write_new_store
+from store.forensics.salvage.salvage import SalvageReport, salvage
+from store.forensics.salvage.sources import config_of
+from tests.conftest import CopyOf
+from tests.forensics.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
+from tests.support.golden import golden
+
+STORES = ("normal", "many", "batch", "normal5", "ipv6")
+NOW_MS = 1_800_000_000_000
+
+
+def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewStore:
+    fs = Filesystem()
+    config = config_of(source, {}, fs)
+
+    def walk() -> Iterator[SalvagedRun]:
+        return salvage(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
+
+    return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS)
+
+
+def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
+    """Body of every message by topic, queue id and queue offset; placeholders left out."""
+    found = {}
+    with open_store(root) as store:
+        for queue in store.queues():
+            for message in store.messages(queue.topic, queue.queue_id):
+                if "RMQCTL_LOST" not in message.properties:
+                    found[message.topic, message.queue_id, message.queue_offset] = message.body
+    return found
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+@pytest.mark.parametrize("name", STORES)
+def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_offsets: bool, tmp_path: Path) -> None:
+    made = salvaged(golden(name).store, tmp_path / "new", keep_offsets=keep_offsets)
+    assert (made.placeholder_count, made.filler_count, made.left_out_count) == (0, 0, 0)
+    assert not list(check(StoreReader(str(tmp_path / "new"))))
+    assert queue_bodies(tmp_path / "new") == queue_bodies(golden(name).store)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("keep_offsets", [False, True])
+@pytest.mark.parametrize("damage", [flip_bit_in_a_body, zero_a_page, remove_a_segment], ids=lambda one: one.__name__)
+def test_what_is_certain_keeps_its_queue_offset_and_checks_clean(
+    damage: object, keep_offsets: bool, seed: int, copy_of: CopyOf, tmp_path: Path
+) -> None:
+    _, root = copy_of("many")
+    before = queue_bodies(root)
+    damage(root, random.Random(seed))  # type: ignore[operator]
+    certain = {data for grade, data in records_of(root).values() if grade is Grade.CERTAIN}
+    made = salvaged(root, tmp_path / "new", keep_offsets=keep_offsets)
+    assert made.record_count == len(certain)
+    assert not list(check(StoreReader(str(tmp_path / "new"))))
+    after = queue_bodies(tmp_path / "new")
+    assert after.items() <= before.items()
+    assert len(before) - len(after) <= made.left_out_count + made.placeholder_count + len(before) // 2
+
+
+def test_log_offsets_are_kept_or_mapped(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("many")
+    zero_a_page(root, random.Random(1))
+    kept = {offset for offset, (grade, _) in records_of(root).items() if grade is Grade.CERTAIN}
+    salvaged(root, tmp_path / "kept", keep_offsets=True)
+    assert kept <= records_of(tmp_path / "kept").keys()
+    moved = dict(salvaged(root, tmp_path / "new").moves())
+    assert moved.keys() == kept
+    assert set(moved.values()) <= records_of(tmp_path / "new").keys()
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadRequest, match="not empty"):
+        salvaged(golden("normal").store, tmp_path)
+    assert (tmp_path / "file").exists()
