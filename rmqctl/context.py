@@ -170,6 +170,7 @@ class Session:
             options["recover"] = recover
             options["force_empty_log"] = force_empty_log
             opened = open_store(self.root, read_only=False, **options)
+            self.resources.callback(self._warn_of_findings, opened)
             self.resources.callback(self._close, opened)
         self._log_range(opened)
         for note in opened.notes:
@@ -198,6 +199,10 @@ class Session:
     def _close(self, opened: MessageStore) -> None:
         with self.interrupts.deferred():
             opened.close()
+
+    def _warn_of_findings(self, closed: WritableStore) -> None:
+        for finding in closed.describe_findings():
+            self.warn(finding)
 
     def parse_time(self, text: str, option: str) -> int:
         """A time given to `option`, in epoch milliseconds; a usage error where it is none."""

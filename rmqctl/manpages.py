@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,19 @@ def _command_page(place: CommandPlace, command: Any) -> str:
         "The global options of rmqctl(1) are taken here as well.",
         *_options(command),
         *_exit_codes(place.attribute("EXIT_CODES") or {}),
+        *_sections(place.attribute("SECTIONS") or {}),
         *_files(FILES if place.attribute("FILES") is None else place.attribute("FILES")),
         *_examples(command),
         *_see_also(place),
     ]
     return _join(lines)
+
+
+def _sections(sections: Mapping[str, Callable[[], Iterable[tuple[str, str]]]]) -> Iterator[str]:
+    """Sections of a command's own: per title a function that gives terms and texts."""
+    for title, entries in sections.items():
+        yield f".SH {title}"
+        yield from (_entry(f"\\fB{roff(term)}\\fR", text) for term, text in entries())
 
 
 def _page_name(path: str) -> str:

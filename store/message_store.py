@@ -270,6 +270,10 @@ class WritableStore(MessageStore):
         self._flushed_by = services.woken_by_puts
         self._sync_timeout_ms = opened.config.sync_flush_timeout
 
+    def describe_findings(self) -> list[str]:
+        """Damage and disorder that the services met so far, as sentences for people; complete after close()."""
+        return self._services.describe_findings()
+
     def put(self, message: Message) -> PutResult:
         """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT."""
         services = self._services

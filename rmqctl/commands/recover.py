@@ -26,6 +26,16 @@ EXAMPLES = (
 SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
+def _differences() -> list[tuple[str, str]]:
+    from store.recovery.differences import Difference
+
+    return [(difference.value, f"{difference.reason[:1].upper()}{difference.reason[1:]}.") for difference in Difference]
+
+
+SECTIONS = {"DIFFERENCES FROM A BROKER": _differences}
+"""For the man page: the plan names those that apply to the store."""
+
+
 class Compat(StrEnum):
     """Values of --compat."""
 

@@ -39,6 +39,10 @@ class Dispatcher:
         self._handlers = handlers
         self._rules = rules
 
+    def describe_findings(self) -> list[str]:
+        """What was not handed over, as sentences for people."""
+        return [f"not dispatched: {damage.describe()}" for damage in self.damages]
+
     @property
     def behind_bytes(self) -> int:
         """How much of the log has not been handed over yet."""

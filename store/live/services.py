@@ -117,6 +117,11 @@ class StoreServices:
             time.sleep(0.001)
         self.raise_failure()
 
+    def describe_findings(self) -> list[str]:
+        """Damage and disorder that dispatch met, and memory that could not be locked, as sentences for people."""
+        pool_note = [] if self._pool is None or self._pool.note is None else [self._pool.note]
+        return pool_note + self._reput.dispatcher.describe_findings() + self._opened.queues.describe_findings()
+
     def raise_failure(self) -> None:
         """StoreClosed, naming what a background service failed of."""
         for service in self._running:

@@ -24,6 +24,7 @@ class Difference(StrEnum):
     ZEROED_UNITS = "zeroed-units"
     HUGE_SIZE = "huge-size"
     DELIVER_TIME = "deliver-time"
+    LOST_QUEUES = "lost-queues"
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
     KEPT_INDEX = "kept-index"
@@ -44,6 +45,8 @@ _REASONS = {
     "start; recover takes the record for damage and cuts there",
     Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
     "the hash of their tags, so that they are delivered at once; recover gives them their deliver time",
+    Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives its "
+    "queue offsets a second time; recover builds them from the log",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
     "dispatches it",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
@@ -51,7 +54,7 @@ _REASONS = {
     Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
     "starting segment only; recover --keep-index builds them anew from their beginning",
     Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; recover "
-    "leaves a store that was shut down",
+    "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
 }
 assert set(_REASONS) == set(Difference)
 

@@ -96,9 +96,8 @@ def recover_store(
     if not opened.log.segments.files:
         opened.queues.destroy()
         return found
-    if not as_broker:
-        found.remarks += opened.assumed
-        found.remarks += build_lost_queues(opened, start, queue_end, abnormal=abnormal, progress=progress)
+    built = [] if as_broker else build_lost_queues(opened, start, queue_end, abnormal=abnormal, progress=progress)
+    found.remarks += [] if as_broker else [*opened.assumed, *built]
     handlers, losses = _handlers(opened), LossCounter(opened)
     unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if abnormal else []
     unkept = 0 if keep_index else sum(indexed_before(file, start) for file in unsafe)
@@ -118,6 +117,7 @@ def recover_store(
     found.differences = applying(
         opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
     )
+    found.differences += [Difference.LOST_QUEUES] if built else []
     if queue_end >= found.log_end:
         opened.queues.truncate_dirty(found.log_end)
         if not as_broker and opened.queues.clear_cut_units():
@@ -221,4 +221,4 @@ def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Han
     if begin < found.log_end:
         dispatcher = Dispatcher(opened.log, handlers, begin, opened.scan_rules(check_crc=False))
         found.dispatched_count = dispatcher.catch_up()
-        found.findings += [f"not dispatched: {damage.describe()}" for damage in dispatcher.damages]
+        found.findings += dispatcher.describe_findings()

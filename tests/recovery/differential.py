@@ -50,6 +50,7 @@ SIZE_OPTIONS = {
 EXPLAINS_QUEUES = {
     Difference.ZEROED_UNITS,
     Difference.DELIVER_TIME,
+    Difference.LOST_QUEUES,
     Difference.RECORD_AT_QUEUE_END,
     Difference.ZERO_QUEUE_FILE,
 }

@@ -188,3 +188,20 @@ def test_units_behind_a_cut_do_not_come_back_when_the_log_grows_past_them(crashe
         readable = [queue.max_offset for queue in store.queues() if queue.topic == "T"]
         assert readable == [14, 13, 13]
         assert sum(len(store.get("T", queue, 0, 100).messages) for queue in range(QUEUES)) == 40
+
+
+def test_a_message_out_of_its_queues_order_is_said_in_the_plan_and_by_the_exit_code(crashed: Path) -> None:
+    at, _ = places(crashed)[90]
+    overwrite(crashed, at + 20, (77).to_bytes(8, "big"))
+    shutil.rmtree(crashed / "consumequeue")
+    run = rmqctl("--set", "mappedFileSizeConsumeQueue=400", "recover", "--dry-run", store=crashed)
+    assert "T, queue 0: the message with queue offset 77 came where 30 is next" in run.err
+    assert run.code == 1
+
+
+def test_a_recovery_names_where_it_differs_from_a_broker(crashed: Path) -> None:
+    at, _ = places(crashed)[40]
+    overwrite(crashed, at + 95, b"\xff")
+    change, _ = recover(crashed)
+    named = [row["difference"] for row in change.facts["differs_from_broker"]]
+    assert named == ["zeroed-cut", "closed", "zeroed-units"]
