@@ -45,8 +45,8 @@ _REASONS = {
     "start; recover takes the record for damage and cuts there",
     Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
     "the hash of their tags, so that they are delivered at once; recover gives them their deliver time",
-    Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives its "
-    "queue offsets a second time; recover builds them from the log",
+    Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
+    "its queue offsets a second time; recover builds them from the log",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
     "dispatches it",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
