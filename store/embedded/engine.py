@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ MESSAGES_WITH_RECORDS = "messages_with_records"
 """The table `messages` with the column RECORD."""
 
 MOST_MEMORY_BYTES = 2 << 30
+INTERRUPT_EVERY_S = 0.1
 ANSWER_BATCH_ROWS = 1 << 16
 
 _BEFORE_QUERIES = (
@@ -50,10 +52,11 @@ _BEFORE_QUERIES = (
 class Engine:
     """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
 
-    def __init__(self, connection: Any, stores: Sequence[str], watch: Watch) -> None:
+    def __init__(self, connection: Any, stores: Sequence[str], watch: Watch, worker: Executor) -> None:
         self.is_fleet = len(stores) > 1
         self._connection = connection
         self._watch = watch
+        self._worker = worker
         for table, columns in TABLES.items():
             connection.register(table, TableDataset(stores, table, columns, watch))
         with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch)
@@ -76,26 +79,35 @@ class Engine:
         check_is_query(text)
         self._watch.begin(on_progress)
         with self._errors():
-            answer = self._connection.sql(in_double_quotes(text))
-            reader = answer.to_arrow_reader(ANSWER_BATCH_ROWS)
+            reader = self._wait(lambda: self._connection.sql(in_double_quotes(text)).to_arrow_reader(ANSWER_BATCH_ROWS))
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
         while True:
             with self._errors():
-                batch = next(reader, None)
+                batch = self._wait(lambda: next(reader, None))
             if batch is None:
                 return
             yield batch
+
+    def _wait(self, call: Callable[[], Any]) -> Any:
+        """Calls DuckDB in another thread: this one could not hear of a signal before the call is over."""
+        waiting = self._worker.submit(call)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            self._watch.is_stopped = True
+            while not waiting.done():
+                # Not once: an interrupt is lost that comes before the query has begun.
+                self._connection.interrupt()
+                wait([waiting], timeout=INTERRUPT_EVERY_S)
+            raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """Raises what made a scan fail, or DuckDB's own refusal as one sentence."""
         try:
             yield
-        except KeyboardInterrupt:
-            self._watch.is_stopped = True
-            raise
         except Exception as error:
             failure, self._watch.failure = self._watch.failure, None
             if failure is not None:
@@ -123,7 +135,8 @@ def open_engine(stores: Sequence[str], memory_bytes: int | None = None) -> Itera
         try:
             for statement in _BEFORE_QUERIES:
                 connection.execute(statement)
-            yield Engine(connection, stores, watch)
+            with ThreadPoolExecutor(1) as worker:
+                yield Engine(connection, stores, watch, worker)
         finally:
             watch.is_stopped = True
             connection.close()

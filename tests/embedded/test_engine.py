@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rmqctl.exit_codes import INTERRUPTED
 from store.check.check import check
 from store.disk.store_reader import StoreReader
 from store.embedded.engine import Engine, open_engine
@@ -17,6 +22,7 @@ from store.tables import message_batch
 from store.tables.schema import TABLES
 from tests.spark.test_tables import records_of
 from tests.support.golden import golden
+from tests.support.processes import REPOSITORY, environment
 
 STORES = ("normal", "normal5", "ipv6", "batch", "many")
 
@@ -213,3 +219,25 @@ def test_damage_in_the_log_leaves_the_records_behind_it() -> None:
         (row,) = asked(engine, "select count(*) n, (select count(*) from anomalies) found from messages")
     assert row["n"] == len(records_of(str(golden("corrupt-mid").store)))
     assert row["found"]
+
+
+ENDLESS = (
+    "select max(hash(a.body)) from messages a, messages b, range(100000) c where a.queue_id < b.queue_id + c.range"
+)
+
+
+def test_a_ctrl_c_ends_a_query_at_once_and_leaves_no_scratch(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rmqctl", "--store", str(golden("normal").store), "sql", ENDLESS]
+    running = subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env={**environment(), "TMPDIR": str(tmp_path)}
+    )
+    assert running.stderr is not None
+    assert running.stderr.readline().startswith("engine: this process")
+    while not list(tmp_path.glob("rmqctl-*")):
+        time.sleep(0.05)
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(20) == INTERRUPTED
+    assert running.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
+    running.stderr.close()
+    assert list(tmp_path.iterdir()) == []
