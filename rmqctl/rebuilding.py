@@ -10,7 +10,7 @@ from rmqctl.context import Session
 from rmqctl.spark import spark_session
 
 if TYPE_CHECKING:
-    from store.commitlog.scan import ScanRules
+    from store import ScanRules
     from store.config import StoreConfig
     from store.layout import StoreLayout
     from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope

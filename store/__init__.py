@@ -18,7 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from store.commitlog.bulk import MessageColumns
     from store.commitlog.put_result import PutResult, PutStatus
+    from store.commitlog.scan import VERIFYING, ScanRules
     from store.config import StoreConfig
     from store.embedded.dataset import export_arrow
     from store.errors import StoreError
@@ -27,8 +29,13 @@ if TYPE_CHECKING:
     from store.message_store import MessageStore, QueryResult, WritableStore
     from store.open import open_store
     from store.reading.get import GetResult, GetStatus
+    from store.reading.messages import MessageIterator
 
 _PLACES = {
+    "VERIFYING": "store.commitlog.scan",
+    "ScanRules": "store.commitlog.scan",
+    "MessageIterator": "store.reading.messages",
+    "MessageColumns": "store.commitlog.bulk",
     "GetResult": "store.reading.get",
     "GetStatus": "store.reading.get",
     "Host": "store.formats.host",
@@ -46,14 +53,18 @@ _PLACES = {
 }
 
 __all__ = [
+    "VERIFYING",
     "GetResult",
     "GetStatus",
     "Host",
     "Message",
+    "MessageColumns",
+    "MessageIterator",
     "MessageStore",
     "PutResult",
     "PutStatus",
     "QueryResult",
+    "ScanRules",
     "StoreConfig",
     "StoreError",
     "StoredMessage",

@@ -20,8 +20,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean, list_some, show_value
 
 if TYPE_CHECKING:
-    from store import MessageStore, StoredMessage
-    from store.reading.messages import MessageIterator
+    from store import MessageIterator, MessageStore, StoredMessage
 
 EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",

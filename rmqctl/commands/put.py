@@ -270,7 +270,7 @@ def _put_waiting(
 
 
 def _put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[dict[str, Any]]:
-    from store.commitlog.bulk import MessageColumns
+    from store import MessageColumns
     from store.formats.message import encode_message_id
 
     with session.interrupts.deferred():

@@ -57,7 +57,7 @@ def run(
 
     from rmqctl.backend import choose_backend, log_bytes_of
     from rmqctl.rebuilding import make_rebuild
-    from store.commitlog.scan import VERIFYING
+    from store import VERIFYING
     from store.opened.detect import infer_config, require_log
     from store.rebuild.publish import plan_publish, staged_files
     from store.rebuild.scope import RebuildScope

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from store.disk.filesystem import os_errors
 from store.errors import BadRequest
+from store.tables.query_text import require_shallow
 from store.tables.schema import MESSAGES
 
 FORMATS = ("parquet", "jsonl", "csv")
@@ -50,6 +51,7 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
         raise BadRequest(f"no export is called {export.kind!r}", hint=", ".join(FORMATS))
     if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
         raise BadRequest(f"an export goes to a folder of this machine, not to {target}", hint="name a local folder")
+    require_shallow(export.where or "")
     if str(target) == STDOUT:
         if export.kind != "jsonl" or export.partition_by:
             raise BadRequest("only JSON lines go to stdout, undivided", hint="JSON lines without partitions")

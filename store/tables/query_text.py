@@ -39,12 +39,26 @@ _MEANS_UNNAMED = re.compile(
 
 def check_is_query(text: str) -> None:
     """BadRequest unless the text only asks: a statement that changes something would do so with the user's rights."""
+    require_shallow(text)
     code = _code(text)
     first = _first_word(code)
     changes = _CHANGES.search(code)
     if first not in QUERIES or changes:
         word = changes.group(1).split()[0] if changes else first
         raise BadRequest(f"sql takes queries only, not {word!r}", hint=f"they begin with {', '.join(QUERIES)}")
+
+
+MAX_NESTING = 500
+"""Brackets inside brackets: DuckDB takes gigabytes to refuse some thousand of them."""
+
+
+def require_shallow(text: str) -> None:
+    """BadRequest for an expression with more brackets inside brackets than anybody writes."""
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth > MAX_NESTING:
+            raise BadRequest(f"more than {MAX_NESTING} brackets inside brackets", hint="take some of them away")
 
 
 def in_double_quotes(text: str) -> str:

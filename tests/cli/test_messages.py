@@ -205,3 +205,10 @@ def test_a_stdout_that_is_not_utf_8_gets_a_whole_document(form: str, encoding: s
     if form in ("json", "jsonl"):
         row: Any = run.json["messages"][0] if form == "json" else run.rows[0]
         assert row["body"] == "snow ☃ and 雪"
+
+
+def test_brackets_inside_brackets_are_refused_before_an_engine_sees_them(mixed: Path, tmp_path: Path) -> None:
+    deep = "(" * 20_000
+    for words in (["sql", f"select {deep}1"], ["export", "--to", tmp_path / "out", "--where", deep]):
+        run = rmqctl(*words, store=mixed)
+        assert (run.code, "brackets inside brackets" in run.err) == (2, True), run.err
