@@ -195,3 +195,25 @@ def test_files_that_end_before_the_log_go_from_the_oldest_and_never_the_last(
     ends: list[int], log_start: int, count: int
 ) -> None:
     assert count_expired(ends, log_start) == count
+
+
+@pytest.mark.parametrize("hours_later", range(0, 24, 5))
+def test_the_hour_is_that_of_the_local_time(hours_later: int) -> None:
+    now_ms = NOW_MS + hours_later * HOUR_MS
+    for hour in range(24):
+        found = find_trigger(replace(RETENTION, hours_of_day=frozenset({hour})), now_ms, 0.0, 0.0)
+        assert found.is_on == (hour == time.localtime(now_ms / 1000).tm_hour)
+
+
+@pytest.mark.parametrize(("age_ms", "goes"), [(72 * 3_600_000, True), (72 * 3_600_000 - 1, False)])
+def test_a_segment_expires_at_the_millisecond(age_ms: int, goes: bool) -> None:
+    segments = [SegmentAge("a", NOW_MS - age_ms), SegmentAge("b", NOW_MS)]
+    assert judge_segments(segments, ON, RETENTION, NOW_MS)[0].goes == goes
+
+
+def test_reasons_name_the_ratio_that_counts_and_ages_have_a_decimal() -> None:
+    wide = replace(RETENTION, most_used=0.95)
+    assert "more than 85%" in find_trigger(replace(wide, stops_at_forced=True), NOW_MS, 0.96, 0.0).reasons[0]
+    assert "more than 95%" in find_trigger(wide, NOW_MS, 0.96, 0.0).reasons[0]
+    half = [SegmentAge("a", NOW_MS - 5_400_000), SegmentAge("b", NOW_MS)]
+    assert judge_segments(half, ON, RETENTION, NOW_MS)[0].rule == "modified 1.5 hours ago, kept for 72"
