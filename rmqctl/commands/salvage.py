@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,6 +80,37 @@ def run(
     middle of a queue, placeholders with the property RMQCTL_LOST take their queue offsets.
     """
     session: Session = ctx.obj
+    _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
+
+    from store.disk.filesystem import Filesystem
+    from store.forensics.salvage.carve import place_blocks, write_segments
+    from store.forensics.salvage.salvage import SalvageReport
+
+    report, fs = SalvageReport(), Filesystem()
+    target = _Target(to, grade, keep_offsets, move_list, stored_body)
+    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
+        path = source or session.root
+        if raw is not None:
+            path = Path(scratch, "segments")
+            with session.progress("searching the image"):
+                write_segments(raw, place_blocks(raw, fs), path, fs)
+        return _result(report, _save(session, path, target, report))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The options that say what is written."""
+
+    path: Path | None
+    grade: WorstGrade
+    keep_offsets: bool
+    move_list: Path | None
+    stored_body: bool
+
+
+def _refuse_contradictions(
+    source: Path | None, to: Path | None, raw: Path | None, move_list: Path | None, *, keep_offsets: bool
+) -> None:
     if raw is not None and source is not None:
         raise typer.BadParameter("give a SOURCE or --raw, not both")
     if (keep_offsets or move_list) and (to is None or to.suffix in (".jsonl", ".parquet")):
@@ -87,18 +118,8 @@ def run(
     if keep_offsets and move_list:
         raise typer.BadParameter("--keep-offsets moves nothing, so there is nothing to --map")
 
-    from store.disk.filesystem import Filesystem
-    from store.forensics.salvage.carve import place_blocks, write_segments
-    from store.forensics.salvage.salvage import SalvageReport
 
-    report, fs = SalvageReport(), Filesystem()
-    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
-        path = source or session.root
-        if raw is not None:
-            path = Path(scratch, "segments")
-            with session.progress("searching the image"):
-                write_segments(raw, place_blocks(raw, fs), path, fs)
-        facts = _save(session, path, to, report, grade, keep_offsets, move_list, stored_body)
+def _result(report: SalvageReport, facts: dict[str, Any]) -> Result:
     is_whole = not (report.torn or report.skipped or set(report.records) - {"certain"})
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
@@ -121,41 +142,31 @@ def _verdict(report: SalvageReport) -> str:
     )
 
 
-def _save(
-    session: Session,
-    path: Path,
-    to: Path | None,
-    report: SalvageReport,
-    grade: WorstGrade,
-    keep_offsets: bool,
-    move_list: Path | None,
-    stored_body: bool,
-) -> dict[str, Any]:
+def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
     """Walks the source and writes the target; the facts of the result."""
     from store.disk.filesystem import Filesystem
     from store.forensics.salvage.files import write_parquet
     from store.forensics.salvage.salvage import salvage
     from store.forensics.salvage.sources import config_of
 
-    fs = Filesystem()
+    fs, to, written = Filesystem(), target.path, {}
     config = config_of(path, session.settings(), fs)
-    facts: dict[str, Any] = {"target": str(to) if to else None}
     with session.progress("reading the log") as bar:
         runs = salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
-        allowed = list(WorstGrade)[: list(WorstGrade).index(grade) + 1]
+        allowed = list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1]
         wanted = (one for one in runs if one.grade.value in allowed)
         if to is None:
             saved = sum(one.count for one in wanted)
         elif to.suffix == ".jsonl":
-            saved = _write_lines(wanted, to, stored_body)
+            saved = _write_lines(wanted, to, target.stored_body)
         elif to.suffix == ".parquet":
             saved = write_parquet(wanted, to)
         else:
-            written = _write_store(session, path, report, to, config, keep_offsets, move_list)
-            facts |= written
+            written = _write_store(session, path, report, to, config, target)
             saved = written["saved_records"]
     return {
-        **facts,
+        "target": str(to) if to else None,
+        **written,
         "saved_records": saved,
         "source_files": report.files,
         "skipped_bytes": report.skipped_bytes,
@@ -185,8 +196,7 @@ def _write_store(
     report: SalvageReport,
     to: Path,
     config: StoreConfig,
-    keep_offsets: bool,
-    move_list: Path | None,
+    target: _Target,
 ) -> dict[str, Any]:
     from store.disk.filesystem import Filesystem
     from store.forensics.salvage.new_store import write_new_store
@@ -199,9 +209,9 @@ def _write_store(
         report.clear()
         return salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms)
 
-    made = write_new_store(walk, to, config, fs, keep_offsets=keep_offsets, clock=session.environment.clock_ms)
-    if move_list is not None:
-        with move_list.open("x", encoding="ascii") as file:
+    made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
+    if target.move_list is not None:
+        with target.move_list.open("x", encoding="ascii") as file:
             file.write("old_log_offset,new_log_offset\n")
             file.writelines(f"{old},{new}\n" for old, new in made.moves())
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
     return [(replace(source, limit=start + size), start) for source, start in placed]
 
 
-def config_of(path: Path, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
+def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem) -> StoreConfig:
     """Settings of the store at `path`; for files without a store around them, segments as large as the largest file."""
     if path.is_dir() and fs.exists(path / "commitlog"):
         return infer_config(make_layout(path, settings), settings, fs)

@@ -6,7 +6,7 @@
          the record names this place                        taken; a bad body is graded body-crc, a torn one is kept
                                                             as a head
          the record names another place, whole and in the
-         hole of the log between its neighbours             taken: bytes were inserted in front of it, or removed
+         hole of the log around it                          taken: bytes were inserted in front of it, or removed
          anything else                                      passed over: a copy inside a body, a leftover
     4. the walk goes on behind a record that was taken
 
