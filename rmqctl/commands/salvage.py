@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -82,24 +83,14 @@ def run(
     session: Session = ctx.obj
     _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
 
-    from store.disk.filesystem import Filesystem
-    from store.forensics.salvage.carve import place_blocks, write_segments
-    from store.forensics.salvage.salvage import SalvageReport
-
-    report, fs = SalvageReport(), Filesystem()
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
-    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
-        path = source or session.root
-        if raw is not None:
-            path = Path(scratch, "segments")
-            with session.progress("searching the image"):
-                write_segments(raw, place_blocks(raw, fs), path, fs)
-        return _result(report, _save(session, path, target, report))
+    with _segments(session, raw) as segments:
+        return _result(session, segments or source or session.root, target)
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The options that say what is written."""
+    """Options of the written target."""
 
     path: Path | None
     grade: WorstGrade
@@ -119,7 +110,27 @@ def _refuse_contradictions(
         raise typer.BadParameter("--keep-offsets moves nothing, so there is nothing to --map")
 
 
-def _result(report: SalvageReport, facts: dict[str, Any]) -> Result:
+@contextmanager
+def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
+    """A scratch folder with the segments carved from the image; None without one."""
+    if image is None:
+        yield None
+        return
+    from store.disk.filesystem import Filesystem
+    from store.forensics.salvage.carve import place_blocks, write_segments
+
+    fs = Filesystem()
+    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
+        with session.progress("searching the image"):
+            write_segments(image, place_blocks(image, fs), Path(scratch), fs)
+        yield Path(scratch)
+
+
+def _result(session: Session, path: Path, target: _Target) -> Result:
+    from store.forensics.salvage.salvage import SalvageReport
+
+    report = SalvageReport()
+    facts = _save(session, path, target, report)
     is_whole = not (report.torn or report.skipped or set(report.records) - {"certain"})
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),

@@ -1,1 +1,1 @@
-"""Salvage: every record that can still be read, graded by what proves it, and written where it is safe."""
+"""Salvage every readable record: grade it by its evidence, and write it to a new place."""

@@ -1,4 +1,4 @@
-"""Carving: the commit log's blocks found in a disk image or a deleted file's space, and put back in their order.
+"""Carve a commit log's blocks from a disk image or a deleted file's space.
 
 A file system keeps a file in extents of whole 4 KiB blocks, and a segment begins at a multiple of a block. So a record
 that begins `at` bytes into a block tells where the block was: at its own log offset less `at`, a multiple of 4 KiB.

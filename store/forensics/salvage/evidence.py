@@ -1,4 +1,4 @@
-"""What queues and index say of salvaged records: a certain record that they contradict becomes a partial one.
+"""Hold salvaged records against queues and index; a contradicted record becomes a partial one.
 
     queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's
     index entry   names the record's log offset: the record must have the keys that the entries have, and no others
@@ -51,7 +51,7 @@ class Evidence:
     def __init__(
         self, units: _UnitTable, offsets: Int64Array, entries: Uint64Array, delay_levels_ms: tuple[int, ...]
     ) -> None:
-        """`offsets` are the log offsets that have an entry, `entries` those with their key hashes as one number."""
+        """Take the log offsets that have an entry, and each with its key hash as one number."""
         order = np.argsort(offsets, kind="stable")
         self._units = units
         self._offsets = offsets[order]
@@ -60,7 +60,7 @@ class Evidence:
 
     @classmethod
     def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
-        """What the store's derived files say. Files that can't be read say nothing."""
+        """Read the evidence of a store; an unreadable file gives none."""
         return cls(_read_units(reader), *_read_entries(reader), delay_levels_ms)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What is missing between salvaged records, for a new store that keeps log offsets.
+"""Find gaps between salvaged records, for a new store that keeps log offsets.
 
     gap      bytes of the log between two records that follow each other
     missing  queue offsets that no record of a queue has, between two records of that queue
@@ -50,7 +50,7 @@ class QueueGaps:
         self._ends: dict[int, int] = {}
 
     def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
-        """The run in pieces, each with what is missing behind it."""
+        """Split a run where queue offsets are missing, and name them behind each piece."""
         run, first = salvaged.run, 0
         slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
@@ -71,7 +71,7 @@ class QueueGaps:
 
 
 def plan_placeholders(runs: Iterable[SalvagedRun], placeholder_properties: int) -> dict[int, list[Placeholder]]:
-    """By the log offset at which a gap starts, the placeholders to write there.
+    """Assign placeholders to gaps, keyed by the log offset of each gap.
 
     BadRequest where the gaps have no room for one.
     """

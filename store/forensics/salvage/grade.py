@@ -1,4 +1,4 @@
-"""What a salvaged record is worth.
+"""Grade salvaged records.
 
     certain   magic, lengths, body CRC and log offset agree, and neither queue units nor index entries contradict them
     body-crc  as certain, but the body does not have the CRC of the record
@@ -62,7 +62,7 @@ class SalvagedRun:
 
 @dataclass(frozen=True, slots=True)
 class TornRecord:
-    """A record of which only the head can be read. Positions and sizes are bytes, times epoch ms."""
+    """Hold the head of a record whose rest is lost. Positions and sizes are bytes, times epoch ms."""
 
     file: str
     position: int
@@ -76,7 +76,7 @@ class TornRecord:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Bytes [position, stop) of a file in which no record was found, and why the walk stopped at `position`."""
+    """Name bytes [position, stop) of a file without a record, and why the walk stopped there."""
 
     file: str
     position: int
@@ -88,6 +88,6 @@ Piece = SalvagedRun | TornRecord | Skipped
 
 
 def stretches(values: np.ndarray) -> Iterator[tuple[int, int]]:
-    """The stretches (first, stop) over which neighbouring values are equal."""
+    """Give the stretches (first, stop) of equal values."""
     breaks = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
     yield from pairwise(breaks)

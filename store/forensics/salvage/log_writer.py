@@ -32,7 +32,7 @@ SMALLEST_FILLER = record_size(0, len(FILLER_TOPIC), 0)
 
 
 class LogWriter:
-    """Writes `folder`, which is empty, with segments of `segment_size` bytes. `position` is the log's end so far."""
+    """Write segments of `segment_size` bytes to an empty folder. `position` is the log's end so far."""
 
     def __init__(self, folder: Path, segment_size: int, fs: Filesystem, start: int = 0) -> None:
         self._folder = folder
@@ -44,7 +44,7 @@ class LogWriter:
         fs.make_folder(folder)
 
     def append(self, data: memoryview, sizes: Int64Array, *, keep_offsets: bool = False) -> Int64Array:
-        """Appends records that follow each other in `data`, with new log offsets unless kept; gives the log offsets."""
+        """Append records that follow each other in `data`; give their log offsets, new unless kept."""
         placed = np.empty(len(sizes), np.int64)
         ends, first, taken = np.cumsum(sizes), 0, 0
         while first < len(sizes):

@@ -38,7 +38,7 @@ PLACEHOLDER = b"RMQCTL_LOST\x01true"
 
 @dataclass(slots=True)
 class NewStore:
-    """What was written. `moved` has the old and the new log offset of every record, in runs."""
+    """Count the records written. `moved` has old and new log offsets, in runs."""
 
     record_count: int = 0
     placeholder_count: int = 0
@@ -62,7 +62,7 @@ def write_new_store(
     keep_offsets: bool,
     clock: Callable[[], int],
 ) -> NewStore:
-    """Writes a store of the certain records to `root`, which is absent or empty; a failure leaves nothing there.
+    """Write a store of the certain records to an absent or empty `root`; a failure leaves nothing.
 
     salvage  gives the runs in log order, each time anew: keeping log offsets takes a second walk
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
@@ -105,7 +105,7 @@ def _write(
 
 
 class _StoreWriter:
-    """The log, with placeholders in front of records (compacted) or in the gaps that were planned for them."""
+    """Write the log, with placeholders in front of records or in the gaps planned for them."""
 
     def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None) -> None:
         self.log = log
@@ -116,7 +116,7 @@ class _StoreWriter:
         self._end = -1
 
     def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
-        """Appends a run, with placeholders for what its queues lack."""
+        """Append a run, with placeholders for missing queue offsets."""
         if self._planned is not None:
             self._bridge(salvaged, self._planned, report)
             self._append(salvaged, report)

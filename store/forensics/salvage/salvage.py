@@ -24,7 +24,7 @@ from store.kernels.run import Int64Array
 
 @dataclass(slots=True)
 class SalvageReport:
-    """What was found so far: records and bytes by grade, and what was not taken."""
+    """Count records and bytes by grade, and list torn records and skipped bytes."""
 
     files: list[str] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ def salvage(
     delay_levels_ms: tuple[int, ...] = (),
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> Iterator[SalvagedRun]:
-    """Yields every record at a store's root, in a folder or in a file, and counts them in `report`. Reads only."""
+    """Yield every record of a store, a folder or a file, counted in `report`. Reads only."""
     evidence = _evidence(path, fs, delay_levels_ms)
     seen, done = np.empty(0, np.int64), 0
     for source, start in find_sources(path, fs):

@@ -41,7 +41,7 @@ def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
 
 
 def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem) -> StoreConfig:
-    """Settings of the store at `path`; for files without a store around them, segments as large as the largest file."""
+    """Give a store's settings; for loose files, segments as large as the largest file."""
     if path.is_dir() and fs.exists(path / "commitlog"):
         return infer_config(make_layout(path, settings), settings, fs)
     files = fs.list_folder(path) if path.is_dir() else []

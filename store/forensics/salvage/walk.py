@@ -74,7 +74,7 @@ def walk_file(source: Source, start: int) -> Iterator[Piece]:
 
 @dataclass(frozen=True, slots=True)
 class _Resumed:
-    """Torn records on the way, a record with a bad body or None, and the position at which the walk goes on."""
+    """Hold torn records, a record with a bad body, and the position behind them."""
 
     heads: list[TornRecord]
     taken: SalvagedRun | None
@@ -82,7 +82,7 @@ class _Resumed:
 
 
 class _Walk:
-    """`shift` is what is added to the start for records behind inserted (negative) or removed (positive) bytes."""
+    """Walk one file. `shift` is added to its start behind inserted (negative) or removed bytes."""
 
     def __init__(self, source: Source, start: int) -> None:
         self._source = source
@@ -129,7 +129,7 @@ class _Walk:
         return replace(self._source.window, file_start=self._start + self._shift)
 
     def _is_last_blank(self, blank: Blank) -> bool:
-        """A blank says how many bytes are left; one that does not reach the file's end was written over a record."""
+        """Tell whether a blank declares all bytes up to the file's end; another one is damage."""
         return blank.declared_size == self._source.window.size - blank.position
 
     def _graded(self, run: Run) -> Iterator[SalvagedRun]:
@@ -152,12 +152,12 @@ class _Walk:
                 yield SalvagedRun(self._source.name, placed, Grade.PARTIAL, "the record names another log offset")
 
     def _is_in_order(self, run: Run) -> bool:
-        """Whether the log offsets that the records name lie between the last record and the end of the segment."""
+        """Tell whether the named log offsets are between the last record and the segment's end."""
         named, sizes = run.columns.log_offset, run.columns.size
         return self._end <= int(named[0]) and int(named[-1] + sizes[-1]) <= self._log_limit()
 
     def _resume(self, position: int) -> _Resumed:
-        """What is behind bytes that are no record (step 3)."""
+        """Find the next record behind bytes that are none (step 3)."""
         stop, next_place = self._source.stop, self._next_record(position + 1)
         heads: list[TornRecord] = []
         for at in _magic_places(self._window(), position, stop if next_place < 0 else next_place + 1):
@@ -189,7 +189,7 @@ class _Walk:
         return find_record(replace(self._window(), size=self._source.stop), position)
 
     def _try(self, at: int, next_place: int) -> SalvagedRun | TornRecord | int | None:
-        """What the bytes at a magic's place are: a bad body, a torn head, the log offset of a whole record, nothing."""
+        """Read the bytes at a magic: a bad body, a torn head, a whole record's log offset, or nothing."""
         window = self._window()
         offset = window.file_start + at
         head = bytes(window.buffer[at : at + RECORD_MIN_SIZE])
@@ -214,7 +214,7 @@ class _Walk:
         return self._end <= named and named + size <= limit
 
     def _log_limit(self) -> int:
-        """Log offset at which the segment ends."""
+        """Give the log offset of the segment's end."""
         return max(self._source.limit, self._start + self._source.window.size)
 
     def _torn(self, at: int, offset: int, head: bytes, reason: str) -> TornRecord:
@@ -231,7 +231,7 @@ class _Walk:
 
 
 def _doubted(taken: SalvagedRun, overlapped: bool, inserted: bool) -> Iterator[SalvagedRun]:
-    """The records, the last of them as a partial one where bytes were removed from it, or inserted in or behind it."""
+    """Give the records, the last as a partial one where bytes were removed from or inserted into it."""
     if not (overlapped or inserted):
         yield taken
         return
@@ -249,7 +249,7 @@ def _record_at(window: Window, at: int, rules: ScanRules) -> Run | Damage | Blan
 
 
 def _magic_places(window: Window, start: int, stop: int) -> Iterator[int]:
-    """Positions in [start, stop) at which a record could begin: 4 bytes in front of a magic. Bad pages are left out."""
+    """Find positions in [start, stop) 4 bytes in front of a magic. Unreadable pages are left out."""
     position = start
     while position < stop:
         wanted = min(window.size, position + _SEARCH_BYTES)
