@@ -90,7 +90,17 @@ class MessageStore:
         max_count: int = 32,
         message_filter: MessageFilter | None = None,
     ) -> GetResult:
-        """One broker call: messages of one queue from a queue offset on."""
+        """One broker call: messages of one queue from a queue offset on.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     result = store.put(Message.of("Orders", "hello"))
+        ...     store.catch_up()
+        ...     found = store.get("Orders", 0, offset=0)
+        ...     found.status.name, found.next_offset, [message.body for message in found.messages]
+        ('FOUND', 1, [b'hello'])
+        """
         self._require_open()
         if max_count < 1:
             raise BadRequest(f"a get needs a positive count, not {max_count}")
@@ -145,7 +155,16 @@ class MessageStore:
         *,
         verify: bool = True,
     ) -> QueryResult:
-        """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions."""
+        """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     result = store.put(Message.of("Orders", "hello", keys=["order-1"]))
+        ...     store.catch_up()
+        ...     [message.body for message in store.query("Orders", "order-1").messages]
+        [b'hello']
+        """
         self._require_open()
         result = QueryResult()
         last_ms = end_ms
@@ -275,7 +294,18 @@ class WritableStore(MessageStore):
         return self._services.describe_findings()
 
     def put(self, message: Message) -> PutResult:
-        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT."""
+        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     first = store.put(Message.of("Orders", "hello", tags="paid"))
+        ...     second = store.put(Message.of("Orders", b"", queue_id=1))
+        >>> first.status.name, first.queue_offset, second.log_offset == first.size
+        ('PUT_OK', 0, True)
+
+        A message that cannot be put is no exception: `status` and `reason` of the result say why.
+        """
         services = self._services
         if not self._open or services.refusal or self._log.locked_since_ms:
             refusal = self._refusal()

@@ -67,6 +67,15 @@ def open_store(root: str | Path, *, read_only: Literal[False], **options: Unpack
 def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[OpenOptions]) -> MessageStore:
     """Opens the store at `root`; use it as a context manager, or close() it.
 
+    >>> import tempfile
+    >>> from store import Message, open_store
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False, settings={"flushDiskType": "SYNC_FLUSH"}) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> with open_store(root) as store:
+    ...     store.topics(), store.max_offset("Orders", 0)
+    (['Orders'], 1)
+
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
     settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names

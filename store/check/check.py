@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from store.check.coverage import LogExtent, outside_findings, segment_list_findings
@@ -80,6 +81,26 @@ def check(
 ) -> Iterator[Finding]:
     """Yield findings as they are found: of the files, segment by segment, between segments."""
     return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
+
+
+def check_store(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
+    """Checks the store at `root` and yields findings as they are found; a sound store has none.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, check_store, open_store
+    >>> root = Path(tempfile.mkdtemp()) / "store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> (root / "checkpoint").unlink()
+    >>> [finding.kind for finding in check_store(root)]
+    ['checkpoint-invalid']
+
+    Raises NotAStore, ForeignFile, UnsupportedFormat, StoreIOError.
+    """
+    files = StoreReader(str(root))
+    files.check_is_store()
+    return check(files, options)
 
 
 class _Check:

@@ -6,6 +6,19 @@
 
 With `rebuild`, queues and index come from store.recovery.from_rebuild, built anew from the whole log.
 What a broker deletes, the plan removes into quarantine.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, open_store, plan_recovery, staged_store
+    >>> root = Path(tempfile.mkdtemp()) / "store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> (root / "abort").touch()
+    >>> with staged_store(root) as opened:
+    ...     change = plan_recovery(opened)
+    ...     change_id = change.apply()
+    >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
+    ('abnormal', 1, 'abort')
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+"""The public names of `store`: what they are, that their examples run, and that nothing in a folder hides them."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import store
+
+ROOT = Path(__file__).parents[1]
+OBJECTS = {name: getattr(store, name) for name in store.__all__}
+MODULES = sorted({value.__module__ for value in OBJECTS.values()})
+
+
+@pytest.mark.parametrize("name", store.__all__)
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    assert getattr(store, name).__doc__
+
+
+def test_the_public_names_are_listed_before_anything_is_imported() -> None:
+    code = "import store, sys; print(set(store.__all__) <= set(dir(store)), 'store.open' in sys.modules)"
+    assert _python("-c", code).split() == ["True", "False"]
+
+
+def test_a_name_that_is_not_public_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = store.nothing
+
+
+@pytest.mark.parametrize("module", ["store", *MODULES])
+def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    failed, _ = doctest.testmod(import_module(module), optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("module", ["store", "store.open", "store.message_store", "store.formats.message",
+                                    "store.check.check", "store.recovery.plan"])  # fmt: skip
+def test_the_modules_that_a_user_meets_first_have_examples(module: str) -> None:
+    assert any(test.examples for test in doctest.DocTestFinder().find(import_module(module)))
+
+
+@pytest.mark.parametrize("package", ["store", "rmqctl"])
+def test_both_packages_say_that_they_are_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("shadow", ["store.py", "store/__init__.py"])
+def test_rmqctl_runs_in_a_folder_that_holds_a_module_named_store(tmp_path: Path, shadow: str) -> None:
+    (tmp_path / shadow).parent.mkdir(exist_ok=True)
+    (tmp_path / shadow).write_text("raise SystemExit('the wrong module')")
+    assert _python("-m", "rmqctl", "--version", cwd=tmp_path).startswith("rmqctl ")
+
+
+def _python(*arguments: str, cwd: Path = ROOT) -> str:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
