@@ -131,8 +131,11 @@ class Session:
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
-    def open_reader(self) -> StoreReader:
-        """The files of --store, for commands that read them without opening the store; refuses what is none."""
+    def open_reader(self, *, as_it_is: bool = False) -> StoreReader:
+        """The files of --store, for commands that read them without opening the store; refuses what is none.
+
+        as_it_is  refuses nothing
+        """
         from store.disk.filesystem import Filesystem
         from store.disk.store_reader import StoreReader
         from store.opened.detect import make_layout, refuse_unsupported
@@ -142,9 +145,11 @@ class Session:
             reader = StoreReader(self.options.uri)
         else:
             layout = make_layout(self.root, settings)
-            refuse_unsupported(layout, Filesystem())
+            if not as_it_is:
+                refuse_unsupported(layout, Filesystem())
             reader = StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
-        reader.check_is_store()
+        if not as_it_is:
+            reader.check_is_store()
         return reader
 
     def open_store(self, **settings: str) -> MessageStore:

@@ -58,6 +58,7 @@ class CommandPlace:
 # In the order in which `rmqctl --help` lists them.
 COMMANDS = (
     CommandPlace("info", "info"),
+    CommandPlace("dump", "dump"),
     CommandPlace("put", "put"),
     CommandPlace("get", "get"),
     CommandPlace("index-query", "index_query"),

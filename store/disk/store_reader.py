@@ -129,6 +129,17 @@ class StoreReader:
     def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
         return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
 
+    def numbered_files(self, folder: str) -> list[StoredFile]:
+        """The files of any folder whose names are numbers, by number."""
+        return self._numbered(folder, parse_segment_name)
+
+    def file_at(self, path: str) -> StoredFile | None:
+        """One file by its path; None where there is none."""
+        entry = self._place.look_at(path)
+        if entry is None or not entry.is_file:
+            return None
+        return StoredFile(path, -1, entry.size, entry.mtime_ns // 1_000_000)
+
     def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
         """`size` bytes from `position` (to the file's end when None or beyond it); local pages are not read yet."""
         return self._place.map(path, position, size)

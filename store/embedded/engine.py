@@ -112,7 +112,7 @@ class Engine:
             failure, self._watch.failure = self._watch.failure, None
             if failure is not None:
                 raise failure from error
-            raise _as_store_error(error) from error
+            raise as_store_error(error) from error
 
 
 @contextmanager
@@ -133,8 +133,7 @@ def open_engine(stores: Sequence[str], memory_bytes: int | None = None) -> Itera
             }
         )
         try:
-            for statement in _BEFORE_QUERIES:
-                connection.execute(statement)
+            restrict(connection)
             with ThreadPoolExecutor(1) as worker:
                 yield Engine(connection, stores, watch, worker)
         finally:
@@ -147,7 +146,14 @@ def _memory_bytes() -> int:
     return min(machine // 4, MOST_MEMORY_BYTES)
 
 
-def _as_store_error(error: Exception) -> BadRequest | StoreIOError:
+def restrict(connection: Any) -> None:
+    """Leaves a connection nothing to do but to answer queries about what is registered in it."""
+    for statement in _BEFORE_QUERIES:
+        connection.execute(statement)
+
+
+def as_store_error(error: Exception) -> BadRequest | StoreIOError:
+    """DuckDB's refusal or failure as one sentence."""
     text = str(error)
     if isinstance(error, duckdb.OutOfMemoryException):
         return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")

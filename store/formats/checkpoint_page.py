@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 CHECKPOINT_SIZE = 4096
 FIELDS = struct.Struct(">qqqqq")
+FIELD_NAMES = ("physic_ms", "logics_ms", "index_ms", "master_flushed_offset", "confirm_log_offset")
 SAFETY_MARGIN_MS = 3000
 
 

@@ -19,8 +19,17 @@ import struct
 from typing import NamedTuple
 
 HEADER = struct.Struct(">qqqqii")
+HEADER_NAMES = (
+    "begin_timestamp_ms",
+    "end_timestamp_ms",
+    "begin_log_offset",
+    "end_log_offset",
+    "used_slot_count",
+    "index_count",
+)
 SLOT = struct.Struct(">i")
 ENTRY = struct.Struct(">iqii")
+ENTRY_NAMES = ("key_hash", "log_offset", "time_diff_seconds", "previous_entry")
 HEADER_SIZE = 40
 SLOT_SIZE = 4
 ENTRY_SIZE = 20

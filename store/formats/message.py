@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 from store.errors import BadRequest, DamagedRecord
 from store.formats.columns import DamageReason
+from store.formats.fields import Field, fields_of
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
 from store.formats.java import crc32, decode_utf8
 from store.formats.properties import (
@@ -65,8 +66,26 @@ _HEADERS = {
     for born in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
     for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
 }
+HEADER_NAMES = (
+    "size",
+    "magic",
+    "body_crc",
+    "queue_id",
+    "flag",
+    "queue_offset",
+    "log_offset",
+    "sys_flag",
+    "born_timestamp_ms",
+    "born_host",
+    "store_timestamp_ms",
+    "store_host",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "body_size",
+)
 HEADER_V4 = _HEADERS[IPV4_HOST_SIZE, IPV4_HOST_SIZE]
 BLANK = struct.Struct(">iI")
+BLANK_NAMES = ("size", "magic")
 BLANK_SIZE = 8
 PROPERTIES_SIZE = struct.Struct(">h")
 TOPIC_SIZE_V1 = struct.Struct(">b")
@@ -315,6 +334,31 @@ def _part(raw: bytes, start: int, size: int, beyond: DamageReason) -> tuple[byte
     if start + size > len(raw):
         raise _Contradiction(beyond.describe())
     return raw[start : start + size], start + size
+
+
+def record_fields(raw: bytes) -> list[Field]:
+    """Every field of a record that decodes, with its place and what it says."""
+    message = _decode(raw)
+    header = _HEADERS[len(message.born_host.encode()), len(message.store_host.encode())]
+    fields = fields_of(header, HEADER_NAMES, raw)
+    is_v2 = fields[1].value == MESSAGE_MAGIC_V2
+    properties_size = len(message.property_text)
+    topic_size = len(raw) - header.size - len(message.body) - properties_size - PROPERTIES_SIZE.size
+    topic_size -= (width := TOPIC_SIZE_V2.size if is_v2 else TOPIC_SIZE_V1.size)
+    shown = {"born_host": str(message.born_host), "store_host": str(message.store_host)}
+    fields = [replace(field, value=shown.get(field.name, field.value)) for field in fields]
+    tail = (
+        ("body", len(message.body), message.body),
+        ("topic_size", width, topic_size),
+        ("topic", topic_size, message.topic),
+        ("properties_size", PROPERTIES_SIZE.size, properties_size),
+        ("properties", properties_size, message.properties),
+    )
+    at = header.size
+    for name, size, value in tail:
+        fields.append(Field(name, at, size, value))
+        at += size
+    return fields
 
 
 def encode_blank(size: int) -> bytes:

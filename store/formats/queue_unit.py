@@ -21,6 +21,7 @@ import struct
 from typing import NamedTuple
 
 UNIT = struct.Struct(">qiq")
+UNIT_NAMES = ("log_offset", "size", "tags_code")
 UNIT_SIZE = 20
 assert UNIT.size == UNIT_SIZE
 
@@ -33,11 +34,13 @@ _LONG_MIN = -(1 << 63)
 
 # 5.x batch queues: offset, size, tags, store time, base queue offset, batch size, compacted offset, reserved.
 BATCH_UNIT = struct.Struct(">qiqqqhii")
+BATCH_UNIT_NAMES = (*UNIT_NAMES, "store_timestamp_ms", "queue_offset", "batch_size", "compacted_offset", "reserved")
 BATCH_UNIT_SIZE = 46
 assert BATCH_UNIT.size == BATCH_UNIT_SIZE
 
 # An extension unit: its own size, tags code, store time, size of the filter bit map; then the bit map.
 EXT_UNIT = struct.Struct(">hqqh")
+EXT_UNIT_NAMES = ("size", "tags_code", "store_timestamp_ms", "bit_map_size")
 EXT_UNIT_MIN_SIZE = 20
 EXT_END = struct.Struct(">h")
 EXT_END_SIZE = 4

@@ -1,0 +1,234 @@
+"""dump: every field of every record, unit or entry of a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.dumping import EntryFilter, EntryRows, Files, files_of, split_target
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.messages import BodyOption, MessageRows, StoredBody
+from rmqctl.programs import json_for
+from rmqctl.result import Result, Table
+from rmqctl.show import count, show_value
+
+if TYPE_CHECKING:
+    from store.disk.store_reader import StoredFile, StoreReader
+    from store.forensics.dump.entry import Entry
+
+EXAMPLES = (
+    "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
+    "rmqctl dump commitlog /backup/00000000001073741824 --topic Orders --key order-4711 --hex",
+    "rmqctl --store /data/store dump consumequeue Orders/3 --where 'size > 4096'",
+    "rmqctl --store /data/store dump checkpoint --hex",
+    "rmqctl --store /data/store dump commitlog --follow --format jsonl",
+)
+EXIT_CODES = {1: "Bytes were met that are not what they should be."}
+FILES = ("commitlog", "consumequeue", "index", "checkpoint")
+SEE_ALSO = ("info", "find", "check", "get")
+PEOPLE_LIMIT = 100
+FOLLOW_EVERY_S = 0.5
+NOT_FOLLOWED = ("end", "empty", "blank")
+
+
+class Kind(StrEnum):
+    """What is dumped."""
+
+    COMMITLOG = "commitlog"
+    CONSUMEQUEUE = "consumequeue"
+    INDEX = "index"
+    CHECKPOINT = "checkpoint"
+    EXT = "ext"
+    DELAY = "delay"
+    TIMER = "timer"
+
+
+COLUMNS = {
+    Kind.COMMITLOG: ("kind", "log_offset", "size", "topic", "queue_id", "queue_offset", "tags", "keys"),
+    Kind.CONSUMEQUEUE: ("kind", "queue_offset", "log_offset", "size", "tags_code", "file"),
+    Kind.INDEX: ("kind", "entry_index", "slot", "key_hash", "log_offset", "store_timestamp_ms", "previous_entry"),
+    Kind.EXT: ("kind", "ext_address", "size", "tags_code", "store_timestamp_ms", "bit_map"),
+    Kind.DELAY: ("level", "saved_offset"),
+}
+FIELD_COLUMNS = ("position", "size", "field", "value", "hex")
+
+
+def run(
+    ctx: typer.Context,
+    kind: Annotated[Kind, typer.Argument(help="What to dump.")],
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE|TOPIC/QUEUE]", help="A file, or a topic or queue of the store.", show_default="all"
+        ),
+    ] = None,
+    from_text: Annotated[
+        str | None, typer.Option("--from", metavar="N|TIME", help="From this offset, or of records, store time.")
+    ] = None,
+    to_text: Annotated[str | None, typer.Option("--to", metavar="N|TIME", help="Up to this offset or time.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Entries at most; 0 for all.", show_default="100 for people, else all"),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Only records of this topic.")] = None,
+    tags: Annotated[str | None, typer.Option(metavar="EXPR", help="Only records with these tags: 'A || B'.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only records with this key or unique key.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Only entries for which this holds, by their JSON names.")
+    ] = None,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Show the bytes of every field with its place.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing what is added, until Ctrl-C.")] = False,
+    body: BodyOption = None,
+    stored_body: StoredBody = False,
+) -> Result | int:
+    """Show every field of a file's entries.
+
+    commitlog: records, and between them blanks, damage and the headers of DLedger entries. consumequeue: units, of
+    batch queues too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: delayOffset.json.
+    timer: timerwheel, timerlog and timercheck.
+
+    A file needs no store around it, and a segment no name. --hex lists the fields with their spans in the file. --from
+    and --to compare log offsets of records, queue offsets of units, numbers of index entries, places of the rest.
+    """
+    session: Session = ctx.obj
+    if (topic or tags or key) and kind is not Kind.COMMITLOG:
+        raise typer.BadParameter("--topic, --tags and --key choose records of the commit log")
+    if follow and kind not in (Kind.COMMITLOG, Kind.CONSUMEQUEUE):
+        raise typer.BadParameter("--follow works on a commit log and on consume queues")
+    wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)
+    is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
+
+    def list_files() -> Files:
+        return files_of(session, kind.value, None if is_of_log else target)
+
+    messages = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
+    rows = EntryRows(session, messages, where, _limit(session, limit, follow))
+    dump = _Dump(session, kind, wanted, with_fields=hexadecimal)
+    if follow:
+        return _follow(session, dump, list_files, rows)
+    entries = dump.entries(list_files())
+    name = "fields" if hexadecimal else "entries"
+    table = Table(name, rows.field_rows(entries), FIELD_COLUMNS) if hexadecimal else _table(kind, rows, entries)
+
+    def facts() -> dict[str, Any]:
+        messages.warn_of_damage()
+        return {"entry_count": rows.count, "fault_count": rows.fault_count}
+
+    def verdict() -> str:
+        faults = f", {count(rows.fault_count, 'place')} that are not what they should be" if rows.fault_count else ""
+        return f"{count(rows.count, 'entry').replace('entrys', 'entries')} of {kind.value}{faults}"
+
+    return Result("dump", facts, [table], lambda: FINDINGS if rows.fault_count else OK, verdict)
+
+
+def _table(kind: Kind, rows: EntryRows, entries: Iterable[Entry]) -> Table:
+    def columns() -> tuple[str, ...]:
+        """What people see: the detail only where there is one."""
+        return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
+
+    return Table("entries", rows.rows(entries), columns)
+
+
+def _limit(session: Session, limit: int | None, follow: bool) -> int | None:
+    if limit is not None:
+        return limit or None
+    return None if follow or session.format.is_for_programs else PEOPLE_LIMIT
+
+
+def _filter(
+    session: Session,
+    kind: Kind,
+    target: str | None,
+    from_text: str | None,
+    to_text: str | None,
+    topic: str | None,
+    tags: str | None,
+    key: str | None,
+) -> EntryFilter:
+    from store.reading.filter import TagExpression
+
+    queue_id = None
+    if kind is Kind.COMMITLOG and target is not None and not Path(target).exists():
+        of_target, queue_id = split_target(target)
+        topic = topic or of_target
+    bounds = {}
+    for name, text in (("from", from_text), ("to", to_text)):
+        if text is None:
+            continue
+        if text.isdigit():
+            bounds[f"{name}_number"] = int(text)
+        elif kind is Kind.COMMITLOG:
+            bounds[f"{name}_ms"] = session.parse_time(text, f"--{name}")
+        else:
+            raise typer.BadParameter("only records have a store time; give a number", param_hint=f"--{name}")
+    expression = TagExpression(tags) if tags is not None else None
+    return EntryFilter(**bounds, topic=topic, queue_id=queue_id, tags=expression, key=key)
+
+
+class _Dump:
+    """The entries of files of one kind that the filter wants."""
+
+    def __init__(self, session: Session, kind: Kind, wanted: EntryFilter, *, with_fields: bool) -> None:
+        self.kind, self.wanted = kind, wanted
+        self._session, self._with_fields = session, with_fields
+
+    def entries(self, files: Files, after: int | None = None) -> Iterator[Entry]:
+        """All of them, file by file; files that lie before --from are passed over.
+
+        after  begin here instead, where an entry begins or will begin
+        """
+        first = after if after is not None else self.wanted.from_number or 0
+        for number, (reader, file) in enumerate(files):
+            following = files[number + 1][1].number if number + 1 < len(files) else -1
+            if self.kind is Kind.COMMITLOG and 0 <= following <= first:
+                continue
+            for entry in self._of_file(reader, file, first, is_exact=after is not None):
+                if self.wanted.to_number is not None and entry.number > self.wanted.to_number:
+                    break
+                if self.wanted.wants(entry):
+                    yield entry
+
+    def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
+        from store.forensics.dump import derived
+        from store.forensics.dump.log import dump_log
+        from store.forensics.dump.timer import dump_timer
+        from store.index.geometry import given_geometry
+
+        match self.kind:
+            case Kind.COMMITLOG:
+                options = {"with_fields": self._with_fields, "is_exact": is_exact}
+                return dump_log(reader, file, first, self.wanted.may_want, **options)
+            case Kind.CONSUMEQUEUE:
+                if derived.is_batch_queue(reader, file):
+                    return derived.dump_batch_queue(reader, file)
+                return derived.dump_queue(reader, file, first)
+            case Kind.INDEX:
+                return derived.dump_index(reader, file, given_geometry(self._session.settings(), file.size))
+            case Kind.CHECKPOINT:
+                return derived.dump_checkpoint(reader, file)
+            case Kind.EXT:
+                return derived.dump_extension(reader, file)
+            case Kind.DELAY:
+                return derived.dump_delay_offsets(reader, file)
+        return dump_timer(reader, file)
+
+
+def _follow(session: Session, dump: _Dump, list_files: Callable[[], Files], rows: EntryRows) -> int:
+    """Prints entries as they are added, one a line, until a signal ends it."""
+    stdout, form = session.environment.stdout, session.format
+    after = dump.wanted.from_number or 0
+    entries = dump.entries(list_files())
+    while True:
+        for entry, row in rows.chosen(entry for entry in entries if entry.kind not in NOT_FOLLOWED):
+            after = entry.number + (len(entry.data) if dump.kind is Kind.COMMITLOG else 1)
+            shown = [show_value(name, row[name]) for name in COLUMNS[dump.kind] if row.get(name) is not None]
+            stdout.write((json_for(stdout, row) if form.is_for_programs else "  ".join(shown)) + "\n")
+            stdout.flush()
+        time.sleep(FOLLOW_EVERY_S)
+        entries = dump.entries(list_files(), after)

@@ -1,0 +1,181 @@
+"""What dump needs besides the engine: which files are meant, which entries are wanted, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.messages import MessageRows
+from rmqctl.show import printable, show_value
+
+if TYPE_CHECKING:
+    from store.disk.store_reader import StoredFile, StoreReader
+    from store.forensics.dump.entry import Entry
+
+WHERE_ROWS = 4096
+HEX_BYTES = 8
+SHOWN_LETTERS = 24
+"""Bytes and letters of one field that people see."""
+
+Files = list[tuple["StoreReader", "StoredFile"]]
+
+
+def files_of(session: Session, kind: str, target: str | None) -> Files:
+    """The files that the target names: a path, a topic with or without a queue, or without a target the store's own."""
+    if target is not None and Path(target).exists():
+        return _files_at(Path(target))
+    reader = session.open_reader(as_it_is=True)
+    found = _files_in(session, reader, kind, target)
+    if not found:
+        where = f"{kind} of {target}" if target else kind
+        raise typer.BadParameter(f"{session.root} has no {where}, and there is no such file", param_hint="FILE")
+    return [(reader, file) for file in found]
+
+
+def _files_at(path: Path) -> Files:
+    from store.forensics.dump.entry import open_single_file
+
+    paths = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+    return [open_single_file(one) for one in paths]
+
+
+def _files_in(session: Session, reader: StoreReader, kind: str, target: str | None) -> list[StoredFile]:
+    if kind == "commitlog":
+        return reader.segments()
+    if kind == "index":
+        return reader.index_files()
+    single = {
+        "checkpoint": ("checkpoint",),
+        "delay": ("config/delayOffset.json",),
+        "timer": ("timerwheel", "config/timercheck"),
+    }
+    if kind in single:
+        files = [file for name in single[kind] if (file := reader.file_at(name)) is not None]
+        return files + (reader.numbered_files("timerlog") if kind == "timer" else [])
+    folder = "consumequeue" if kind == "consumequeue" else "consumequeue_ext"
+    wanted, queue_id = split_target(target)
+    queues = [one for one in reader.queues() if wanted in (None, one[0]) and queue_id in (None, one[1])]
+    return [file for topic, queue in queues for file in reader.numbered_files(f"{folder}/{topic}/{queue}")]
+
+
+def split_target(target: str | None) -> tuple[str | None, int | None]:
+    """Topic and queue id of TOPIC/QUEUE or TOPIC; a topic cannot hold a slash."""
+    topic, _, queue = (target or "").partition("/")
+    if queue and not queue.isdigit():
+        raise typer.BadParameter(f"{target} is neither a file nor TOPIC/QUEUE", param_hint="FILE")
+    return topic or None, int(queue) if queue else None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """Which entries are wanted. Numbers are log offsets, queue offsets or entry numbers, times are store times."""
+
+    from_number: int | None = None
+    to_number: int | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    tags: Any = None
+    key: str | None = None
+
+    @property
+    def is_for_messages(self) -> bool:
+        """Whether only records can satisfy it."""
+        return any(one is not None for one in (self.from_ms, self.to_ms, self.topic, self.tags, self.key))
+
+    def may_want(self, raw: bytes) -> bool:
+        """The test on a record's bytes, before it is decoded."""
+        return all(text is None or text.encode() in raw for text in (self.topic, self.key))
+
+    def wants(self, entry: Entry) -> bool:
+        """The whole test."""
+        if self.from_number is not None and entry.number < self.from_number:
+            return False
+        if self.to_number is not None and entry.number > self.to_number:
+            return False
+        if not self.is_for_messages:
+            return True
+        message = entry.message
+        return (
+            message is not None
+            and self.topic in (None, message.topic)
+            and self.queue_id in (None, message.queue_id)
+            and (self.key is None or self.key == message.uniq_key or self.key in message.keys)
+            and (self.tags is None or self.tags.matches(message))
+            and (self.from_ms is None or message.store_timestamp_ms >= self.from_ms)
+            and (self.to_ms is None or message.store_timestamp_ms <= self.to_ms)
+        )
+
+
+class EntryRows:
+    """Makes rows of entries, and remembers what was met."""
+
+    def __init__(self, session: Session, messages: MessageRows, where: str | None, limit: int | None) -> None:
+        self.count = 0
+        self.fault_count = 0
+        self._session, self._messages, self._where, self._limit = session, messages, where, limit
+
+    def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+        """The rows of the entries that --where leaves, up to --limit."""
+        for entry, row in self.chosen(entries):
+            del entry
+            yield row
+
+    def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, Any]]]:
+        """Entries with their rows."""
+        pairs = ((entry, self._row(entry)) for entry in entries)
+        kept = self._filtered(pairs) if self._where is not None else pairs
+        for entry, row in islice(kept, self._limit):
+            self.count += 1
+            yield entry, row
+        if self._limit is not None and self.count == self._limit and next(iter(kept), None) is not None:
+            self._session.note(f"only the first {self._limit} are shown; --limit 0 shows all")
+
+    def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+        """A row for each field of the chosen entries: its span in the file, its bytes, what they say."""
+        for entry, _ in self.chosen(entries):
+            for field in entry.fields:
+                data = entry.data[field.start : field.start + field.size]
+                value = field.value.hex() if isinstance(field.value, bytes) else field.value
+                if not self._session.format.is_for_programs:
+                    data, value = data[:HEX_BYTES], printable(show_value(field.name, value), SHOWN_LETTERS)
+                yield {
+                    "position": entry.start + field.start,
+                    "size": field.size,
+                    "field": field.name,
+                    "value": value,
+                    "hex": data.hex() if self._session.format.is_for_programs else data.hex(" ", 4),
+                    "file": entry.path,
+                }
+
+    def _row(self, entry: Entry) -> dict[str, Any]:
+        self.fault_count += entry.is_fault
+        row = {"kind": entry.kind, "file": entry.path, "position": entry.start}
+        if entry.message is not None:
+            return {**row, **self._messages.row(entry.message)}
+        values = entry.values()
+        if entry.kind in ("blank", "damage", "end"):
+            values = {"log_offset": entry.number, **values}
+        return {**row, **values}
+
+    def _filtered(self, pairs: Iterable[tuple[Entry, dict[str, Any]]]) -> Iterator[tuple[Entry, dict[str, Any]]]:
+        from store.embedded.row_where import RowWhere
+
+        assert self._where is not None
+        with RowWhere(self._where, ("kind", "topic", "tags", "keys", "properties")) as where:
+            for batch in _batches(pairs, WHERE_ROWS):
+                for number in where.select([row for _, row in batch]):
+                    yield batch[number]
+
+
+def _batches(pairs: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    rest = iter(pairs)
+    while batch := list(islice(rest, size)):
+        yield batch

@@ -1,0 +1,37 @@
+"""The entry of a DLedger log, whose body is one commit-log record.
+
+    0       4      8       16     24    32        36          40         44          48
+    | magic | size | index | term | pos | channel | chain CRC | body CRC | body size | record |
+
+magic  1 a message, 2 nothing, 3 a change of the group
+pos    log offset of the entry; the record's own log offset is pos + 48
+
+Source: DLedgerEntryCoder (dledger 0.3.1.2), DLedgerCommitLog (5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+
+DLEDGER_HEADER = struct.Struct(">iiqqqiiii")
+DLEDGER_NAMES = (
+    "magic",
+    "size",
+    "entry_index",
+    "term",
+    "entry_offset",
+    "channel",
+    "chain_crc",
+    "body_crc",
+    "body_size",
+)
+DLEDGER_MAGICS = (1, 2, 3)
+assert DLEDGER_HEADER.size == 48
+
+
+def is_dledger_entry(data: bytes | memoryview, log_offset: int) -> bool:
+    """Whether an entry that names `log_offset` as its place begins with these bytes."""
+    if len(data) < DLEDGER_HEADER.size:
+        return False
+    magic, _, _, _, pos, *_ = DLEDGER_HEADER.unpack_from(data)
+    return magic in DLEDGER_MAGICS and pos == log_offset

@@ -1,0 +1,46 @@
+"""Where each field of a layout lies in its bytes, by the struct that encodes it and a name for each of its fields.
+
+    UNIT = struct.Struct(">qiq"), UNIT_NAMES = ("log_offset", "size", "tags_code")
+    fields_of(UNIT, UNIT_NAMES, data)  →  log_offset at 0, 8 bytes; size at 8, 4 bytes; tags_code at 12, 8 bytes
+
+Spans are measured from the struct, so that no place is written down twice.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+_ITEM = re.compile(r"\d*[a-zA-Z?]")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: the bytes [start, start + size) from where its entry begins, and what they say."""
+
+    name: str
+    start: int
+    size: int
+    value: Any
+
+
+def fields_of(layout: struct.Struct, names: Sequence[str], data: bytes | memoryview, start: int = 0) -> list[Field]:
+    """The fields of `layout` at `start` of `data`."""
+    values = layout.unpack_from(data, start)
+    places = spans_of(layout.format)
+    return [Field(name, at, size, value) for name, (at, size), value in zip(names, places, values, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def spans_of(layout: str) -> tuple[tuple[int, int], ...]:
+    """Start and size of every field of a struct without padding."""
+    found, at = [], 0
+    for item in _ITEM.findall(layout):
+        size = struct.calcsize(layout[0] + item)
+        found.append((at, size))
+        at += size
+    return tuple(found)
