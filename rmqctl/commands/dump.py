@@ -198,7 +198,6 @@ class _Dump:
         from store.forensics.dump import derived
         from store.forensics.dump.log import dump_log
         from store.forensics.dump.timer import dump_timer
-        from store.index.geometry import given_geometry
 
         match self.kind:
             case Kind.COMMITLOG:
@@ -209,7 +208,7 @@ class _Dump:
                     return derived.dump_batch_queue(reader, file)
                 return derived.dump_queue(reader, file, first)
             case Kind.INDEX:
-                return derived.dump_index(reader, file, given_geometry(self._session.settings(), file.size))
+                return derived.dump_index(reader, file, self._session.settings())
             case Kind.CHECKPOINT:
                 return derived.dump_checkpoint(reader, file)
             case Kind.EXT:

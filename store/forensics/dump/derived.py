@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from store.brokerconfig.fastjson import members, parse_fastjson
@@ -34,7 +34,7 @@ from store.formats.queue_unit import (
     decode_unit,
     encode_ext_address,
 )
-from store.index.geometry import Geometry, geometry_of
+from store.index.geometry import geometry_of, given_geometry
 from store.layout import parse_segment_name
 
 
@@ -94,14 +94,14 @@ def dump_extension(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
         yield Entry("damage", file.path, start + at, at, rest, extra=extra, is_fault=True)
 
 
-def dump_index(reader: StoreReader, file: StoredFile, known: Geometry | None = None) -> Iterator[Entry]:
+def dump_index(reader: StoreReader, file: StoredFile, settings: Mapping[str, Any]) -> Iterator[Entry]:
     """An index file's header and its entries, oldest first. DamagedFile where its slots cannot be counted."""
     data = reader.read(file.path)
     if len(data) < HEADER_SIZE:
         raise DamagedFile("too short for the header of an index file", file=reader.name_of(file.path))
     header, head = decode_header(data), bytes(data[:HEADER_SIZE])
     yield Entry("header", file.path, 0, 0, head, fields_of(HEADER, HEADER_NAMES, head))
-    geometry = geometry_of(data, known)
+    geometry = geometry_of(data, given_geometry(settings, file.size))
     if geometry is None:
         if header.index_count <= 1:
             return
