@@ -59,6 +59,7 @@ class CommandPlace:
 COMMANDS = (
     CommandPlace("info", "info"),
     CommandPlace("dump", "dump"),
+    CommandPlace("find", "find"),
     CommandPlace("put", "put"),
     CommandPlace("get", "get"),
     CommandPlace("index-query", "index_query"),

@@ -12,6 +12,7 @@ Source: IndexFile (4.9.8).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -94,25 +95,43 @@ class IndexFile:
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
         """Appends log offsets of entries with the key's hash to `found`, newest first, until it has `max_count`."""
+        begin = self.header.begin_timestamp_ms
+        hash_code = key_hash(key)
+        for _, entry in self._chain(hash_code):
+            if len(found) >= max_count:
+                return
+            time_ms = begin + entry.time_diff_seconds * 1000
+            if entry.key_hash == hash_code and begin_ms <= time_ms <= end_ms:
+                found.append(entry.log_offset)
+            if time_ms < begin_ms:
+                return
+
+    def entry_numbers(self, key: str, log_offset: int) -> list[int]:
+        """Numbers of the entries with the key's hash that name the record at `log_offset`, newest first."""
+        hash_code = key_hash(key)
+        chain = self._chain(hash_code)
+        return [number for number, one in chain if (one.key_hash, one.log_offset) == (hash_code, log_offset)]
+
+    def position_of(self, number: int) -> int:
+        """Place in the file of entry `number`."""
+        return entry_position(self.slot_count, number)
+
+    def _chain(self, hash_code: int) -> Iterator[tuple[int, IndexEntry]]:
+        """Number and entry along the chain of the hash's slot, newest first, up to the first that cannot be right."""
         header = self.header
         if header.index_count <= 1:
             return
-        hash_code = key_hash(key)
         # A damaged count must not lead out of the file.
         count = min(header.index_count, self.entry_count - 1)
         number = self._newest_counted(hash_code % self.slot_count, count)
         if number <= 0:
             return
         for _ in range(count):
-            if len(found) >= max_count:
-                return
             entry = self._entry(number)
             if entry.time_diff_seconds < 0:
                 return
-            time_ms = header.begin_timestamp_ms + entry.time_diff_seconds * 1000
-            if entry.key_hash == hash_code and begin_ms <= time_ms <= end_ms:
-                found.append(entry.log_offset)
-            if not 0 < entry.previous <= count or entry.previous == number or time_ms < begin_ms:
+            yield number, entry
+            if not 0 < entry.previous <= count or entry.previous == number:
                 return
             number = entry.previous
 

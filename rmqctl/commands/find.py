@@ -1,0 +1,141 @@
+"""find: where a message is, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.messages import MessageRows, StoredBody
+from rmqctl.result import Result, Table
+from rmqctl.show import count
+
+if TYPE_CHECKING:
+    from store.forensics.search.find import Finder, Found
+    from store.formats.message import StoredMessage
+
+EXAMPLES = (
+    "rmqctl --store /data/store find order-4711",
+    "rmqctl --store /data/store find 7F00000100002A9F0000000000000245",
+    "rmqctl --store /data/store find --body 'amount\":1[0-9]{4}' --max 5",
+    "rmqctl --store /data/store find --where \"topic = 'Orders' and size > 100000\" --format jsonl",
+)
+EXIT_CODES = {1: "Nothing was found, or a place of what was found is not as it should be."}
+FILES = ("commitlog", "consumequeue", "index", "config")
+SEE_ALSO = ("index-query", "get", "dump", "sql")
+LIVES = 5
+"""Unique keys whose whole life is looked for."""
+COLUMNS = ("log_offset", "topic", "queue_id", "queue_offset", "store_timestamp_ms", "tags", "keys")
+LIFE_COLUMNS = ("store_timestamp_ms", "role", "topic", "queue_id", "queue_offset", "log_offset", "uniq_key")
+
+
+def run(
+    ctx: typer.Context,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="A key, a unique key, a message id, or any text.")
+    ] = None,
+    body_pattern: Annotated[
+        str | None, typer.Option("--body", metavar="REGEX", help="Bodies in which this is found.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="Records of the table `messages` for which this holds.")
+    ] = None,
+    most: Annotated[int, typer.Option("--max", min=1, metavar="N", help="Messages at most.")] = 20,
+    scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, also where the index covers it.")] = False,
+    life: Annotated[bool, typer.Option("--life/--no-life", help="Look for the other records of a message.")] = True,
+    stored_body: StoredBody = False,
+) -> Result:
+    """Find a message, and what became of it.
+
+    Searched over all topics: by index in the part of the log that the index covers, by scan in the rest, and it is said
+    which is which. What is no key and no message id is searched as text in the whole log. Shown are the record with
+    file and position, its queue unit, its index entries, the groups that consumed it, and all records with the same
+    unique key in the order of time: delayed, delivered, retried, dead, half and committed. Exit code 1 when nothing
+    was found, or a place is not as it should be.
+    """
+    session: Session = ctx.obj
+    if [text, body_pattern, where].count(None) != 2:
+        raise typer.BadParameter("give a TEXT, or --body, or --where")
+
+    from store.forensics.search.find import Finder
+    from store.opened.detect import make_layout
+
+    settings, reader = session.settings(), session.open_reader(as_it_is=True)
+    with session.progress("searching the log") as bar:
+        layout = make_layout(session.root, settings)
+        finder = Finder(reader, layout, settings, use_index=not scan, on_progress=bar.update)
+        for fault in finder.index.faults:
+            session.warn(f"left out of the index: {fault}")
+        if where is not None:
+            found = _where(session, finder, where, most)
+        else:
+            found = finder.find_body(body_pattern, most) if body_pattern is not None else finder.find(text or "", most)
+        lives = finder.related(found.messages, LIVES) if life else {}
+    if found.is_cut:
+        session.note(f"only the first {most} are shown; --max shows more")
+    messages = MessageRows(None, session.format, stored=stored_body, warn=session.warn)
+    return _result(session, finder, found, lives, messages)
+
+
+def _where(session: Session, finder: Finder, condition: str, most: int) -> Found:
+    """Records by a condition on the table `messages`, which the embedded engine scans."""
+    from store.embedded.engine import open_engine
+    from store.forensics.search.find import Found
+
+    with open_engine([str(session.root)]) as engine:
+        query = f"select log_offset from messages where ({condition}\n) order by log_offset"
+        _, rows = engine.query(query, limit=most + 1)
+    places = [row["log_offset"] for row in rows]
+    return Found("condition", list(finder.at(places[:most])), finder.whole_log(), is_cut=len(places) > most)
+
+
+def _result(
+    session: Session, finder: Finder, found: Found, lives: dict[str, list[StoredMessage]], messages: MessageRows
+) -> Result:
+    from store.forensics.search.life import life_of
+    from store.forensics.search.places import consumers_of
+
+    rows = [messages.row(message) for message in found.messages]
+    messages.warn_of_damage()
+    places = [asdict(place) for message in found.messages for place in finder.places_of(message)]
+    groups = [asdict(one) for message in found.messages for one in consumers_of(finder.offsets, message)]
+    stages = [_stage(key, stage) for key, records in lives.items() for stage in life_of(records)]
+    searched = [{**asdict(one), "size_bytes": one.stop - one.start} for one in found.searched]
+    wrong = sum(place["state"] != "ok" for place in places)
+    by_index = sum(one["size_bytes"] for one in searched if one["how"] == "index")
+    facts = {
+        "searched_as": found.searched_as,
+        "message_count": len(rows),
+        "wrong_place_count": wrong,
+        "indexed_bytes": by_index,
+        "scanned_bytes": sum(one["size_bytes"] for one in searched) - by_index,
+    }
+    tables = [
+        Table("messages", rows, COLUMNS),
+        Table("places", places, ("log_offset", "place", "state", "file", "position")),
+        Table("groups", groups),
+        Table("life", stages, LIFE_COLUMNS),
+        Table("searched", searched),
+    ]
+    if not session.format.is_for_programs:
+        tables = [tables[0], *(table for table in tables[1:] if table.rows)]
+    verdict = f"{count(len(rows), 'message')} found as {found.searched_as}" if rows else "nothing found"
+    verdict += f"; {count(wrong, 'place')} not as it should be" if wrong else ""
+    return Result("find", facts, tables, OK if rows and not wrong else FINDINGS, verdict)
+
+
+def _stage(key: str, stage: Any) -> dict[str, Any]:
+    message = stage.message
+    return {
+        "uniq_key": key,
+        "role": stage.role,
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "log_offset": message.log_offset,
+        "store_timestamp_ms": message.store_timestamp_ms,
+        "reconsume_times": message.reconsume_times,
+    }

@@ -1,0 +1,1 @@
+"""find: where a message is, whatever is known of it, and what became of it."""

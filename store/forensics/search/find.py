@@ -1,0 +1,206 @@
+"""find: records by key, unique key, message id or text, over all topics.
+
+    1. a message id names its record's place: it is looked up
+    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers
+    3. where both found nothing, the text is searched in all bytes of the log
+    4. the unique keys of what was found are searched in the same way: the life of the message
+
+Every hit is decided on the record itself. `searched` says which part of the log was answered by which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from store.brokerconfig.config_file import read_config_file
+from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from store.brokerconfig.fastjson import members
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.errors import BadRequest, DamagedRecord, StoreError
+from store.forensics.search.coverage import IndexCoverage, Stretch
+from store.forensics.search.places import Place, places_of
+from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
+from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
+from store.layout import StoreLayout
+
+MOST_KEY_BYTES = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A stretch of the log, and how it was answered: index or scan."""
+
+    start: int
+    stop: int
+    how: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found, and as what the text was taken: message id, key, text, body or condition."""
+
+    searched_as: str
+    messages: list[StoredMessage] = field(default_factory=list)
+    searched: list[Searched] = field(default_factory=list)
+    is_cut: bool = False
+
+
+class Finder:
+    """A search in one store, which is not opened: it needs the log, and uses of the rest what is there.
+
+    use_index    False scans everything
+    on_progress  called with the bytes that were scanned
+    """
+
+    def __init__(
+        self,
+        reader: StoreReader,
+        layout: StoreLayout,
+        settings: Mapping[str, Any],
+        *,
+        use_index: bool = True,
+        on_progress: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        fs = Filesystem()
+        self._reader, self._on_progress = reader, on_progress
+        self.index = IndexCoverage(reader, settings, fs)
+        self._segments = segments = reader.segments()
+        self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
+        self._topics = list(_topics(reader, layout, fs))
+        # The index is asked by topic: without a topic it tells nothing.
+        self._use_index = use_index and bool(self._topics)
+        self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
+        self.offsets: ConsumerOffsets = _offsets(layout, fs)
+
+    def find(self, text: str, most: int) -> Found:
+        """Steps 1 to 3; at most so many messages."""
+        if not text or len(text.encode()) > MOST_KEY_BYTES:
+            raise BadRequest("give a key, a message id or a text to find")
+        by_id = self._at_message_id(text)
+        if by_id is not None:
+            return Found("message id", [by_id])
+        found = self._by_keys([text], most)
+        if found.messages:
+            return found
+        found = self._taken("text", self._scan([self._log], with_any_of([text.encode()])), most)
+        # A topic that neither has a queue nor is in topics.json is not asked of the index.
+        found.searched_as = "key" if any(_has_key(one, [text]) for one in found.messages) else "text"
+        return found
+
+    def find_body(self, pattern: str, most: int) -> Found:
+        """Records whose body, decompressed, holds the pattern."""
+        try:
+            compiled = re.compile(pattern.encode())
+        except re.error as error:
+            raise BadRequest(f"no regular expression: {error}") from None
+        return self._taken("body", self._scan([self._log], with_body(compiled)), most)
+
+    def at(self, log_offsets: Iterable[int]) -> Iterator[StoredMessage]:
+        """The records at these log offsets; places without a record are passed over."""
+        for log_offset in log_offsets:
+            message = self._read(log_offset)
+            if message is not None:
+                yield message
+
+    def related(self, messages: Iterable[StoredMessage], most: int) -> dict[str, list[StoredMessage]]:
+        """Step 4: by unique key all records that have it, for the first `most` unique keys."""
+        keys = list(islice(dict.fromkeys(one.uniq_key for one in messages if one.uniq_key), most))
+        lives: dict[str, list[StoredMessage]] = {key: [] for key in keys}
+        for record in self._by_keys(keys, None).messages if keys else ():
+            if record.uniq_key in lives:
+                lives[record.uniq_key].append(record)
+        return lives
+
+    def whole_log(self) -> list[Searched]:
+        """The whole log, scanned."""
+        return [Searched(*self._log, "scan")]
+
+    def places_of(self, message: StoredMessage) -> list[Place]:
+        """Where the record is named in the store."""
+        return list(places_of(self._reader, self.index, message))
+
+    # The ways.
+
+    def _at_message_id(self, text: str) -> StoredMessage | None:
+        try:
+            _, log_offset = decode_message_id(text)
+        except BadRequest:
+            return None
+        message = self._read(log_offset)
+        return message if message is not None and message.msg_id == text.upper() else None
+
+    def _by_keys(self, keys: list[str], most: int | None) -> Found:
+        """Records with one of these keys, by index and by scan of what it does not cover."""
+        places = {place for key in keys for place in self.index.ask(self._topics, key)} if self._use_index else set()
+        by_index = (one for one in self.at(sorted(places)) if _has_key(one, keys))
+        found = {one.log_offset: one for one in islice(by_index, None if most is None else most + 1)}
+        for record in self._scan(self._uncovered, with_any_of(key.encode() for key in keys)):
+            if _has_key(record, keys):
+                found[record.log_offset] = record
+            if most is not None and len(found) > most:
+                break
+        answer = self._taken("key", (found[place] for place in sorted(found)), most)
+        answer.searched = self._parts()
+        return answer
+
+    def _scan(self, stretches: Iterable[Stretch], choose: Choose) -> Iterator[StoredMessage]:
+        return scan_log(self._reader, stretches, choose, self._on_progress)
+
+    def _taken(self, searched_as: str, messages: Iterator[StoredMessage], most: int | None) -> Found:
+        taken = list(islice(messages, most))
+        is_cut = most is not None and len(taken) == most and next(messages, None) is not None
+        return Found(searched_as, taken, self.whole_log(), is_cut)
+
+    def _parts(self) -> list[Searched]:
+        """The log in stretches by index and by scan, in log order."""
+        parts, at = [], self._log.start
+        for stretch in self._uncovered:
+            if at < stretch.start:
+                parts.append(Searched(at, stretch.start, "index"))
+            parts.append(Searched(*stretch, "scan"))
+            at = stretch.stop
+        if at < self._log.stop:
+            parts.append(Searched(at, self._log.stop, "index"))
+        return parts
+
+    def _read(self, log_offset: int) -> StoredMessage | None:
+        for segment in self._segments:
+            position = log_offset - segment.number
+            if 0 <= position <= segment.size - RECORD_MIN_SIZE:
+                try:
+                    size = int.from_bytes(self._reader.read(segment.path, position, 4), "big")
+                    if not RECORD_MIN_SIZE <= size <= segment.size - position:
+                        return None
+                    message = decode_record(self._reader.read(segment.path, position, size))
+                except (DamagedRecord, StoreError):
+                    return None
+                return message if message.log_offset == log_offset else None
+        return None
+
+
+def _has_key(message: StoredMessage, keys: list[str]) -> bool:
+    return message.uniq_key in keys or any(key in keys for key in message.keys)
+
+
+def _topics(reader: StoreReader, layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
+    """Topics of the queues' folders and of topics.json."""
+    names = {topic for topic, _ in reader.queues()}
+    try:
+        copy = read_config_file(layout.config, "topics.json", fs).loaded
+    except StoreError:
+        copy = None
+    yield from sorted(
+        names | members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
+    )
+
+
+def _offsets(layout: StoreLayout, fs: Filesystem) -> ConsumerOffsets:
+    try:
+        return read_consumer_offsets(layout.config, fs)
+    except StoreError:
+        return {}

@@ -1,0 +1,96 @@
+"""Scans of the log for records: by bytes that are somewhere in them, or by a pattern in their bodies.
+
+The walk of every reader gives the records; the bytes are searched in a run of records at once, and each hit belongs to
+the record around it. A hit is only a candidate: the caller decodes the record and decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from store.commitlog.scan import ScanRules
+from store.commitlog.slices import LogSlice, walk_slice
+from store.disk.byte_search import find_bytes
+from store.disk.store_reader import StoredFile, StoreReader
+from store.errors import DamagedRecord
+from store.forensics.search.coverage import Stretch
+from store.formats.body import compression_of, decode_body
+from store.formats.message import COMPRESSED, StoredMessage, decode_record
+from store.kernels.run import Run
+
+OnProgress = Callable[[int], None]
+Choose = Callable[[Run], Iterable[int]]
+"""The numbers of the records of a run that may be wanted, rising."""
+
+
+def scan_log(
+    reader: StoreReader, stretches: Iterable[Stretch], choose: Choose, on_progress: OnProgress = lambda done: None
+) -> Iterator[StoredMessage]:
+    """The chosen records of these stretches, in log order; damage is passed over."""
+    segments, done = reader.segments(), 0
+    for stretch in stretches:
+        for segment in segments:
+            start, stop = max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)
+            if start < stop:
+                yield from _scan_segment(reader, segment, Stretch(start, stop), choose, done, on_progress)
+                done += stop - start
+
+
+def _scan_segment(
+    reader: StoreReader, segment: StoredFile, stretch: Stretch, choose: Choose, done: int, on_progress: OnProgress
+) -> Iterator[StoredMessage]:
+    start, stop = stretch.start - segment.number, stretch.stop - segment.number
+    part = LogSlice(segment.path, segment.number, segment.size, start, stop)
+    for step in walk_slice(reader, part, ScanRules()):
+        if isinstance(step, Run):
+            for number in choose(step):
+                message = message_of(step, number)
+                if message is not None:
+                    yield message
+            on_progress(done + step.end - stretch.start)
+
+
+def message_of(run: Run, number: int) -> StoredMessage | None:
+    """One record of a run, None where its bytes contradict each other."""
+    position = int(run.columns.position[number])
+    try:
+        return decode_record(run.buffer[position : position + int(run.columns.size[number])])
+    except DamagedRecord:
+        return None
+
+
+def with_any_of(needles: Iterable[bytes]) -> Choose:
+    """Chooses records that hold one of these byte strings."""
+    wanted = list(needles)
+
+    def choose(run: Run) -> Iterable[int]:
+        first, end = int(run.columns.position[0]), run.end - run.file_start
+        hits = [hit for needle in wanted for hit in find_bytes(run.buffer, needle, first, end)]
+        if not hits:
+            return ()
+        numbers: list[int] = np.unique(np.searchsorted(run.columns.position, hits, side="right") - 1).tolist()
+        return numbers
+
+    return choose
+
+
+def with_body(pattern: re.Pattern[bytes]) -> Choose:
+    """Chooses records in whose body, decompressed, the pattern is found."""
+
+    def choose(run: Run) -> Iterator[int]:
+        columns = run.columns
+        compressed = (columns.sys_flag & COMPRESSED) != 0
+        places = zip(columns.body_position.tolist(), columns.body_size.tolist(), compressed.tolist(), strict=True)
+        for number, (start, size, is_compressed) in enumerate(places):
+            if is_compressed and compression_of(int(columns.sys_flag[number])):
+                body = decode_body(bytes(run.buffer[start : start + size]), int(columns.sys_flag[number])).data
+                is_hit = pattern.search(body) is not None
+            else:
+                is_hit = pattern.search(run.buffer, start, start + size) is not None
+            if is_hit:
+                yield number
+
+    return choose
