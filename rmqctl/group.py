@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rmqctl.commands import COMMANDS, GROUPS, CommandPlace
-from rmqctl.quick_values import convert_quickly
 
 GLOBAL_PREFIX = "global_"
 GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
@@ -29,7 +28,7 @@ class _TakesGlobals:
     params: list[Any]
 
     def get_params(self, ctx: Any) -> list[Any]:
-        own: list[Any] = convert_quickly(super().get_params(ctx))  # type: ignore[misc]
+        own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         taken = {name for parameter in own for name in parameter.opts}
         root = ctx.find_root().command
         return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
@@ -92,9 +91,6 @@ class CommandGroup(TyperGroup):
         super().__init__(**attributes)
         self.commands = commands
         self._summaries = summaries
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return convert_quickly(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)

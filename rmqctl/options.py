@@ -54,23 +54,30 @@ class Options:
 
 
 def read_options(values: Mapping[str, Any]) -> Options:
-    """The options from the parsed values of `global_options`, by its parameter names."""
+    """The options from the parsed values of `global_options`, by its parameter names.
+
+    Typer has looked at the values; in a context they are texts, unless they are defaults.
+    """
     store = values["store"]
     return Options(
         store=Path(store),
         uri=store if "://" in store else None,
-        broker_conf=values["broker_conf"],
+        broker_conf=_path(values["broker_conf"]),
         settings=dict(_parse_setting(text) for text in values["settings"] or ()),
-        format=values["format"],
+        format=Format(values["format"]),
         wide=values["wide"],
-        color=Color.NEVER if values["no_color"] else values["color"],
-        time=values["time"],
-        log=values["log"],
-        scratch=values["scratch"],
+        color=Color.NEVER if values["no_color"] else Color(values["color"]),
+        time=TimeForm(values["time"]),
+        log=_path(values["log"]),
+        scratch=_path(values["scratch"]),
         progress=not values["no_progress"],
         quiet=values["quiet"],
         verbose=values["verbose"],
     )
+
+
+def _path(value: str | Path | None) -> Path | None:
+    return Path(value) if value else None
 
 
 def _parse_setting(text: str) -> tuple[str, str]:
