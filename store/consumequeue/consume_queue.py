@@ -27,7 +27,7 @@ from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.errors import StoreError
+from store.errors import BadRequest, StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import units_of
 from store.formats.queue_unit import (
@@ -198,6 +198,18 @@ class ConsumeQueue:
             file.wrote = end
             # Moved on per file, so that a run tried again after a failure passes over what is there.
             self.max_physic_offset = int(columns[LOG_OFFSET, rows[done - 1]] + columns[SIZE, rows[done - 1]])
+
+    def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
+        """Writes a unit over the one at `queue_offset`."""
+        address = queue_offset * UNIT_SIZE
+        held = self.files.find_by_offset(address)
+        if held is None:
+            raise BadRequest(f"{self!r} has no unit {queue_offset}")
+        file = self.files.writable_file(held)
+        position = address - file.file_start
+        file.write_buffer[position : position + UNIT_SIZE] = unit.encode()
+        if address + UNIT_SIZE == self.files.max_offset:
+            self.max_physic_offset = unit.log_offset + unit.size
 
     def _start_at(self, file: MappedFile, address: int) -> None:
         """Fills a queue's very first file with pre-blank units up to `address`."""

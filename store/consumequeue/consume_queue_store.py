@@ -21,6 +21,7 @@ from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
+from store.consumequeue.torn_units import rewrite_torn_units
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
@@ -64,6 +65,9 @@ class ConsumeQueueStore:
         """Called with that time after each run: the checkpoint of a live store follows it."""
         self.unusable_topics: list[str] = []
         """Topics of damaged records, which no folder can be named after; their records get no units."""
+        self.rewrites_torn_units = False
+        """Whether `dispatch` rewrites units that contradict their records; a broker does not."""
+        self.rewritten_units = 0
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._table = QueueTable()
         self._numbered: list[ConsumeQueue | None] = []
@@ -187,6 +191,8 @@ class ConsumeQueueStore:
         starts = np.empty(queue_count + 1, np.int64)
         kernels.tags_codes(run.buffer, run.array, count, self._delay_levels_ms, codes)
         kernels.order_by_queue(numbers, count, queue_count, order, starts)
+        if self.rewrites_torn_units:
+            self.rewritten_units += rewrite_torn_units(self._numbered, run, order, starts, codes)
         self._append_new(run, order, starts, codes)
         queued = np.flatnonzero(numbers >= 0)
         if len(queued):

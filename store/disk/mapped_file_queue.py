@@ -209,6 +209,10 @@ class MappedFileQueue:
             self.files = [*self.files, file]
             return file
 
+    def writable_file(self, file: MappedFile) -> MappedFile:
+        """Gives the file of this queue to write to in place of `file`."""
+        return file
+
     def _create(self, file_start: int) -> MappedFile:
         folder = self.folders.folder_of(file_start)
         if not self.files or len(self.folders.all) > 1:

@@ -76,6 +76,9 @@ class OverlayFileQueue(MappedFileQueue):
 
     def last_file(self, start_offset: int = 0) -> MappedFile:
         file = super().last_file(start_offset)
+        return self.writable_file(file)
+
+    def writable_file(self, file: MappedFile) -> MappedFile:
         return file if file.writable else self._copied(file)
 
     def _copied(self, file: MappedFile) -> MappedFile:

@@ -25,6 +25,7 @@ class Difference(StrEnum):
     HUGE_SIZE = "huge-size"
     DELIVER_TIME = "deliver-time"
     LOST_QUEUES = "lost-queues"
+    TORN_UNITS = "torn-units"
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
     KEPT_INDEX = "kept-index"
@@ -47,6 +48,8 @@ _REASONS = {
     "the hash of their tags, so that they are delivered at once; recover gives them their deliver time",
     Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
     "its queue offsets a second time; recover builds them from the log",
+    Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
+    "it; recover rewrites units that contradict their records where it dispatches them again",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
     "dispatches it",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "

@@ -105,12 +105,14 @@ def recover_store(
     advice = ReadAdvice(opened.fs, cold=cold)
     keeps_times = opened.line.recovers_with_delay_levels or not as_broker
     delayed = -_delayed_units(opened)
+    opened.queues.rewrites_torn_units = not as_broker
     levels = contextlib.nullcontext() if keeps_times else opened.queues.without_delay_levels()
     with levels, FanOut(_walked_by(opened, handlers, found, as_broker)) as builders:
         found.end = walk(opened, start, [builders], progress, advice)
         cut_log(opened, found)
         # What is behind the end is read while the builders still work.
         losses.read_behind(found.behind, found.end)
+    opened.queues.rewrites_torn_units = False
     advice.finish()
     delayed += _delayed_units(opened)
     losses.read_units(found.log_end, END_OF_LOG)
@@ -118,6 +120,7 @@ def recover_store(
         opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
     )
     found.differences += [Difference.LOST_QUEUES] if built else []
+    found.differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
     if queue_end >= found.log_end:
         opened.queues.truncate_dirty(found.log_end)
         if not as_broker and opened.queues.clear_cut_units():

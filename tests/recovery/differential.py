@@ -51,6 +51,7 @@ EXPLAINS_QUEUES = {
     Difference.ZEROED_UNITS,
     Difference.DELIVER_TIME,
     Difference.LOST_QUEUES,
+    Difference.TORN_UNITS,
     Difference.RECORD_AT_QUEUE_END,
     Difference.ZERO_QUEUE_FILE,
 }
