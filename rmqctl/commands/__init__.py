@@ -84,6 +84,9 @@ COMMANDS = (
     CommandPlace("delay show", "delay", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("schema", "schema"),
+    CommandPlace("config check", "config", "run_check"),
+    CommandPlace("config show", "config", "run_show"),
+    CommandPlace("config rebuild-topics", "config", "run_rebuild_topics"),
     CommandPlace("config settings", "config", "run_settings"),
     CommandPlace("undo", "undo"),
     CommandPlace("quarantine list", "quarantine", "run_list"),
@@ -91,7 +94,7 @@ COMMANDS = (
 )
 
 GROUPS = {
-    "config": "Show what a broker's settings are here",
+    "config": "Show and mend a broker's settings and its tables",
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",
     "transaction": "Show what became of transactions",

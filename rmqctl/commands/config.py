@@ -1,27 +1,55 @@
-"""config: what RocketMQ's settings are for the store at hand."""
+"""config: the settings of the store at hand, and the broker's tables under config/."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
+from rmqctl.show import count
+from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
+    from store.brokerconfig.config_file import ConfigFile
     from store.config import Setting
+    from store.forensics.tables import ConfigReview
 
 EXAMPLES = {
+    "config check": (
+        "rmqctl --store /data/store config check",
+        "rmqctl --store /data/store --format json config check",
+    ),
+    "config show": ("rmqctl --store /data/store config show consumerOffset", "rmqctl --store /data/store config show"),
+    "config rebuild-topics": (
+        "rmqctl --store /data/store config rebuild-topics --dry-run",
+        "rmqctl --store /data/store config rebuild-topics --yes",
+    ),
     "config settings": (
         "rmqctl --store /data/store config settings",
         "rmqctl --store /data/store --broker-conf broker.conf config settings flush --effective",
     ),
 }
-SEE_ALSO = ("check",)
+FILES = ("config", "consumequeue")
+SEE_ALSO = ("check", "lag", "info", "undo")
+FILE_COLUMNS = ("file", "load", "main_state", "backup_state", "temporary_state", "reason")
+ENTRY_COLUMNS = ("file", "section", "name", "value")
 SHOWN = ("name", "value", "source", "effect")
+
+
+class Compat(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
 
 
 def run_settings(
@@ -63,4 +91,106 @@ def _row(setting: Setting, values: Mapping[str, tuple[Any, str]], shown: Callabl
         "type": setting.type,
         "effect": setting.effect or "none",
         "owner": setting.owner,
+    }
+
+
+# The broker's tables under config/.
+
+
+def run_check(ctx: typer.Context) -> Result:
+    """Say what a broker would load of its tables.
+
+    For each table under config/ with its .bak and .tmp: what a broker would load, what that silently loses, consumer
+    offsets outside of their queues, topics of the store without an entry. Each finding has its remedy. Exit code 1
+    when something was found.
+    """
+    session: Session = ctx.obj
+    review = _review(session)
+    rows = [asdict(finding) for finding in review.findings]
+    files = [_file_row(file) for file in review.files]
+    broken = sum(row["loaded_from"] != row["file"] for row in files)
+    verdict = f"{count(len(files), 'table')}, {broken} not loaded from its own file; {count(len(rows), 'finding')}"
+    tables = [Table("findings", rows), Table("files", files, FILE_COLUMNS)]
+    return Result("config check", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK, verdict)
+
+
+def run_show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="[TABLE]", help="Only tables whose name contains it.")] = "",
+    pattern: Annotated[str, typer.Option("--entry", metavar="TEXT", help="Only entries whose name contains it.")] = "",
+) -> Result:
+    """Show the broker's tables as it would load them.
+
+    Every entry of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json, consumerFilter.json and
+    the other tables under config/, from the copy that a broker would load.
+    """
+    from store.forensics.tables import table_entries
+
+    session: Session = ctx.obj
+    review = _review(session)
+    rows = [
+        {**asdict(entry), "value": to_json(entry.value)}
+        for entry in table_entries([file for file in review.files if name.lower() in file.name.lower()])
+        if pattern in entry.name
+    ]
+    verdict = f"{count(len(rows), 'entry').replace('entrys', 'entries')} of {count(len(review.files), 'table')}"
+    return Result("config show", {"entry_count": len(rows)}, [Table("entries", rows, ENTRY_COLUMNS)], OK, verdict)
+
+
+def run_rebuild_topics(
+    ctx: typer.Context,
+    compat: Annotated[
+        Compat | None, typer.Option(help="The broker line to write for.", show_default="the line that wrote the store")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Write topics.json anew from the log and the queues.
+
+    Topics of the newest readable copy keep their entries, with as many queues as exist; topics that only the store
+    shows get a broker's defaults. The old file goes into the quarantine, and undo brings it back.
+    """
+    session: Session = ctx.obj
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.config import broker_line
+    from store.forensics.tables import plan_topics
+    from store.opened.detect import detect_line
+
+    with locked(session, take=not consent.dry_run) as (layout, fs):
+        line = broker_line(compat.value) if compat is not None else detect_line(layout, fs)
+        reader = session.open_reader(as_it_is=True)
+        with (
+            staging(layout, fs, "topics", dry_run=consent.dry_run) as folder,
+            session.progress("reading the log") as bar,
+        ):
+            now_ms = session.environment.clock_ms()
+            change, entries = plan_topics(
+                layout, reader, line, fs, staging=folder, now_ms=now_ms, on_progress=bar.update
+            )
+            facts = {"topics": [asdict(entry) for entry in entries]}
+            return run_change(session, "config rebuild-topics", change, consent, facts)
+
+
+def _review(session: Session) -> ConfigReview:
+    from store.disk.filesystem import Filesystem
+    from store.forensics.tables import review_tables
+    from store.opened.detect import detect_line, make_layout
+
+    layout, fs = make_layout(session.root, session.settings()), Filesystem()
+    return review_tables(layout, session.open_reader(as_it_is=True), detect_line(layout, fs), fs)
+
+
+def _file_row(file: ConfigFile) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "load": file.load.value,
+        "loaded_from": file.loaded.path.name if file.loaded is not None else None,
+        "main_state": file.main.state.value,
+        "backup_state": file.backup.state.value,
+        "temporary_state": file.temporary.state.value,
+        "reason": file.main.reason or None,
+        "mtime_ms": file.main.mtime_ms,
     }

@@ -22,6 +22,8 @@ from store.brokerconfig.fastjson import members
 from store.brokerconfig.topics import BUILT_IN
 from store.config import BrokerLine
 
+REBUILD = "run `rmqctl config rebuild-topics`"
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
@@ -51,7 +53,8 @@ def review_config(
 def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding]:
     reason = f"{file.main.path.name} is {file.main.state}" + (f" ({file.main.reason})" if file.main.reason else "")
     best = file.best(line)
-    restore = f"copy {best.path.name} over it" if best is not None else "write it anew; no copy can be read"
+    anew = REBUILD if file.name == "topics.json" else "write it anew; no copy can be read"
+    restore = f"copy {best.path.name} over it" if best is not None else anew
     match file.load:
         case Load.LOST:
             yield ConfigFinding("lost", file.name, f"{reason}; a broker {file.load.value}", restore)
@@ -86,4 +89,4 @@ def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFi
     known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
     for topic in sorted(set(topics) - known - set(BUILT_IN)):
         detail = f"{topic} has messages but no entry"
-        yield ConfigFinding("no-topic", file.name, detail, "rebuild the table from the store")
+        yield ConfigFinding("no-topic", file.name, detail, REBUILD)
