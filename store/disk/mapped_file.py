@@ -132,7 +132,7 @@ class MappedFile:
         keeps_descriptor: bool = False,
     ) -> MappedFile:
         """Creates a file of `size` zeros; on any failure nothing is left behind."""
-        descriptor = fs.create_file(path, size, _reserved_ahead(size))
+        descriptor = fs.create_file(path, size, _reserved_ahead(size, 0))
         file = cls(
             path,
             file_start,
@@ -143,7 +143,7 @@ class MappedFile:
             descriptor=descriptor,
             keeps_descriptor=keeps_descriptor,
         )
-        file.reserved = min(size, _reserved_ahead(size))
+        file.reserved = min(size, _reserved_ahead(size, 0))
         return file
 
     def __repr__(self) -> str:
@@ -214,7 +214,7 @@ class MappedFile:
             return
         if end > self.size:
             raise BadRequest(f"the file has no place for {end} bytes", file=self.path, offset=self.reserved)
-        stop = min(self.size, end + _reserved_ahead(self.size))
+        stop = min(self.size, end + _reserved_ahead(self.size, end))
         self._fs.preallocate(self._opened(), self.reserved, stop - self.reserved)
         self.reserved = stop
 
@@ -373,6 +373,7 @@ class MappedFile:
             pool.give_back(lent)
 
 
-def _reserved_ahead(size: int) -> int:
-    """How many bytes of a file get blocks at a time: some megabytes of a segment, some pages of a queue file."""
-    return min(_MOST_RESERVED_BYTES, -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE)
+def _reserved_ahead(size: int, end: int) -> int:
+    """How many bytes behind `end` get blocks too: a part of the file's size, or half of what it holds."""
+    part = -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE
+    return min(_MOST_RESERVED_BYTES, max(part, end // 2))

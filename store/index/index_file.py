@@ -44,7 +44,15 @@ class IndexFile:
     """One file. `path` is its place in the store, also while its bytes are still staged elsewhere."""
 
     def __init__(
-        self, path: Path, slot_count: int, entry_count: int, descriptor: Descriptor, fs: Filesystem, *, writable: bool
+        self,
+        path: Path,
+        slot_count: int,
+        entry_count: int,
+        descriptor: Descriptor,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        is_new: bool = False,
     ) -> None:
         self.path = path
         self.slot_count = slot_count
@@ -54,6 +62,7 @@ class IndexFile:
         # Only a file that is written to is flushed.
         self._descriptor = descriptor if writable else None
         self._name_is_new = writable
+        self._is_new = is_new
         self._reserved = 0
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
@@ -172,8 +181,9 @@ class IndexFile:
         newest = max(1, self.header.index_count)
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
-            # The kernel reads slots and entries of keys that it puts.
-            self._require(self._reserved, end)
+            if not self._is_new:
+                # The kernel reads slots and entries of keys that it puts. A new file's pages come from no device.
+                self._require(self._reserved, end)
             stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
             self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
             self._reserved = stop

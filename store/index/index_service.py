@@ -212,7 +212,7 @@ class IndexService:
             descriptor = self._fs.create_file(path, size, entry_position(self._slot_count, 1))
         else:
             descriptor = stage_new_file(self._stage(path), size, self._fs)
-        file = IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
+        file = self._new_file(path, descriptor)
         self.files.append(file)
         return file
 
@@ -223,9 +223,12 @@ class IndexService:
         descriptor = stage_new_file(self._stage(file.path), size, self._fs)
         used = entry_position(self._slot_count, min(file.header.index_count, self._entry_count))
         self._fs.write(descriptor, 0, file.buffer[:used])
-        copy = IndexFile(file.path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True)
+        copy = self._new_file(file.path, descriptor)
         self.files = [copy if one is file else one for one in self.files]
         return copy
+
+    def _new_file(self, path: Path, descriptor: Descriptor) -> IndexFile:
+        return IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=True, is_new=True)
 
     def _stage(self, path: Path) -> Path:
         assert self._overlay is not None

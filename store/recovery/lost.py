@@ -272,7 +272,8 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
     for file in reversed(queue.files.files):
         units = units_of(file.buffer[: file.readable_position])
         offsets = units["log_offset"].astype(np.int64)
-        inside = np.flatnonzero((offsets >= low) & (offsets < high) & (units["size"] > 0) & ~is_pre_blank(units))
+        inside = np.flatnonzero((offsets >= low) & (offsets < high))
+        inside = inside[(units["size"][inside] > 0) & ~is_pre_blank(units[inside])]
         number = file.file_start // UNIT_SIZE
         found.append((inside + number, offsets[inside], units["size"][inside].astype(np.int64)))
         if len(offsets) and 0 <= offsets[0] < low:

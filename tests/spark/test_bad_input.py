@@ -144,7 +144,7 @@ def test_a_segment_that_vanishes_while_a_rebuild_runs_is_named(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("sql", COUNT), ("audit",), ("export", "--to")], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [("audit",), ("export", "--to")], ids=lambda words: words[0])
 def test_a_segment_that_may_not_be_read_is_named_and_nothing_is_written(
     store: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -160,7 +160,8 @@ def test_a_segment_that_may_not_be_read_is_named_and_nothing_is_written(
     assert done.code == IO_ERROR
     note, sentence = done.err.splitlines()
     assert note.startswith("starting Spark")
-    assert sentence.startswith(f"rmqctl: {unreadable}: cannot read: permission denied")
+    assert sentence.startswith(f"rmqctl: {unreadable}: cannot")
+    assert "permission denied" in sentence
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
 
