@@ -19,6 +19,7 @@ from store import kernels
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.fan_out import FanOut
 from store.index.index_service import IndexService
+from store.recovery.lost import LossCounter
 from tests.bench.context import KIB, SMALL_BODY, Bench
 from tests.bench.walks import recover_here
 
@@ -30,7 +31,7 @@ STEPS = (
     (FanOut, "dispatch", "walk waits for builders"),
     (FanOut, "__exit__", "end waits for builders"),
     (recovery, "walk", "walk"),
-    (recovery, "count_lost", "what lies behind the end"),
+    (LossCounter, "report", "what lies behind the end"),
 )
 
 Times = dict[str, list[float]]

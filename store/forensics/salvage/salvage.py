@@ -17,7 +17,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import Piece, SalvagedRun, Skipped, TornRecord, stretches
-from store.forensics.salvage.sources import find_sources
+from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
 from store.kernels.run import Int64Array
 
@@ -72,7 +72,7 @@ def salvage(
 
 def _evidence(path: Path, fs: Filesystem, delay_levels_ms: tuple[int, ...]) -> Evidence:
     """The store's queues and index; none where the path is no store's root."""
-    if not (path.is_dir() and fs.exists(path / "commitlog")):
+    if not is_store_root(path, fs):
         return Evidence.none()
     return Evidence.of(StoreReader(str(path), fs), delay_levels_ms)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from store.commitlog.slices import Window
 from store.config import StoreConfig
-from store.disk.filesystem import Filesystem
+from store.disk.filesystem import Entry, Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import NotAStore
 from store.forensics.salvage.walk import Source, find_start
@@ -25,14 +25,7 @@ def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
 
     Files in which no record names a log offset are left out. NotAStore where there is nothing to read.
     """
-    if not fs.exists(path):
-        raise NotAStore("no such file or folder", file=path)
-    if path.is_dir():
-        folder = path / "commitlog" if fs.exists(path / "commitlog") else path
-        files = [entry.path for entry in fs.list_folder(folder) if not entry.is_folder and entry.size]
-    else:
-        files = [path]
-    sources = [_open(file, fs) for file in sorted(files)]
+    sources = [_open(entry.path, fs) for entry in _files_at(path, fs)]
     found = [(source, find_start(source)) for source in sources if source.stop]
     placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
     # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
@@ -42,12 +35,27 @@ def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
 
 def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem) -> StoreConfig:
     """Give a store's settings; for loose files, segments as large as the largest file."""
-    if path.is_dir() and fs.exists(path / "commitlog"):
+    if is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)
-    files = fs.list_folder(path) if path.is_dir() else []
-    size = max((entry.size for entry in files if not entry.is_folder), default=0)
-    size = size or (fs.stat(path).st_size if path.is_file() else 0)
+    size = max((entry.size for entry in _files_at(path, fs)), default=0)
     return StoreConfig().with_settings({**({"mappedFileSizeCommitLog": size} if size else {}), **settings})
+
+
+def is_store_root(path: Path, fs: Filesystem) -> bool:
+    """Whether the folder holds a commit log's folder."""
+    found = fs.look_at(path / "commitlog")
+    return found is not None and found.is_folder
+
+
+def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
+    """The files that are not empty: the store's segments, those of a folder, or one. NotAStore for nothing."""
+    found = fs.look_at(path)
+    if found is None:
+        raise NotAStore("no such file or folder", file=path)
+    if not found.is_folder:
+        return [found]
+    entries = fs.list_folder(path / "commitlog" if is_store_root(path, fs) else path)
+    return sorted((entry for entry in entries if not entry.is_folder and entry.size), key=lambda one: one.path)
 
 
 def _open(file: Path, fs: Filesystem) -> Source:
