@@ -58,8 +58,10 @@ class CommandPlace:
 # In the order in which `rmqctl --help` lists them.
 COMMANDS = (
     CommandPlace("info", "info"),
+    CommandPlace("doctor", "doctor"),
     CommandPlace("dump", "dump"),
     CommandPlace("find", "find"),
+    CommandPlace("stale", "stale"),
     CommandPlace("put", "put"),
     CommandPlace("get", "get"),
     CommandPlace("index-query", "index_query"),

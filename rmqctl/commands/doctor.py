@@ -1,0 +1,102 @@
+"""doctor: everything that is wrong with a store, the worst first."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+from rmqctl.show import count
+
+if TYPE_CHECKING:
+    from store.forensics.doctor import Diagnosis, Examination
+
+EXAMPLES = ("rmqctl --store /data/store doctor", "rmqctl --store /data/store --format json doctor --compat all")
+EXIT_CODES = {1: "Something is wrong."}
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
+SEE_ALSO = ("info", "check", "simulate", "config check", "lag", "salvage")
+COLUMNS = ("rank", "what", "count", "detail", "command")
+
+
+class Line(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+    ALL = "all"
+
+
+def run(
+    ctx: typer.Context,
+    compat: Annotated[
+        Line | None,
+        typer.Option(help="The broker line that starts next.", show_default="the line that wrote the store"),
+    ] = None,
+) -> Result:
+    """Say everything that is wrong, the worst first.
+
+    Runs info, check, simulate, config check and lag; the whole log is read once. Each finding has the command that
+    mends it or shows more, what that costs, and whether undo takes it back. Ranks: 1 a broker does not start, 2
+    messages are lost or will be, 3 consumers or queries see something wrong, 4 to know. Nothing is written. Exit code
+    1 when something is wrong.
+    """
+    session: Session = ctx.obj
+
+    from store.config import BROKER_LINES
+    from store.forensics.doctor import examine
+    from store.opened.detect import make_layout
+
+    settings = session.settings()
+    lines = tuple(BROKER_LINES) if compat is Line.ALL else (compat.value,) if compat is not None else ()
+    with session.progress("examining the store") as bar:
+        layout, clock = make_layout(session.root, settings), session.environment.clock_ms
+        found = examine(layout, settings, clock, lines=lines, on_progress=bar.update)
+    if found.info.holder is not None:
+        session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
+    rows = [_row(session, number, one) for number, one in enumerate(found.diagnoses, 1)]
+    facts = {
+        "worst_rank": found.worst,
+        "finding_count": len(rows),
+        "compat": found.info.line.name,
+        "message_count": found.info.message_count,
+        "checked_bytes": found.checked_bytes,
+        "lost_messages": sum(start.lost.messages for start in found.starts),
+    }
+    tables = [Table("diagnoses", rows, COLUMNS), Table("commands", _commands(found))]
+    return Result("doctor", facts, tables if rows else tables[:1], FINDINGS if found.worst else OK, _verdict(found))
+
+
+def _verdict(found: Examination) -> str:
+    if not found.worst:
+        return f"a sound {found.info.line} store with {count(found.info.message_count, 'message')}"
+    words = {1: "a broker does not start", 2: "messages are lost", 3: "something is wrong", 4: "something to know"}
+    return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}"
+
+
+def _commands(found: Examination) -> list[dict[str, Any]]:
+    """Each command once, in the order in which the list names them."""
+    mendings = {one.command: one.mending for one in found.diagnoses if one.command}
+    return [
+        {"command": command, "cost": mending.cost, "can_be_undone": mending.can_be_undone}
+        for command, mending in mendings.items()
+    ]
+
+
+def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
+    mending = one.mending
+    command = f"rmqctl --store {session.options.store} {one.command}" if one.command else ""
+    return {
+        "number": number,
+        "rank": int(one.rank),
+        "area": one.area,
+        "what": one.what,
+        "count": one.count,
+        "detail": one.detail,
+        "command": one.command if one.command and not session.format.is_for_programs else command,
+        "cost": mending.cost if one.command else None,
+        "can_be_undone": mending.can_be_undone if one.command else None,
+    }

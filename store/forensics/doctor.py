@@ -1,0 +1,250 @@
+"""doctor: everything that is wrong with a store, the worst first, each with the command that mends it.
+
+    1. info      what is missing or behind, who holds the store                info.py
+    2. simulate  what the next start of its broker line does                   store/recovery/simulate.py
+    3. check     one walk of the whole log, with queues and index              store/check
+    4. config    what a broker would load of its tables                        tables.py
+    5. lag       consumer offsets outside of their queues                      lag.py
+
+    rank 1   a broker does not start
+    rank 2   messages are lost, or will be at the next start
+    rank 3   consumers or queries see something wrong
+    rank 4   to know: nothing is lost, a start or a query is slower
+
+Only the check reads the whole log; the recovery that is simulated reads from where a broker would. A part that cannot
+be examined is a diagnosis itself. Beside a live owner nothing is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from store.change.workspace import relative_name
+from store.check import findings as kinds
+from store.check.check import CheckOptions, Progress, check
+from store.check.findings import KINDS, Finding
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.errors import StoreError
+from store.forensics.info import StoreInfo, look_at_store
+from store.forensics.lag import LagReport, review_lag
+from store.forensics.tables import ConfigReview, review_tables
+from store.layout import StoreLayout
+from store.open import open_store
+from store.opened.detect import find_store
+from store.opened.scratch import Scratch
+from store.recovery.simulate import SimulatedStart, simulate_start
+
+OnProgress = Callable[[int, int], None]
+REBUILD_QUEUES, REBUILD_INDEX, SALVAGE = "rebuild --queues", "rebuild --index", "salvage --to NEWSTORE"
+
+
+class Rank(IntEnum):
+    """How bad it is."""
+
+    NO_START = 1
+    LOSS = 2
+    WRONG = 3
+    NOTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """What a command costs, and whether `undo` takes it back; None where it changes nothing in the store."""
+
+    cost: str
+    can_be_undone: bool | None
+
+
+_COSTS = {
+    "rebuild": Mending("reads the whole log, writes the derived files anew", True),
+    "checkpoint rewrite": Mending("reads the newest segments", True),
+    "truncate-dirty": Mending("all records behind the cut leave the store", True),
+    "recover": Mending("cuts the log where a broker would, keeps what it removes", True),
+    "config rebuild-topics": Mending("reads the whole log", True),
+    "undo": Mending("moves files back", None),
+    "salvage": Mending("reads the whole log, writes a second store", None),
+}
+_LOOKS = Mending("only looks", None)
+
+_RANKS = {
+    kinds.BAD_CRC: Rank.LOSS,
+    kinds.BAD_LENGTH: Rank.LOSS,
+    kinds.BAD_SELF_OFFSET: Rank.LOSS,
+    kinds.MISSING_SEGMENT: Rank.LOSS,
+    kinds.WRONG_SIZE: Rank.NO_START,
+    kinds.TIME_BACKWARDS: Rank.NOTE,
+    kinds.STALE_TAIL: Rank.NOTE,
+    kinds.FOREIGN_FILE: Rank.NOTE,
+    kinds.INDEX_TIME: Rank.NOTE,
+    kinds.CHECKPOINT_INVALID: Rank.NOTE,
+}
+_COMMANDS = {
+    kinds.BAD_CRC: SALVAGE,
+    kinds.BAD_LENGTH: SALVAGE,
+    kinds.BAD_SELF_OFFSET: SALVAGE,
+    kinds.MISSING_SEGMENT: SALVAGE,
+    kinds.STALE_TAIL: "stale",
+    kinds.WRONG_SIZE: "simulate",
+    kinds.FOREIGN_FILE: "simulate",
+    kinds.TIME_BACKWARDS: "timeline",
+}
+"""Where more than the finding's own command is at stake: what mends must not lose what can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that is wrong. `area` is the part that found it; count how often, detail describes the first."""
+
+    rank: Rank
+    area: str
+    what: str
+    detail: str
+    count: int = 1
+    command: str = ""
+
+    @property
+    def mending(self) -> Mending:
+        """What the command costs."""
+        return next((cost for name, cost in _COSTS.items() if self.command.startswith(name)), _LOOKS)
+
+
+@dataclass(slots=True)
+class Examination:
+    """All of it: the diagnoses, the worst first, and what they are from; None for a part that was left out."""
+
+    info: StoreInfo
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    checked_bytes: int = 0
+    starts: list[SimulatedStart] = field(default_factory=list)
+    config: ConfigReview | None = None
+    lag: LagReport | None = None
+
+    @property
+    def worst(self) -> int:
+        """The rank of the worst one, 0 without any."""
+        return min((one.rank for one in self.diagnoses), default=0)
+
+
+def examine(
+    layout: StoreLayout,
+    settings: Mapping[str, Any],
+    clock: Callable[[], int],
+    *,
+    lines: tuple[str, ...] = (),
+    on_progress: OnProgress = lambda done, total: None,
+) -> Examination:
+    """Steps 1 to 5. `lines` are the broker lines to simulate, by default the one that wrote the store."""
+    return _Examiner(layout, settings, clock, on_progress).run(lines)
+
+
+class _Examiner:
+    """The inputs of all steps, and what they found so far."""
+
+    def __init__(
+        self, layout: StoreLayout, settings: Mapping[str, Any], clock: Callable[[], int], on_progress: OnProgress
+    ) -> None:
+        self.layout, self.settings, self.clock, self.on_progress = layout, settings, clock, on_progress
+        self.fs = Filesystem()
+        self.reader = StoreReader(str(layout.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.found = Examination(look_at_store(layout, settings, self.fs))
+
+    def run(self, lines: tuple[str, ...]) -> Examination:
+        info, found = self.found.info, self.found
+        is_refused = any(one.is_refused for one in info.structures)
+        steps: list[tuple[str, Callable[[], Iterator[Diagnosis]]]] = [("config", self._config)]
+        if not is_refused:
+            steps = [("check", self._check), *steps, ("lag", self._lag)]
+            if info.holder is None:
+                # First, for a damage where it cuts the log is one thing and not two.
+                steps.insert(0, ("simulate", lambda: self._simulate(lines)))
+        diagnoses = [*self._info()]
+        for area, step in steps:
+            try:
+                diagnoses += step()
+            except StoreError as error:
+                diagnoses.append(Diagnosis(Rank.WRONG, area, "could not be examined", str(error)))
+        found.diagnoses = sorted(diagnoses, key=lambda one: (one.rank, -one.count, one.area, one.what))
+        return found
+
+    def _info(self) -> Iterator[Diagnosis]:
+        """What the check does not find: structures, the last shutdown, an interrupted change, unreadable parts."""
+        ranks = {
+            "structure": Rank.NOTE,
+            "not shut down": Rank.NOTE,
+            "interrupted change": Rank.WRONG,
+            "unreadable": Rank.WRONG,
+            "no log": Rank.LOSS,
+            "no queues": Rank.WRONG,
+            "queues behind": Rank.NOTE,
+        }
+        for problem in self.found.info.problems:
+            if problem.what in ranks:
+                yield Diagnosis(ranks[problem.what], "info", problem.what, problem.detail, 1, problem.command)
+
+    def _check(self) -> Iterator[Diagnosis]:
+        progress = Progress()
+        options = CheckOptions(settings=self.settings)
+        done = check(self.reader, options, progress, lambda p: self.on_progress(p.bytes_done, p.bytes_in_all))
+        self.found.findings = list(done)
+        self.found.checked_bytes = progress.bytes_done
+        by_kind: dict[str, list[Finding]] = {}
+        cuts = {start.log_end for start in self.found.starts if start.lost.messages}
+        for finding in self.found.findings:
+            if finding.kind not in (kinds.BAD_CRC, kinds.BAD_LENGTH) or finding.offset not in cuts:
+                by_kind.setdefault(finding.kind, []).append(finding)
+        for kind, of_kind in by_kind.items():
+            first = of_kind[0]
+            file = relative_name(self.layout.root.absolute(), Path(first.file))
+            detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
+            command = _COMMANDS.get(kind, first.mended_by or "")
+            yield Diagnosis(
+                _RANKS.get(kind, Rank.WRONG), "check", kind, detail, sum(one.count for one in of_kind), command
+            )
+
+    def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
+        for name in lines or (self.found.info.line.name,):
+            with Scratch() as scratch:
+                store = find_store(self.layout, self.settings, self.fs, compat=name)
+                start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
+            self.found.starts.append(start)
+            if not start.starts:
+                command = _command_in(start.reason) or "simulate"
+                yield Diagnosis(Rank.NO_START, "simulate", f"a {name} broker does not start", start.reason, 1, command)
+            elif start.lost.messages:
+                facts = start.lost.facts()
+                detail = f"the log ends at {start.log_end}: {start.cut_reason}; {facts['intact']} can be salvaged"
+                what, command = f"a {name} broker loses messages", SALVAGE if facts["intact"] else "recover"
+                yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, command)
+            for trap in start.traps if start.starts else ():
+                detail = f"{trap.detail}; {trap.remedy}"
+                yield Diagnosis(Rank.LOSS, "simulate", trap.name, detail, 1, _command_in(trap.remedy))
+
+    def _config(self) -> Iterator[Diagnosis]:
+        info = self.found.info
+        self.found.config = review_tables(self.layout, self.reader, info.line, self.fs, info.queues)
+        ranks = {"lost": Rank.LOSS, "refused": Rank.NO_START, "no-topic": Rank.WRONG, "outside": Rank.WRONG}
+        for finding in self.found.config.findings:
+            command = "config rebuild-topics" if finding.file == "topics.json" else "config check"
+            detail = f"{finding.detail}; {finding.remedy}"
+            yield Diagnosis(ranks.get(finding.kind, Rank.NOTE), "config", finding.kind, detail, 1, command)
+
+    def _lag(self) -> Iterator[Diagnosis]:
+        with open_store(self.layout.root, settings=self.settings, clock=self.clock, as_is=True) as store:
+            self.found.lag = report = review_lag(store)
+        gone = [row for row in report.queues if row.deleted]
+        if gone:
+            first = gone[0]
+            detail = f"{first.group} is at {first.consumed_offset} of {first.topic}/{first.queue_id}, which begins at "
+            count = sum(row.deleted for row in gone)
+            yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", f"{detail}{first.min_offset}", count, "lag")
+
+
+def _command_in(text: str) -> str:
+    """The command that a sentence for people names, empty without one."""
+    return text.partition("`rmqctl ")[2].partition("`")[0]

@@ -1,0 +1,102 @@
+"""Records behind the end of a segment: found, marked, exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import Message, open_store
+from tests.cli.running import rmqctl
+from tests.support.snapshots import snapshot
+from tests.support.stores import SMALL, make_store, text_message
+
+BIG = {**SMALL, "mappedFileSizeCommitLog": 65536}
+
+
+def stale(root: Path, *options: str) -> Any:
+    run = rmqctl("--format", "json", "stale", *options, store=root)
+    assert run.code == (1 if run.json["lost_messages"] else 0), run.err
+    return run.json
+
+
+def cut(root: Path, kept: int) -> tuple[int, bytes]:
+    """Zeros the head of record `kept`, as a recovery that cuts there does; gives its place and its old bytes."""
+    segment = root / "commitlog/00000000000000000000"
+    data, at = bytearray(segment.read_bytes()), 0
+    for _ in range(kept):
+        at += int.from_bytes(data[at : at + 4], "big")
+    size = int.from_bytes(data[at : at + 4], "big")
+    old = bytes(data[at : at + size])
+    data[at : at + 8] = bytes(8)
+    segment.write_bytes(data)
+    return at, old
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "store", 20, queues=1, **BIG)
+
+
+def test_a_store_without_leftovers_has_none(store: Path) -> None:
+    assert stale(store)["stale_messages"] == 0
+
+
+def test_records_behind_a_cut_are_lost_unless_the_log_has_them(store: Path) -> None:
+    cut(store, 15)
+    answer = stale(store)
+    assert (answer["stale_messages"], answer["lost_messages"]) == (4, 4)
+    assert [row["uniq_key"] for row in answer["stale_records"]] == ["U16", "U17", "U18", "U19"]
+
+
+def test_a_message_that_was_sent_again_is_a_duplicate_and_another_at_its_offset_overwrote_it(store: Path) -> None:
+    cut(store, 10)
+    for name in ("consumequeue/T/0", "index"):
+        for path in (store / name).iterdir():
+            path.unlink()
+    with open_store(store, settings=BIG, read_only=False) as opened:
+        assert opened.put(Message.of("T", b"x" * 8, uniq_key="short")).is_ok
+        assert opened.put(text_message(15)).is_ok
+    states = {row["uniq_key"]: row["state"] for row in stale(store)["stale_records"]}
+    assert states["U15"] == "duplicate"
+    assert states["U19"] == "lost"
+    assert set(states.values()) == {"duplicate", "lost"}
+
+
+def test_a_queue_offset_that_was_given_again_is_overwritten(store: Path, tmp_path: Path) -> None:
+    at, _ = cut(store, 10)
+    segment = store / "commitlog/00000000000000000000"
+    data = bytearray(segment.read_bytes())
+    with open_store(tmp_path / "other", settings=BIG, read_only=False) as other:
+        put = other.put(Message.of("T", b"", uniq_key="new"))
+        assert put.is_ok
+    record = bytearray((tmp_path / "other/commitlog/00000000000000000000").read_bytes()[: put.size])
+    record[20:28] = (13).to_bytes(8, "big")
+    record[28:36] = at.to_bytes(8, "big")
+    data[at : at + len(record)] = record
+    data[at + len(record) : at + len(record) + 8] = bytes(8)
+    segment.write_bytes(data)
+    rows = {row["uniq_key"]: row for row in stale(store)["stale_records"]}
+    assert (rows["U13"]["state"], rows["U13"]["live_log_offset"]) == ("overwritten", at)
+    assert rows["U14"]["state"] == "lost"
+
+
+def test_what_is_lost_is_exported_and_can_be_put_again(store: Path, tmp_path: Path) -> None:
+    cut(store, 15)
+    before, target = snapshot(store), tmp_path / "lost.jsonl"
+    assert stale(store, "--state", "lost", "--to", str(target))["written_to"] == str(target)
+    assert snapshot(store) == before
+    assert [json.loads(line)["uniq_key"] for line in target.read_text().splitlines()] == ["U16", "U17", "U18", "U19"]
+    run = rmqctl("--format", "json", "put", "--from", target, store=tmp_path / "new")
+    assert run.code == 0, run.err
+    assert rmqctl("stale", "--to", target, store=store).code == 2
+
+
+def test_segments_in_the_quarantine_are_looked_into(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300, queues=1)
+    assert rmqctl("truncate-dirty", "--offset", "16384", "--yes", store=root).code in (0, 1)
+    answer = stale(root)
+    assert answer["lost_messages"] > 100
+    assert any(".rmqctl/quarantine" in row["file"] for row in answer["stale_records"])
