@@ -9,6 +9,7 @@ An error names the file, the place in it, the reason, and what the user can do:
       reading   DamagedFile, WrongFileSize, ForeignFile, DamagedRecord
       writing   StoreIOError, StoreClosed
       asking    BadRequest
+      copying   LinkLost, ReplicationError, Diverged
 """
 
 from __future__ import annotations
@@ -149,3 +150,18 @@ class StoreClosed(StoreError):
 
 class BadRequest(StoreError):
     """The question itself is wrong: a filter that does not parse, a negative offset, options that contradict."""
+
+
+# Copying a log from another machine.
+
+
+class LinkLost(StoreIOError):
+    """The connection to the other machine cannot be made, ended or stalled; a new one may do."""
+
+
+class ReplicationError(StoreError):
+    """The other end of a replication link sends bytes that no master sends."""
+
+
+class Diverged(StoreError):
+    """Two logs hold different bytes at the same log offset."""

@@ -82,6 +82,7 @@ COMMANDS = (
     CommandPlace("audit", "audit"),
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
+    CommandPlace("receive", "receive"),
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),

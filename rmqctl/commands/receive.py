@@ -1,0 +1,156 @@
+"""receive: a live broker's commit log, copied by its own replication protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result
+
+if TYPE_CHECKING:
+    from store.ha.log_copy import LogCopy
+    from store.ha.receive import Begin, Receiver, ReceiveReport
+
+EXAMPLES = (
+    "rmqctl receive broker-a:10912 --to /backup/broker-a",
+    "rmqctl receive broker-a:10912 --to /backup/broker-a --follow --rate",
+    "rmqctl receive broker-a:10912 --to /forensics/a --from-offset last-segment --observe",
+)
+SEE_ALSO = ("recover", "check", "diff")
+RATE_INTERVAL_S = 1.0
+
+
+def run(
+    ctx: typer.Context,
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The HA port of a master.", show_default=False)],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="The store's folder to copy into; new, or a former copy.")],
+    from_offset: Annotated[
+        str, typer.Option(metavar="N|min|last-segment", help="Where a new copy begins: the segment that holds N.")
+    ] = "min",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep copying, over lost connections too, until Ctrl-C.")
+    ] = False,
+    rate: Annotated[bool, typer.Option("--rate", help="Say on stderr, once a second, how fast it goes.")] = False,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Never report received bytes, so that the master does not count them.")
+    ] = False,
+) -> Result:
+    """Copy a live broker's commit log.
+
+    Speaks the HA protocol of 4.x, and of 5.x without a controller, to haListenPort (by default listenPort + 1). Every
+    segment is byte-identical. Sizes, magic, CRC and log offset of each record are verified before it is written, and
+    a report counts only bytes that are synced. Without --follow the command ends when it has what the master had.
+
+    A copy that was cut goes on where it ends: its last MiB is compared with the master's first, and where both differ
+    nothing is written (exit code 4). Exit code 5 when the connection is lost; run it again.
+
+    To the master this is a slave: a SYNC_MASTER waits for it, and counts what it reported as replicated. With
+    --observe it reports only the offset that it asks for, but still is a connected slave.
+
+    Queues and index are not copied: the reading commands build them, `rebuild` writes them.
+    """
+    session: Session = ctx.obj
+    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe))
+    exit_code = FINDINGS if report.unfinished_bytes else OK
+    return Result("receive", _facts(address, to, report), [], exit_code, _verdict(report))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Options of one run."""
+
+    begin: Begin | int
+    follow: bool
+    rate: bool
+    observe: bool
+
+
+def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
+    from store.disk.filesystem import Filesystem
+    from store.ha.link import Address
+    from store.ha.log_copy import LogCopy
+    from store.ha.receive import ReceiveOptions, Receiver
+
+    master = Address.parse(address)
+    copy = LogCopy(to, session.settings(), Filesystem())
+    try:
+        with session.progress("receiving") as bar:
+            options = ReceiveOptions(
+                begin=choice.begin,
+                follow=choice.follow,
+                observe=choice.observe,
+                on_progress=_with_rate(session, bar.update) if choice.rate else bar.update,
+                on_lost=lambda error: session.note(f"note: {error}; connecting again"),
+            )
+            return _received(Receiver(master, copy, options), session, copy)
+    finally:
+        with session.interrupts.deferred():
+            copy.close()
+
+
+def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveReport:
+    try:
+        return receiver.run()
+    except BaseException:
+        report = receiver.report
+        if report.received_bytes:
+            session.note(f"note: {report.received_bytes} bytes were received, the copy is durable up to {copy.durable}")
+        raise
+
+
+def _begin_of(text: str) -> Begin | int:
+    from store.ha.receive import Begin
+
+    if text in list(Begin):
+        return Begin(text)
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise typer.BadParameter(f"{text!r} is not a log offset, min or last-segment", param_hint="--from-offset")
+    return int(text)
+
+
+def _with_rate(session: Session, update: Callable[[int], None]) -> Callable[[int], None]:
+    """Adds a line a second to the progress."""
+    before, counted = time.monotonic(), 0
+
+    def on_progress(received: int) -> None:
+        nonlocal before, counted
+        update(received)
+        now = time.monotonic()
+        if now - before >= RATE_INTERVAL_S:
+            session.note(f"{(received - counted) / (now - before) / 1e6:.1f} MB/s, {received} bytes received")
+            before, counted = now, received
+
+    return on_progress
+
+
+def _facts(master: str, to: Path, report: ReceiveReport) -> dict[str, Any]:
+    seconds = report.transfer_seconds
+    return {
+        "master": master,
+        "target": str(to),
+        "log_start": report.log_start,
+        "log_end": report.log_end,
+        "resumed_at": report.resumed_at or None,
+        "received_bytes": report.received_bytes,
+        "compared_bytes": report.compared_bytes,
+        "received_records": report.record_count,
+        "unfinished_bytes": report.unfinished_bytes,
+        "connections": report.connection_count,
+        "segment_size_bytes": report.segment_size,
+        "is_segment_size_assumed": report.is_size_assumed,
+        "bytes_per_second": round(report.received_bytes / seconds) if seconds else None,
+    }
+
+
+def _verdict(report: ReceiveReport) -> str:
+    text = f"{report.record_count} records verified and durable, log offsets {report.log_start} to {report.log_end}"
+    if report.unfinished_bytes:
+        text += f"; {report.unfinished_bytes} bytes of a record that did not come whole are left out"
+    return text

@@ -1,0 +1,1 @@
+"""Replicate the commit log by the HA protocol of brokers."""

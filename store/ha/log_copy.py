@@ -1,0 +1,164 @@
+"""LogCopy: the commit log of a store folder that another store's log is copied into, at its end only.
+
+    0           durable        end                 file end
+    |--- synced ---|-- written ---|--- zeros, or a torn tail ---|
+
+Bytes behind the end are compared before they are overwritten: only zeros, or what comes anyway, may be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from store.commitlog.scan import VERIFYING
+from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.lock import StoreLock
+from store.disk.mapped_file_queue import MappedFileQueue
+from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
+from store.layout import StoreLayout, segment_name
+from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
+from store.opened.log_end import find_closed_end
+
+
+class LogCopy:
+    """The log of the store at `root`, whose lock it holds. An absent or empty folder becomes a store.
+
+    first  log offset of the first byte
+    end    log offset behind the last byte
+    """
+
+    def __init__(self, root: Path, settings: Mapping[str, Any], fs: Filesystem) -> None:
+        self._layout = make_layout(root, settings)
+        self._fs = fs
+        self._lock = StoreLock(self._layout.lock, fs)
+        self._file: Descriptor | None = None
+        self._file_start = 0
+        self.first = self.end = self.durable = self._old_end = 0
+        _prepare(self._layout, fs)
+        self._lock.acquire()
+        try:
+            self._load(find_store(self._layout, settings, fs), "mappedFileSizeCommitLog" in settings)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _load(self, found: FoundStore, is_size_given: bool) -> None:
+        self.segment_size = found.config.mapped_file_size_commit_log
+        segments = MappedFileQueue(self._layout.commitlog, self.segment_size, self._fs, writable=False)
+        segments.load(found.line)
+        self.is_size_assumed = not is_size_given and len(segments.files) <= 1
+        if segments.files:
+            self.first = segments.min_offset
+            self.end = self.durable = find_closed_end(list(segments.files), found.line, VERIFYING).end.log_end
+            self._old_end = segments.files[-1].file_start + self.segment_size
+        segments.close()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end <= self.first
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the segments."""
+        return self._layout.commitlog
+
+    def begin(self, log_offset: int) -> None:
+        """Lets an empty copy begin at `log_offset`. BadRequest where no segment can begin there."""
+        require_segment_start(log_offset, self.segment_size)
+        self.first = self.end = self.durable = log_offset
+
+    def correct_segment_size(self, size: int) -> None:
+        """Gives the only segment the length that its blank tells."""
+        if size == self.segment_size:
+            return
+        self.segment_size = size
+        self._old_end = min(self._old_end, self.first + size)
+        path = self.folder / segment_name(self.first)
+        if self._fs.exists(path):
+            self._fs.truncate(self._fs.open_write(path), size)
+
+    def require_same(self, log_offset: int, data: memoryview) -> None:
+        """Raise Diverged unless the copy holds `data` at `log_offset`, before its end."""
+        while len(data):
+            position = log_offset % self.segment_size
+            part = data[: self.segment_size - position]
+            path = self.folder / segment_name(log_offset - position)
+            held = np.frombuffer(self._fs.read(self._fs.open_read(path), position, len(part)), np.uint8)
+            if len(held) < len(part):
+                raise StoreIOError(f"the file ends at {position + len(held)}", file=path)
+            _refuse_difference(held != np.frombuffer(part, np.uint8), log_offset)
+            log_offset += len(part)
+            data = data[len(part) :]
+
+    def append(self, log_offset: int, data: memoryview) -> None:
+        """Write `data` at the end, across no segment's end. Diverged where other bytes are in its place."""
+        assert log_offset == self.end, (log_offset, self.end)
+        position = log_offset % self.segment_size
+        file = self._segment(log_offset - position)
+        if log_offset < self._old_end:
+            held = np.frombuffer(self._fs.read(file, position, len(data)), np.uint8)
+            _refuse_difference((held != 0) & (held != np.frombuffer(data, np.uint8)), log_offset)
+        self._fs.write(file, position, data)
+        self.end += len(data)
+
+    def sync(self) -> None:
+        """Makes everything durable that was appended."""
+        if self._file is not None and self.durable < self.end:
+            self._fs.fdatasync(self._file)
+        self.durable = self.end
+
+    def close(self) -> None:
+        """Makes everything durable and gives the store back."""
+        try:
+            self.sync()
+        finally:
+            self._file = None
+            self._lock.release()
+
+    def _segment(self, file_start: int) -> Descriptor:
+        if self._file is not None and file_start == self._file_start:
+            return self._file
+        self.sync()
+        path = self.folder / segment_name(file_start)
+        if self._fs.exists(path):
+            self._file = self._fs.open_write(path)
+        else:
+            self._file = self._fs.create_file(path, self.segment_size, reserved=0)
+            self._fs.fsync_folder(self.folder)
+        self._file_start = file_start
+        return self._file
+
+
+def _prepare(layout: StoreLayout, fs: Filesystem) -> None:
+    """Create a new store's folders; refuse another folder, and a store that was not shut down."""
+    if len(layout.commitlogs) > 1:
+        raise BadRequest("a log is copied into one folder, not into several", file=layout.root)
+    if is_absent_or_empty(layout, fs):
+        for made in fs.make_folder(layout.root) + fs.make_folder(layout.commitlog):
+            fs.fsync_folder(made.parent)
+    else:
+        require_store(layout, fs)
+        fs.make_folder(layout.commitlog)
+    if fs.exists(layout.abort):
+        raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
+
+
+def require_segment_start(log_offset: int, segment_size: int) -> None:
+    """BadRequest unless a segment of that size can begin at `log_offset`."""
+    if log_offset % segment_size:
+        raise BadRequest(
+            f"the master's segment begins at {log_offset}, no multiple of {segment_size}", code="segment-size"
+        )
+
+
+def _refuse_difference(differs: np.ndarray[Any, np.dtype[np.bool_]], log_offset: int) -> None:
+    if differs.any():
+        raise Diverged(
+            "the copy holds other bytes than the master",
+            offset=log_offset + int(np.argmax(differs)),
+            hint="nothing was overwritten; copy into another folder and compare both",
+        )

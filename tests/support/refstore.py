@@ -1,0 +1,67 @@
+"""The real RocketMQ store behind a command line, where the environment names one: RMQCTL_REFSTORE=/path/to/refstore.
+
+Its tests are skipped where it is not there; nothing else needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+COMMAND = os.environ.get("RMQCTL_REFSTORE", "")
+LINES = ("49", "53")
+SIZES = ("--commitlog-size", "65536", "--cq-size", "400", "--slots", "500", "--index-num", "1000")
+SETTINGS = {
+    "mappedFileSizeCommitLog": 65536,
+    "mappedFileSizeConsumeQueue": 400,
+    "maxHashSlotNum": 500,
+    "maxIndexNum": 1000,
+}
+needs_refstore = pytest.mark.skipif(not COMMAND, reason="RMQCTL_REFSTORE names no refstore")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@contextlib.contextmanager
+def refstore(line: str, *words: object) -> Iterator[subprocess.Popen[str]]:
+    """One refstore command of a broker line, killed at the end of the block."""
+    process = subprocess.Popen(
+        [COMMAND, *map(str, words)],
+        env={**os.environ, "REFSTORE_V": line},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(port: int, seconds: float = 20) -> None:
+    """Returns when somebody listens on the port."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on {port}"
+            time.sleep(0.1)
+
+
+def segments(store: Path) -> dict[str, bytes]:
+    """The log's segments that hold anything, by name."""
+    files = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
+    return {name: data for name, data in files.items() if data.strip(b"\0")}
