@@ -75,7 +75,7 @@ def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile
 
 
 def _units_outside(files: StoreReader, file: QueueFile, log: LogExtent) -> Iterator[Finding]:
-    units = units_of(files.read(file.path))[file.first_unit : file.last_unit + 1]
+    units = units_of(files.salvage(file.path, None, UNIT_SIZE).buffer)[file.first_unit : file.last_unit + 1]
     out = np.flatnonzero(log.misses(units["log_offset"].astype(np.int64)) & (units["size"] > 0))
     if len(out):
         unit = file.start // UNIT_SIZE + file.first_unit + int(out[0])
@@ -84,7 +84,7 @@ def _units_outside(files: StoreReader, file: QueueFile, log: LogExtent) -> Itera
 
 
 def _entries_outside(files: StoreReader, file: IndexFile, log: LogExtent) -> Iterator[Finding]:
-    entries = entries_of(files.read(file.path), file.slot_count, file.count)
+    entries = entries_of(files.salvage(file.path).buffer, file.slot_count, file.count)
     out = np.flatnonzero(log.misses(entries["log_offset"].astype(np.int64))[1:]) + 1
     if len(out):
         detail = _points_outside(entries["log_offset"][out[0]])

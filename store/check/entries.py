@@ -13,7 +13,7 @@ from store.check.units import split_by_start
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Entries, Ints
 from store.formats.derived import entries_of
-from store.formats.index_page import MAX_TIME_DIFF_SECONDS
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, MAX_TIME_DIFF_SECONDS, SLOT_SIZE
 
 NO_KEY = "whose record has no such key"
 
@@ -24,7 +24,9 @@ class EntryFile:
     def __init__(self, files: StoreReader, file: IndexFile) -> None:
         self.file = file
         self.name = files.name_of(file.path)
-        self.entries = entries_of(files.read(file.path), file.slot_count, file.count)[1:]
+        found = files.salvage(file.path)
+        self.entries = entries_of(found.buffer, file.slot_count, file.count)[1:]
+        self._unreadable = [*found.items(HEADER_SIZE + SLOT_SIZE * file.slot_count + ENTRY_SIZE, ENTRY_SIZE)]
 
     def between(self, low: int, high: int) -> tuple[Ints, np.ndarray]:
         """Numbers and entries with low <= log offset < high."""
@@ -32,7 +34,10 @@ class EntryFile:
         if self.file.rises:
             rows = np.arange(bisect_left(column, low), bisect_left(column, high))
         else:
-            rows = np.flatnonzero((column >= low) & (column < high))
+            inside = (column >= low) & (column < high)
+            for first, behind in self._unreadable:
+                inside[first:behind] = False
+            rows = np.flatnonzero(inside)
         return rows + 1, self.entries[rows]
 
 

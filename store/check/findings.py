@@ -33,6 +33,8 @@ CHECKPOINT_AHEAD = "checkpoint-ahead"
 CHECKPOINT_INVALID = "checkpoint-invalid"
 WRONG_SIZE = "wrong-size"
 FOREIGN_FILE = "foreign-file"
+UNREADABLE_UNITS = "unreadable-units"
+UNREADABLE_INDEX = "unreadable-index"
 
 KINDS = {
     BAD_CRC: "a body does not match its CRC",
@@ -58,6 +60,8 @@ KINDS = {
     CHECKPOINT_AHEAD: "the checkpoint promises more than the files hold",
     CHECKPOINT_INVALID: "the checkpoint is missing or cannot be what a broker wrote",
     FOREIGN_FILE: "something in the store's folders that no broker made",
+    UNREADABLE_UNITS: "a queue file has pages that can't be read",
+    UNREADABLE_INDEX: "an index file has pages that can't be read",
     WRONG_SIZE: "a file whose length is not that of the store's other files",
 }
 
@@ -75,6 +79,8 @@ MENDED_BY = {
     UNIT_NOWHERE: "rebuild --queues",
     UNIT_WRONG_RECORD: "rebuild --queues",
     LOST_EXTENSION: "rebuild --queues",
+    UNREADABLE_UNITS: "rebuild --queues",
+    UNREADABLE_INDEX: "rebuild --index",
     MISSING_INDEX_ENTRY: "rebuild --index",
     INDEX_ENTRY_NOWHERE: "rebuild --index",
     BROKEN_CHAIN: "rebuild --index",
@@ -125,6 +131,8 @@ SINGLE_KINDS = {
     CHECKPOINT_INVALID,
     FOREIGN_FILE,
     WRONG_SIZE,
+    UNREADABLE_UNITS,
+    UNREADABLE_INDEX,
 }
 
 

@@ -132,7 +132,7 @@ def _geometries(
     found: dict[int, Geometry] = {}
     for file in indexes:
         if file.size not in found and file.size > HEADER_SIZE:
-            geometry = given_geometry(settings, file.size) or geometry_of(files.read(file.path))
+            geometry = given_geometry(settings, file.size) or geometry_of(files.salvage(file.path).buffer)
             if geometry is not None:
                 found[file.size] = geometry
     return found

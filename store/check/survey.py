@@ -19,7 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from store.check.chains import Chains
-from store.check.findings import INDEX_HEADER, LOST_EXTENSION, QUEUE_GAP, WRONG_SIZE, Finding
+from store.check.findings import (
+    INDEX_HEADER,
+    LOST_EXTENSION,
+    QUEUE_GAP,
+    UNREADABLE_INDEX,
+    UNREADABLE_UNITS,
+    WRONG_SIZE,
+    Finding,
+)
+from store.disk.readable import Salvaged
 from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.expected import Ints
 from store.formats.derived import entries_of, is_pre_blank, units_of
@@ -92,21 +101,19 @@ def survey_queues(
     for listing in listings:
         yield from _listing_findings(files, listing, usual_size)
     for owners, data in _some_at_once(files, listings):
-        yield from _survey_files(files, owners, _Numbers.of(data, log_start))
+        yield from _survey_files(files, owners, _Numbers.of([one.buffer for one in data], log_start), data)
 
 
-def _some_at_once(
-    files: StoreReader, listings: Sequence[QueueListing]
-) -> Iterator[tuple[list[Owner], list[memoryview]]]:
+def _some_at_once(files: StoreReader, listings: Sequence[QueueListing]) -> Iterator[tuple[list[Owner], list[Salvaged]]]:
     """Read the written part of all files of the queues, about BYTES_AT_ONCE at a time."""
     owners: list[Owner] = []
-    data: list[memoryview] = []
+    data: list[Salvaged] = []
     size = 0
     for listing in listings:
         for file in listing.files:
             owners.append((listing, file))
-            data.append(files.read_written(file.path, file.size))
-            size += len(data[-1])
+            data.append(files.salvage_written(file.path, file.size, UNIT_SIZE))
+            size += len(data[-1].buffer)
             if size >= BYTES_AT_ONCE:
                 yield owners, data
                 owners, data, size = [], [], 0
@@ -114,10 +121,19 @@ def _some_at_once(
         yield owners, data
 
 
-def _survey_files(files: StoreReader, owners: Sequence[Owner], numbers: _Numbers) -> Iterator[QueueFile | Finding]:
+def _survey_files(
+    files: StoreReader, owners: Sequence[Owner], numbers: _Numbers, data: Sequence[Salvaged]
+) -> Iterator[QueueFile | Finding]:
     for i, (listing, file) in enumerate(owners):
         yield QueueFile(listing.topic, listing.queue_id, file.path, file.number, file.size, *numbers.of_file(i))
+    for (listing, file), found in zip(owners, data, strict=True):
+        if found.unreadable:
+            unit = (file.number + found.unreadable[0][0]) // UNIT_SIZE
+            name = files.name_of(file.path)
+            yield Finding(UNREADABLE_UNITS, name, unit, listing.topic, listing.queue_id, detail=found.describe())
     for i in np.flatnonzero(numbers.holes).tolist():
+        if data[i].unreadable:
+            continue
         listing, file = owners[i]
         unit = file.number // UNIT_SIZE + int(numbers.first_hole[i])
         detail = "a unit was never written, though later ones are"
@@ -232,8 +248,12 @@ def survey_index(
     known          likely geometries by file size
     is_written_to  a writer is putting entries: header and chains are not compared
     """
-    data = files.read(file.path)
-    name = files.name_of(file.path)
+    found = files.salvage(file.path)
+    data, name = found.buffer, files.name_of(file.path)
+    if found.unreadable:
+        yield Finding(UNREADABLE_INDEX, name, 0, detail=found.describe())
+        if found.unreadable[0][0] < HEADER_SIZE:
+            return
     if memoryview(data).nbytes < HEADER_SIZE:
         yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
         return
@@ -246,7 +266,7 @@ def survey_index(
         return
     entries = entries_of(data, geometry.slot_count, header.index_count)
     chains = Chains.of(data, geometry.slot_count, len(entries))
-    if not is_written_to:
+    if not (is_written_to or found.unreadable):
         yield from _header_findings(name, header, chains, entries)
         yield from chains.findings(name)
     yield IndexFile(
@@ -256,7 +276,7 @@ def survey_index(
         count=header.index_count,
         low=chains.low,
         high=chains.high,
-        rises=chains.rises,
+        rises=chains.rises and not found.unreadable,
         begin_timestamp_ms=header.begin_timestamp_ms,
         end_timestamp_ms=header.end_timestamp_ms,
         is_full=header.index_count >= geometry.entry_count,

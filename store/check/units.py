@@ -142,9 +142,9 @@ def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tup
     """Queue offsets and units of a file that point to low … high - 1, by log offset."""
     count = file.last_unit + 1
     if count <= COPIED_UNITS:
-        units = units_of(files.read_written(file.path, count * UNIT_SIZE))
+        units = units_of(files.salvage_written(file.path, count * UNIT_SIZE, UNIT_SIZE).buffer)
     else:
-        units = units_of(files.read(file.path, 0, count * UNIT_SIZE))
+        units = units_of(files.salvage(file.path, count * UNIT_SIZE, UNIT_SIZE).buffer)
     first = file.start // UNIT_SIZE
     if file.rises:
         start = file.first_unit

@@ -16,6 +16,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import is_locked
 from store.disk.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import UNIT_SIZE
 
 FILES_LOOKED_AT = 16
 
@@ -31,7 +32,7 @@ def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
     newest = sorted(last_files, key=lambda file: file.mtime_ms)[-FILES_LOOKED_AT:]
     offsets = [0]
     for file in newest:
-        units = units_of(files.read_written(file.path, file.size))
+        units = units_of(files.salvage_written(file.path, file.size, UNIT_SIZE).buffer)
         written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
         offsets += [int(offset) for offset in units["log_offset"][np.flatnonzero(written)[-1:]]]
     return max(offsets)

@@ -81,6 +81,24 @@ def unreadable(path: Path, position: int) -> StoreIOError:
 
 
 @dataclass(frozen=True, slots=True)
+class Salvaged:
+    """Bytes of a file with zeros where they can't be read, and the ranges of those, as places in the file."""
+
+    buffer: memoryview
+    unreadable: tuple[tuple[int, int], ...] = ()
+
+    def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
+        """The numbers of the items that hold an unreadable byte, as ranges; items of `size` bytes begin at `base`."""
+        for start, stop in self.unreadable:
+            if stop > base:
+                yield max(0, start - base) // size, -(-(stop - base) // size)
+
+    def describe(self) -> str:
+        """The unreadable ranges for people."""
+        return "can't read bytes " + ", ".join(f"{start} to {stop}" for start, stop in self.unreadable)
+
+
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """Some bytes of a file. Those of a local file are part of a map, `whole`, that begins `start` bytes earlier."""
 
@@ -103,6 +121,23 @@ class Stretch:
             return stop
         end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + stop)
         return end - self.start
+
+    def salvage(self, item_size: int = 1) -> Salvaged:
+        """Every byte that can be read; zeros for the others, and for the rest of items that hold such a byte."""
+        size, position = len(self.buffer), 0
+        if self.readable_end(0, size) == size:
+            return Salvaged(self.buffer)
+        copy, ranges = bytearray(size), []
+        while position < size:
+            end = self.readable_end(position, size)
+            copy[position:end] = self.buffer[position:end]
+            position = self.behind_unreadable(end, size) if end < size else size
+            if end < position:
+                ranges.append((self.start + end, self.start + position))
+        for start, stop in ranges:
+            first, behind = start // item_size * item_size, min(-(-stop // item_size) * item_size, self.start + size)
+            copy[first - self.start : behind - self.start] = bytes(behind - first)
+        return Salvaged(memoryview(copy).toreadonly(), tuple(ranges))
 
     def require(self, start: int, stop: int) -> None:
         """StoreIOError with the place in the file when a byte of [start, stop) can't be read."""

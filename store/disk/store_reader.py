@@ -14,8 +14,8 @@ from pathlib import Path
 
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.places import LocalPlace, Place, connect
-from store.disk.readable import Stretch
-from store.errors import ForeignFile, NotAStore
+from store.disk.readable import Salvaged, Stretch
+from store.errors import ForeignFile, NotAStore, StoreIOError
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
@@ -149,6 +149,19 @@ class StoreReader:
         stretch = self.map(path, position, size)
         stretch.require(0, len(stretch.buffer))
         return stretch.buffer
+
+    def salvage(self, path: str, size: int | None = None, item_size: int = 1) -> Salvaged:
+        """The first `size` bytes, with zeros for those that the device can't give.
+
+        An item of `item_size` bytes that holds such a byte is zero as a whole."""
+        return self.map(path, 0, size).salvage(item_size)
+
+    def salvage_written(self, path: str, size: int, item_size: int = 1) -> Salvaged:
+        """What `read_written` gives, with zeros for what the device can't give."""
+        try:
+            return Salvaged(self.read_written(path, size))
+        except StoreIOError:
+            return self.salvage(path, size, item_size)
 
     def read_written(self, path: str, size: int) -> memoryview:
         """The first `size` bytes of a file, less the hole at their end: of a reserved file what was ever written."""

@@ -36,7 +36,7 @@ class Digest:
     name   file_start of a segment, topic/queue id of a queue, begin log offset of an index file
     start  first log offset, queue offset or entry number that the digest covers
     end    the one behind the last
-    note   why a segment ends before its file does, where that is damage
+    note   why a segment ends before its file does, where that is damage; or what can't be read and counts as zeros
     """
 
     kind: str
@@ -106,9 +106,11 @@ def _segment(reader: StoreReader, segment: StoredFile) -> Digest:
 
 def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
     """None for a queue without a unit."""
-    hasher, start, end = hashlib.sha256(), -1, -1
+    hasher, start, end, notes = hashlib.sha256(), -1, -1, []
     for file in reader.queue_files(topic, queue_id):
-        units = units_of(reader.read(file.path))
+        found = reader.salvage(file.path, None, UNIT_SIZE)
+        notes += [f"{file.path}: {found.describe()}"] if found.unreadable else []
+        units = units_of(found.buffer)
         written = units[: _written(units)]
         live = written[_pre_blanks(written) :]
         if len(live):
@@ -117,7 +119,9 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
             hasher.update(live.tobytes())
         if len(written) < len(units):
             break
-    return Digest("queue", f"{topic}/{queue_id}", start, end, hasher.hexdigest()) if end >= 0 else None
+    if end < 0 and not notes:
+        return None
+    return Digest("queue", f"{topic}/{queue_id}", start, end, hasher.hexdigest(), "; ".join(notes))
 
 
 def _written(units: Any) -> int:
@@ -133,9 +137,11 @@ def _pre_blanks(units: Any) -> int:
 
 def _indexes(reader: StoreReader) -> Iterator[Digest]:
     for file in reader.index_files():
-        data = reader.read(file.path)
+        found = reader.salvage(file.path)
+        data = found.buffer
         if len(data) < HEADER_SIZE:
             continue
         header = decode_header(memoryview(data)[:HEADER_SIZE])
+        note = found.describe() if found.unreadable else ""
         name, count = str(header.begin_log_offset), header.index_count
-        yield Digest("index", name, header.begin_log_offset, count, hashlib.sha256(data).hexdigest())
+        yield Digest("index", name, header.begin_log_offset, count, hashlib.sha256(data).hexdigest(), note)

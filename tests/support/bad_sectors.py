@@ -24,14 +24,14 @@ class BadSectors(Filesystem):
         self.pages = pages
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
-        return not self._is_bad(path, start, stop) and super().populate(path, view, start, stop)
+        return not self.is_bad(path, start, stop) and super().populate(path, view, start, stop)
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
-        if self._is_bad(descriptor.path, position, position + size):
+        if self.is_bad(descriptor.path, position, position + size):
             error = OSError(errno.EIO, os.strerror(errno.EIO))
             raise StoreIOError.from_os(error, descriptor.path, "read the file")
         return super().read(descriptor, position, size)
 
-    def _is_bad(self, path: Path, start: int, stop: int) -> bool:
+    def is_bad(self, path: Path, start: int, stop: int) -> bool:
         first, behind = start // PAGE_SIZE, -(-stop // PAGE_SIZE)
         return any(first <= page < behind for page in self.pages.get(path.name, ()))
