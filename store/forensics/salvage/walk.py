@@ -192,9 +192,11 @@ class _Walk:
         """Read the bytes at a magic: a bad body, a torn head, a whole record's log offset, or nothing."""
         window = self._window()
         offset = window.file_start + at
-        head = bytes(window.buffer[at : at + RECORD_MIN_SIZE])
-        if len(head) < RECORD_MIN_SIZE:
+        end = at + RECORD_MIN_SIZE
+        # The four bytes in front of a magic may be on an unreadable page.
+        if end > window.size or window.readable_end(at, end) < end:
             return None
+        head = bytes(window.buffer[at:end])
         named = int.from_bytes(head[28:36], "big", signed=True)
         step = _record_at(window, at, VERIFYING)
         if isinstance(step, Run):
