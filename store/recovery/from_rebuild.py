@@ -24,7 +24,7 @@ from store.opened.opened_store import OpenedStore
 from store.rebuild.scope import Rebuild, RebuildScope
 from store.recovery.differences import applying
 from store.recovery.lost import LossCounter
-from store.recovery.recover import RecoveryReport, cut_log
+from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
 
 
 def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
@@ -52,6 +52,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
         losses = LossCounter(opened)
         cut_log(opened, found)
         losses.read_behind(found.behind, end)
+        losses.read_units(end.log_end, END_OF_LOG)
         found.lost = losses.report()
     found.differences = applying(opened, end, queue_end_before, delayed=delayed, keep_index=True, as_broker=False)
     found.findings = opened.queues.describe_findings()

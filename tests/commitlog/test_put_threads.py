@@ -80,6 +80,7 @@ def test_every_record_is_whole_and_queue_offsets_have_no_gaps(tmp_path: Path, wo
             assert offsets == list(range(len(offsets)))
 
 
+@pytest.mark.leaves_damage  # times that go back
 def test_a_put_goes_on_when_the_clock_went_back(tmp_path: Path) -> None:
     clock = Clock()
     with open_store(tmp_path / "store", settings=SETTINGS, read_only=False, clock=clock) as store:

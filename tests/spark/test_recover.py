@@ -61,7 +61,7 @@ def sizes_of(root: Path) -> dict[str, Any]:
 
 def recovered(root: Path, compat: str, settings: dict[str, Any], rebuild: Rebuild | None = None) -> Change:
     with planning(root, settings=settings, compat=compat, clock=CLOCK) as opened:
-        change = plan_recovery(opened, mode="abnormal", rebuild=rebuild)
+        change = plan_recovery(opened, mode="abnormal", rebuild=rebuild, force_empty_log=True)
         change.apply()
     return change
 
@@ -141,6 +141,7 @@ def odd_store(kind: str, tmp_path: Path) -> Path:
     return source
 
 
+@pytest.mark.leaves_damage  # a missing segment, a wrong place and no index stay as they are
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
@@ -148,6 +149,7 @@ def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path)
 
 
 @pytest.mark.spark
+@pytest.mark.leaves_damage
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
