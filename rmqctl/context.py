@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rmqctl.result import Result
     from rmqctl.tables import Look
     from store import MessageStore, WritableStore
+    from store.disk.filesystem import Filesystem
     from store.disk.store_reader import StoreReader
     from store.open import OpenOptions
 
@@ -90,6 +91,18 @@ class Session:
     # The store.
 
     @property
+    def place(self) -> str | Path:
+        """The URI of --store, or its folder."""
+        return self.options.uri or self.root
+
+    @functools.cached_property
+    def reached(self) -> tuple[Path, Filesystem]:
+        """Folder and file system of --store for readers: of a remote store a mirror that fetches what they read."""
+        from store.opened.reach import reach_store
+
+        return reach_store(self.place, scratch=self.options.scratch)
+
+    @property
     def root(self) -> Path:
         """The folder of --store; without it storePathRootDir, else the default. BadRequest where --store is a URI."""
         if self.options.uri is not None:
@@ -99,7 +112,7 @@ class Session:
             raise BadRequest(
                 needs,
                 file=self.options.uri,
-                hint="sql, usage, export, audit, check, timeline and fingerprint read URIs",
+                hint="commands that only read take a URI",
             )
         root = self.options.store
         if root == Path(DEFAULT_STORE):
@@ -160,7 +173,8 @@ class Session:
             options = self._open_options(bar, **settings)
             options["scratch"] = self.options.scratch
             options["note"] = lambda text: self.note(f"note: {text}")
-            opened = open_store(self.root, **options)
+            root, options["fs"] = self.reached
+            opened = open_store(root, **options)
             self.resources.callback(self._close, opened)
         self._log_range(opened)
         return opened
@@ -184,7 +198,7 @@ class Session:
 
     def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
         given = self.settings(**settings)
-        self.log(f"opening {self.root}, settings given: {given or 'none'}")
+        self.log(f"opening {self.place}, settings given: {given or 'none'}")
         return {"settings": given, "clock": self.environment.clock_ms, "progress": bar.update}
 
     def _log_range(self, opened: MessageStore) -> None:
@@ -196,7 +210,7 @@ class Session:
 
         A store that was not shut down is shown as its recovery will leave it, which cuts there.
         """
-        is_closed = not (self.root / "abort").exists()
+        is_closed = not self.open_reader(as_it_is=True).exists("abort")
         known = self.settings()
         lax = {"checkCRCOnRecover": "false"} if is_closed and "checkCRCOnRecover" not in known else {}
         return self.open_store(**lax)
@@ -253,6 +267,8 @@ class Session:
             self._log = None
 
     def _say(self, text: str, level: str) -> None:
+        if self.options.uri is not None and "reached" in self.__dict__:
+            text = text.replace(str(self.reached[0]), self.options.uri)
         if len(text) > LONGEST_LINE:
             text = text[: LONGEST_LINE - 1] + "…"
         self.environment.stderr.write(escape_controls(text) + "\n")

@@ -34,7 +34,7 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
     found = _files_in(session, reader, kind, target)
     if not found:
         where = f"{kind} of {target}" if target else kind
-        raise typer.BadParameter(f"{session.root} has no {where}, and there is no such file", param_hint="FILE")
+        raise typer.BadParameter(f"{session.place} has no {where}, and there is no such file", param_hint="FILE")
     return [(reader, file) for file in found]
 
 

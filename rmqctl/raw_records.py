@@ -31,7 +31,7 @@ class RecordWriter:
             os.close(descriptor)
 
     def write(self, log_offset: int, size: int) -> None:
-        path, position = self._store.locate(log_offset)
+        path, position = self._store.locate(log_offset, size)
         name = os.fspath(path)
         if name not in self._sources:
             self._sources[name] = os.open(name, os.O_RDONLY | os.O_CLOEXEC)

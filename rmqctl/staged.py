@@ -21,8 +21,10 @@ def planning(
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply."""
     from store.opened.staged import staged_store
 
+    root, fs = session.reached if consent.dry_run else (session.root, None)
     return staged_store(
-        session.root,
+        root,
+        fs=fs,
         settings=session.settings(),
         compat=compat,
         clock=session.environment.clock_ms,

@@ -246,13 +246,18 @@ class MessageStore:
         """The opened file sets, for checks and tools that look deeper; a refresh closes them."""
         return self._current.opened
 
-    def locate(self, log_offset: int) -> tuple[Path, int]:
-        """The segment file and the position in it of a log offset; BadRequest where the log has no such byte."""
+    def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
+        """The segment file and the position in it of a log offset; BadRequest where the log has no such byte.
+
+        `size` bytes behind it are read in; StoreIOError where the disk can't give them.
+        """
         with self._current.reading() as opened:
             file = opened.log.segments.find_by_offset(log_offset)
         if file is None:
             raise BadRequest(f"log offset {log_offset} lies in no segment", file=self.layout.commitlog)
-        return file.path, log_offset - file.file_start
+        position = log_offset - file.file_start
+        file.raw(position, position + size)
+        return file.path, position
 
     def refresh(self) -> None:
         """Takes in what another process wrote since a read-only store was opened.

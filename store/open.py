@@ -31,6 +31,7 @@ from store.live.services import StoreServices
 from store.message_store import MessageStore, WritableStore
 from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
 from store.opened.staged import staging
 from store.opened.verified import remember_verified
@@ -76,6 +77,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     ...     store.topics(), store.max_offset("Orders", 0)
     (['Orders'], 1)
 
+    root       a folder, or for reading a URI that pyarrow.fs knows (s3://, gs://, hdfs://)
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
     settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names
@@ -91,14 +93,16 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
     settings, scratch = options.get("settings") or {}, options.get("scratch")
+    scratch = Path(scratch) if scratch is not None else None
+    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=not read_only)
     opener = _Opener(
-        make_layout(Path(root), settings),
+        make_layout(folder, settings),
         settings,
-        options.get("fs") or Filesystem(),
+        fs,
         options.get("clock", system_clock_ms),
         options.get("compat"),
         options.get("progress"),
-        Path(scratch) if scratch is not None else None,
+        scratch,
         options.get("note"),
         options.get("force_empty_log", False),
     )

@@ -60,13 +60,15 @@ def run(
     if [text, body_pattern, where].count(None) != 2:
         raise typer.BadParameter("give a TEXT, or --body, or --where")
 
+    from store.disk.store_reader import StoreReader
     from store.forensics.search.find import Finder
     from store.opened.detect import make_layout
 
-    settings, reader = session.settings(), session.open_reader(as_it_is=True)
+    settings, (root, fs) = session.settings(), session.reached
+    reader = session.open_reader(as_it_is=True) if session.options.uri is None else StoreReader(str(root), fs)
     with session.progress("searching the log") as bar:
-        layout = make_layout(session.root, settings)
-        finder = Finder(reader, layout, settings, use_index=not scan, on_progress=bar.update)
+        layout = make_layout(root, settings)
+        finder = Finder(reader, layout, settings, fs, use_index=not scan, on_progress=bar.update)
         for fault in finder.index.faults:
             session.warn(f"left out of the index: {fault}")
         if where is not None:
@@ -85,7 +87,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int) -> Found
     from store.embedded.engine import open_engine
     from store.forensics.search.find import Found
 
-    with open_engine([str(session.root)]) as engine:
+    with open_engine([str(session.place)]) as engine:
         query = f"select log_offset from messages where ({condition}\n) order by log_offset"
         _, rows = engine.query(query, limit=most + 1)
     places = [row["log_offset"] for row in rows]

@@ -106,6 +106,8 @@ def _check_contradictions(session: Session, ctx: typer.Context) -> None:
         raise typer.BadParameter("give --tags or --sql, not both")
     if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "one_call", "follow"}:
         raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
+    if "follow" in given and session.options.uri is not None:
+        raise typer.BadParameter("--follow needs a store in a folder; what arrives at a URI later is not seen")
     if "raw" in given and session.environment.stdout.isatty():
         raise typer.BadParameter("--raw writes bytes that a terminal may obey; send them to a file or a pipe")
 

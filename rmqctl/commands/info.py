@@ -32,12 +32,12 @@ def run(ctx: typer.Context) -> Result:
     session: Session = ctx.obj
 
     from rmqctl.settings import with_sources
-    from store.disk.filesystem import Filesystem
     from store.forensics.info import look_at_store
     from store.opened.detect import make_layout
 
     given = session.settings()
-    info = look_at_store(make_layout(session.root, given), given, Filesystem())
+    root, fs = session.reached
+    info = look_at_store(make_layout(root, given), given, fs)
     settings = [
         {"name": name, "value": value, "source": source}
         for name, (value, source) in with_sources(session, info.inferred).items()

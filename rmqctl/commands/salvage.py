@@ -21,6 +21,7 @@ from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
     from store.config import StoreConfig
+    from store.disk.filesystem import Filesystem
     from store.forensics.salvage.grade import SalvagedRun
     from store.forensics.salvage.salvage import SalvageReport
 
@@ -85,7 +86,7 @@ def run(
 
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     with _segments(session, raw) as segments:
-        return _result(session, segments or source or session.root, target)
+        return _result(session, segments or source or session.reached[0], target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
     from store.forensics.salvage.salvage import salvage
     from store.forensics.salvage.sources import config_of
 
-    fs, to, written = Filesystem(), target.path, {}
+    to, written = target.path, {}
+    fs = session.reached[1] if session.options.uri is not None else Filesystem()
     config = config_of(path, session.settings(), fs)
     with session.progress("reading the log") as bar:
         runs = salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
@@ -173,7 +175,7 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
         elif to.suffix == ".parquet":
             saved = write_parquet(wanted, to)
         else:
-            written = _write_store(session, path, report, to, config, target)
+            written = _write_store(session, path, report, to, config, target, fs)
             saved = written["saved_records"]
     return {
         "target": str(to) if to else None,
@@ -208,12 +210,10 @@ def _write_store(
     to: Path,
     config: StoreConfig,
     target: _Target,
+    fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.disk.filesystem import Filesystem
     from store.forensics.salvage.new_store import write_new_store
     from store.forensics.salvage.salvage import salvage
-
-    fs = Filesystem()
 
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""

@@ -49,11 +49,10 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.disk.filesystem import Filesystem
     from store.opened.detect import find_store, make_layout, require_store
 
-    fs, settings = Filesystem(), session.settings()
-    layout = make_layout(session.root, settings)
+    (root, fs), settings = session.reached, session.settings()
+    layout = make_layout(root, settings)
     require_store(layout, fs)
     names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]

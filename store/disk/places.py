@@ -96,6 +96,15 @@ class RemotePlace:
             infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}", allow_not_found=True))
         return [entry for entry in map(_entry, infos) if entry is not None]
 
+    def list_tree(self) -> dict[str, Entry]:
+        """Everything at any depth, by its path below the root; one listing, not one for each folder."""
+        from pyarrow.fs import FileSelector
+
+        with self._errors("", "list"):
+            infos = self._fs.get_file_info(FileSelector(self._root, allow_not_found=True, recursive=True))
+        found = {info.path.removeprefix(self._root).lstrip("/"): _entry(info) for info in infos}
+        return {name: entry for name, entry in found.items() if entry is not None and name}
+
     def map(self, path: str, position: int, size: int | None) -> Stretch:
         with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
             length = file.size()

@@ -136,7 +136,7 @@ class _Look:
         self, layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, structures: list[Structure]
     ) -> None:
         self.layout, self.fs = layout, fs
-        self.reader = StoreReader(str(layout.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.failures: list[Problem] = []
         self.info = StoreInfo(layout, LINE_4_9, [], structures, {})
         with self._noting():

@@ -109,6 +109,7 @@ class _Newest:
 
 def _newest_written(segments: list[Segment]) -> Segment:
     for segment in reversed(segments):
-        if int.from_bytes(segment.buffer[MAGIC_AT : MAGIC_AT + 4], "big") in _MAGICS:
+        stop = MAGIC_AT + 4
+        if segment.readable_end(0, stop) == stop and int.from_bytes(segment.buffer[MAGIC_AT:stop], "big") in _MAGICS:
             return segment
     return segments[0]

@@ -22,12 +22,13 @@ from store.errors import StoreIOError
 from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
 
 
 @contextlib.contextmanager
 def staged_store(
-    root: Path,
+    root: str | Path,
     *,
     settings: Mapping[str, Any] | None = None,
     compat: str | None = None,
@@ -40,12 +41,13 @@ def staged_store(
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
+    folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with (
-        locked_store(root, settings, fs, take=not dry_run) as (layout, fs),
-        staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as folder,
+        locked_store(folder, settings, fs, take=not dry_run) as (layout, fs),
+        staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)
-        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(folder))
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(staged))
         try:
             yield opened
         finally:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rmqctl.exit_codes import OK, USAGE
+from rmqctl.exit_codes import FINDINGS, OK, USAGE
 from store.disk.store_reader import StoreReader
+from store.opened.reach import reach_store
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import golden
 
@@ -50,6 +52,73 @@ def test_a_remote_store_answers_as_a_local_one(bucket: str) -> None:
     for words in (("sql", COUNT), ("usage", "--by", "queue"), ("check",), ("audit",)):
         local, remote = answers(*words)
         assert (remote.code, remote.rows) == (local.code, local.rows), remote.err
+
+
+READING = [
+    ("get", "TopicA", "--queue", "0", "--offset", "0", "--max", "50"),
+    ("get", "TopicA", "--log-offset", "0"),
+    ("get", "TopicA", "--since", "2000-01-01"),
+    ("index-query", "TopicA", "order5"),
+    ("checkpoint", "show"),
+    ("recover", "--normal", "--dry-run"),
+    ("lag",),
+    ("find", "order5"),
+    ("find", "--where", "topic = 'TopicA' and queue_id = 1"),
+    ("timeline",),
+    ("fingerprint",),
+    ("delay", "show"),
+    ("transaction", "show"),
+    ("dump", "commitlog"),
+    ("dump", "consumequeue", "TopicA/0"),
+]
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_a_reading_command_answers_from_a_remote_store_as_from_a_folder(bucket: str, words: tuple[str, ...]) -> None:
+    local = rmqctl("--format", "json", *words, store=golden("normal").store)
+    remote = rmqctl("--format", "json", "--store", bucket, *words)
+    assert local.code in (OK, FINDINGS), local.err
+    assert remote.code == local.code, remote.err
+    assert _without_place(remote.out) == _without_place(local.out)
+
+
+@pytest.mark.parametrize("words", [("info",), ("simulate",), ("salvage",)], ids=" ".join)
+def test_a_forensic_command_reads_a_remote_store(bucket: str, words: tuple[str, ...]) -> None:
+    remote = rmqctl("--format", "json", "--store", bucket, *words)
+    assert remote.code in (OK, FINDINGS), remote.err
+
+
+def test_raw_records_of_a_remote_store_are_those_of_the_folder(bucket: str) -> None:
+    words = ("get", "TopicA", "--queue", "1", "--offset", "0", "--max", "9", "--raw")
+    local, remote = rmqctl(*words, store=golden("normal").store), rmqctl("--store", bucket, *words)
+    assert remote.data == local.data != b""
+
+
+def test_nothing_is_followed_at_a_uri(bucket: str) -> None:
+    run = rmqctl("--store", bucket, "get", "TopicA", "--queue", "0", "--offset", "0", "--follow")
+    assert (run.code, "--follow needs a store in a folder" in run.err) == (USAGE, True)
+
+
+def test_stores_here_and_there_are_compared(bucket: str) -> None:
+    run = rmqctl("--format", "json", "diff", bucket, golden("normal").store)
+    assert (run.code, run.json["equal"]) == (OK, True), run.err
+
+
+def test_of_a_remote_store_only_what_a_reader_asks_for_is_fetched(bucket: str, tmp_path: Path) -> None:
+    root, fs = reach_store(bucket, scratch=tmp_path)
+    path = root / "commitlog" / f"{0:020d}"
+    assert (path.stat().st_size, path.stat().st_blocks) == (65536, 0)
+    assert fs.read(fs.open_read(path), 0, 8) == (golden("normal").store / "commitlog" / path.name).read_bytes()[:8]
+    assert path.stat().st_blocks > 0
+    assert all(not file.stat().st_blocks for file in root.glob("consumequeue/*/*/*"))
+    del fs
+    assert not root.exists()
+
+
+def _without_place(text: str) -> str:
+    """The document without what names the store's place or the moment."""
+    known = re.sub(r'"[^"]*/(commitlog|consumequeue|index|config)', r'"\1', text)
+    return re.sub(r'"index/\d{17}"', '"index/new"', known)
 
 
 def test_a_remote_store_is_exported(bucket: str, tmp_path: Path) -> None:

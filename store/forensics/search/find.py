@@ -62,11 +62,11 @@ class Finder:
         reader: StoreReader,
         layout: StoreLayout,
         settings: Mapping[str, Any],
+        fs: Filesystem,
         *,
         use_index: bool = True,
         on_progress: Callable[[int], None] = lambda done: None,
     ) -> None:
-        fs = Filesystem()
         self._reader, self._on_progress = reader, on_progress
         self.index = IndexCoverage(reader, settings, fs)
         self._segments = segments = reader.segments()

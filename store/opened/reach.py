@@ -1,0 +1,38 @@
+"""Where a store is: in a folder, or at an address of pyarrow.fs, of which a mirror is made for readers."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest
+from store.opened.scratch import Scratch
+
+
+def reach_store(
+    root: str | Path, fs: Filesystem | None = None, scratch: Path | None = None, *, to_change: bool = False
+) -> tuple[Path, Filesystem]:
+    """Finds folder and file system of the store at `root`, a path or a URI.
+
+    The mirror of a remote store is a folder in `scratch`, which goes with its file system.
+    """
+    address = str(root)
+    if "://" not in address:
+        return Path(root), fs or Filesystem()
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path)), fs or Filesystem()
+    if to_change:
+        raise BadRequest("this needs a store in a folder of this machine", file=address)
+    from store.disk.mirror import RemoteFilesystem
+
+    folder = Scratch(scratch)
+    try:
+        remote = RemoteFilesystem(address, folder.folder)
+    except BaseException:
+        folder.close()
+        raise
+    weakref.finalize(remote, folder.close)
+    return folder.folder, remote
