@@ -59,6 +59,7 @@ class CommandPlace:
 COMMANDS = (
     CommandPlace("info", "info"),
     CommandPlace("doctor", "doctor"),
+    CommandPlace("report", "report"),
     CommandPlace("dump", "dump"),
     CommandPlace("find", "find"),
     CommandPlace("stale", "stale"),

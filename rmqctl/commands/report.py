@@ -1,0 +1,121 @@
+"""report: one page about a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result
+from rmqctl.show import count
+
+if TYPE_CHECKING:
+    from rmqctl.report.contents import Usage
+    from store.forensics.doctor import Examination
+    from store.forensics.timeline import Timeline
+
+EXAMPLES = ("rmqctl --store /data/store report --html /tmp/store.html",)
+EXIT_CODES = {1: "The report was written, and something is wrong with the store."}
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
+SEE_ALSO = ("doctor", "simulate", "usage", "timeline", "lag")
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
+
+
+def run(
+    ctx: typer.Context,
+    html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where to write the page.")],
+) -> Result:
+    """Write one page about a store.
+
+    Verdict, findings with the commands that mend them, what a broker of each line would do at its next start, usage by
+    topic, timeline, queue depth, lag, the broker's tables and settings. The page holds all it needs and requests
+    nothing; it follows the reader's light or dark setting, its tables are sorted and filtered by a click, and it can be
+    printed. The store is only read. Exit code 1 when something is wrong with it.
+    """
+    session: Session = ctx.obj
+    if html.is_dir() or not html.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{html} is not the name of a file in a folder", param_hint="--html")
+
+    from rmqctl.report.contents import sections_of
+    from rmqctl.report.page import make_page
+    from rmqctl.settings import with_sources
+    from store.config import BROKER_LINES
+    from store.disk.filesystem import os_errors
+    from store.forensics.doctor import examine
+    from store.opened.detect import make_layout
+
+    given, clock = session.settings(), session.environment.clock_ms
+    with session.progress("examining the store") as bar:
+        layout = make_layout(session.root, given)
+        found = examine(layout, given, clock, lines=tuple(BROKER_LINES), on_progress=bar.update)
+    settings = [
+        {"name": name, "value": value, "source": source}
+        for name, (value, source) in with_sources(session, found.info.inferred).items()
+    ]
+    usage, timeline = _read_log(session, found)
+    sections = list(sections_of(found, usage, timeline, settings))
+    verdict = _verdict(found)
+    page = make_page(f"RocketMQ store {session.root}", verdict, found.worst, _facts(found, clock()), sections)
+    data = page.encode("utf-8", "replace")
+    with os_errors(html, "write the report"):
+        html.write_bytes(data)
+    facts = {"file": str(html), "size_bytes": len(data), "worst_rank": found.worst}
+    return Result("report", facts, [], FINDINGS if found.worst else OK, f"{html}: {verdict}")
+
+
+def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:
+    """Usage by topic and the timeline; of a store without commitlog/ they are empty."""
+    from rmqctl.report.contents import Usage
+    from store.forensics.timeline import Timeline, build_timeline
+
+    if not found.info.log.segment_count:
+        return [], Timeline("day")
+    reader = session.open_reader(as_it_is=True)
+    with session.progress("reading the log") as bar:
+        timeline = build_timeline(reader, _unit(found), on_progress=bar.update)
+    return [Usage(*row) for row in _usage_rows(session)], timeline
+
+
+def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
+    from store.embedded.engine import open_engine
+
+    query = "select topic, count(*) as messages, sum(size) as bytes from messages group by topic order by bytes desc"
+    with open_engine([str(session.root)]) as engine:
+        _, rows = engine.query(query, limit=1 << 20)
+    return [(row["topic"], int(row["messages"]), int(row["bytes"])) for row in rows]
+
+
+def _unit(found: Examination) -> str:
+    """The bucket of the timeline: so that the page has some dozens of columns."""
+    span = max(0, found.info.log.last_ms - found.info.log.first_ms)
+    units = (("second", SECOND_MS), ("minute", MINUTE_MS), ("hour", HOUR_MS))
+    return next((name for name, size in units if span <= 120 * size), "day")
+
+
+def _verdict(found: Examination) -> str:
+    amount = f"{count(found.info.message_count, 'message')} in {count(found.info.topic_count, 'topic')}"
+    if not found.worst:
+        return f"A sound {found.info.line} store with {amount}."
+    worst = found.diagnoses[0]
+    return f"{worst.what}: {worst.detail}. A {found.info.line} store with {amount}."
+
+
+def _facts(found: Examination, now_ms: int) -> dict[str, Any]:
+    info, log = found.info, found.info.log
+    return {
+        "written_ms": now_ms,
+        "line": info.line.name,
+        "shut down": info.abort_ms < 0 and info.holder is None,
+        "held by": info.holder.describe() if info.holder is not None else "nobody",
+        "segments": log.segment_count,
+        "log_bytes": log.size_bytes,
+        "log end": log.end,
+        "first_message_ms": log.first_ms if log.first_ms >= 0 else None,
+        "last_message_ms": log.last_ms if log.last_ms >= 0 else None,
+        "queues": len(info.queues),
+        "index files": info.index.file_count,
+        "free_bytes": info.free_bytes,
+    }

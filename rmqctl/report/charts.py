@@ -1,0 +1,97 @@
+"""Charts of the report: inline SVG by pygal, in the colours of the page, without a script and without a request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 120, 900
+MOST_BARS, MOST_COLUMNS = 20, 120
+_SCRIPT = re.compile(r"<script.*?</script>", re.S)
+# pygal names each chart's styles by a random id; the page names none, so that two reports of a store are the same.
+_RANDOM_ID = re.compile(r"chart-[0-9a-f-]{36}")
+
+Show = Callable[[float], str]
+
+
+def plain_number(value: float) -> str:
+    """A whole number with commas."""
+    return f"{value:,.0f}"
+
+
+def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_number) -> Markup:
+    """Horizontal bars, the first one on top; at most MOST_BARS."""
+    import pygal
+
+    shown = list(values)[:MOST_BARS]
+    chart = pygal.HorizontalBar(
+        height=LEAST_HEIGHT + HEIGHT_PER_BAR * len(shown), show_legend=False, print_values=True, **_options(show)
+    )
+    chart.x_labels = [_short(name) for name, _ in reversed(shown)]
+    chart.add(title, [value for _, value in reversed(shown)])
+    return _inline(chart, title)
+
+
+def columns(values: Sequence[tuple[str, float]], title: str) -> Markup:
+    """Upright columns in the order of time; at most MOST_COLUMNS, neighbours joined where there are more."""
+    import pygal
+
+    step = -(-len(values) // MOST_COLUMNS) or 1
+    joined = [(values[at][0], sum(value for _, value in values[at : at + step])) for at in range(0, len(values), step)]
+    every = max(1, len(joined) // 8)
+    chart = pygal.Bar(
+        height=320,
+        show_legend=False,
+        x_label_rotation=25,
+        show_minor_x_labels=False,
+        spacing=10,
+        **_options(plain_number),
+    )
+    chart.x_labels = [name for name, _ in joined]
+    chart.x_labels_major = [name for name, _ in joined][::every]
+    chart.add(title, [value for _, value in joined])
+    return _inline(chart, title)
+
+
+def _options(show: Show) -> dict[str, Any]:
+    from pygal.style import Style
+
+    style = Style(
+        background="transparent",
+        plot_background="transparent",
+        foreground="var(--text)",
+        foreground_strong="var(--text)",
+        foreground_subtle="var(--faint)",
+        colors=("var(--bar)",),
+        value_colors=("#fff",),
+        guide_stroke_color="var(--line)",
+        major_guide_stroke_color="var(--line)",
+        font_family="inherit",
+        opacity="1",
+        opacity_hover="1",
+        label_font_size=12,
+        major_label_font_size=12,
+        value_font_size=12,
+    )
+    return {
+        "style": style,
+        "js": (),
+        "width": CHART_WIDTH,
+        "disable_xml_declaration": True,
+        "explicit_size": False,
+        "formatter": show,
+        "value_formatter": show,
+        "margin": 10,
+    }
+
+
+def _inline(chart: Any, title: str) -> Markup:
+    svg = _RANDOM_ID.sub(f"chart-{re.sub('[^a-z]+', '-', title.lower())}", chart.render(is_unicode=True))
+    return Markup(_SCRIPT.sub("", svg))
+
+
+def _short(name: str, most: int = 36) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

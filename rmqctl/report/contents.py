@@ -1,0 +1,190 @@
+"""What the report holds: sections of text, charts and tables, made of one examination and one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rmqctl.report.charts import bars, columns
+from rmqctl.show import count, show_bytes, show_value, words
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from store.forensics.doctor import Examination
+    from store.forensics.timeline import Timeline
+    from store.recovery.simulate import SimulatedStart
+
+MOST_ROWS = 500
+"""Rows of one table on the page; how many were left out is said below it."""
+MOMENT_LETTERS = {"second": 19, "minute": 16, "hour": 13, "day": 10}
+"""How much of a moment a bucket of the timeline needs."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """A value as people see it, and what it is sorted by."""
+
+    text: str
+    key: str
+    is_number: bool
+
+
+@dataclass(slots=True)
+class PageTable:
+    """A table of the page."""
+
+    title: str
+    headings: list[str]
+    rows: list[list[Cell]]
+    left_out: int = 0
+
+    def is_number(self, column: int) -> bool:
+        """Whether a column holds numbers."""
+        return any(row[column].is_number for row in self.rows)
+
+
+@dataclass(slots=True)
+class Section:
+    """A part of the page."""
+
+    id: str
+    title: str
+    text: str = ""
+    charts: list[Markup] = field(default_factory=list)
+    tables: list[PageTable] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Usage:
+    """Messages and bytes of one topic."""
+
+    topic: str
+    message_count: int
+    size_bytes: int
+
+
+def table_of(title: str, rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None) -> PageTable:
+    """A table of rows under JSON names; the first MOST_ROWS of them."""
+    everything = list(rows)
+    shown = everything[:MOST_ROWS]
+    names = names or list(shown[0] if shown else ())
+    cells = [[_cell(name, row.get(name)) for name in names] for row in shown]
+    return PageTable(title, [words(name) for name in names], cells, len(everything) - len(shown))
+
+
+def _cell(name: str, value: Any) -> Cell:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return Cell(show_value(name, value), str(value if value is not None else ""), is_number)
+
+
+def sections_of(
+    found: Examination, usage: list[Usage], timeline: Timeline, settings: list[dict[str, Any]]
+) -> Iterator[Section]:
+    """The sections in the order of the page."""
+    yield _findings(found)
+    yield from (_start(start) for start in found.starts)
+    yield _usage(usage)
+    yield _timeline(timeline)
+    yield _queues(found)
+    if found.lag is not None:
+        yield _lag(found)
+    yield _config(found)
+    yield Section("settings", "Settings", tables=[table_of("Not at their default", settings)])
+
+
+def _findings(found: Examination) -> Section:
+    rows = [
+        {
+            "rank": int(one.rank),
+            "what": one.what,
+            "count": one.count,
+            "detail": one.detail,
+            "command": one.command,
+            "cost": one.mending.cost if one.command else None,
+            "can_be_undone": one.mending.can_be_undone if one.command else None,
+        }
+        for one in found.diagnoses
+    ]
+    each = [asdict(finding) for finding in found.findings]
+    text = (
+        "Nothing is wrong." if not rows else "The worst first. Rank 1: a broker does not start. 2: messages are lost, "
+    )
+    text += "" if not rows else "or will be. 3: consumers or queries see something wrong. 4: to know."
+    tables = [table_of("Findings", rows)] if rows else []
+    return Section(
+        "findings", "What is wrong", text, tables=[*tables, *([table_of("Each place", each)] if each else [])]
+    )
+
+
+def _start(start: SimulatedStart) -> Section:
+    title = f"What a {start.compat} broker would do"
+    if not start.starts:
+        return Section(f"start-{start.compat}", title, f"It does not start: {start.reason}.")
+    lost = start.lost
+    text = f"It starts ({start.mode} recovery from segment {start.start_segment}). The log ends at {start.log_end:,}: "
+    text += f"{start.cut_reason}. "
+    text += f"{count(lost.messages, 'message')} lost, {lost.facts()['intact']} of them intact." if lost.messages else ""
+    changed = [asdict(file) for file in start.files if file.action != "keep"]
+    rows = [{**row, "unconsumed_by_group": row["unconsumed_by_group"] or None} for row in lost.queue_rows()]
+    tables = [table_of("Lost", rows)] if rows else []
+    tables += [table_of("Traps", [asdict(trap) for trap in start.traps])] if start.traps else []
+    tables += [table_of("Files that change", changed)] if changed else []
+    return Section(f"start-{start.compat}", title, text, tables=tables)
+
+
+def _usage(usage: list[Usage]) -> Section:
+    by_size = sorted(usage, key=lambda one: -one.size_bytes)
+    chart = [bars([(one.topic, one.size_bytes) for one in by_size], "Bytes by topic", show_bytes)] if usage else []
+    return Section("usage", "Usage by topic", charts=chart, tables=[table_of("Topics", map(asdict, by_size))])
+
+
+def _timeline(timeline: Timeline) -> Section:
+    letters = MOMENT_LETTERS[timeline.unit]
+    rows = [(show_value("start_ms", start)[:letters].replace("T", " "), count) for start, count, _ in timeline.rows()]
+    jumps = [asdict(jump) for jump in timeline.jumps]
+    tables = [table_of("Pauses and clock jumps", jumps)] if jumps else []
+    text = f"Messages by {timeline.unit}, by store time (UTC)."
+    return Section("timeline", "Timeline", text, [columns(rows, "Messages")] if rows else [], tables)
+
+
+def _queues(found: Examination) -> Section:
+    rows = [
+        {
+            "topic": queue.topic,
+            "queue_id": queue.queue_id,
+            "min_offset": queue.min_offset,
+            "max_offset": queue.max_offset,
+            "message_count": queue.max_offset - queue.min_offset,
+        }
+        for queue in found.info.queues
+    ]
+    depths: dict[str, int] = {}
+    for queue in found.info.queues:
+        depths[queue.topic] = depths.get(queue.topic, 0) + queue.max_offset - queue.min_offset
+    ranked = sorted(depths.items(), key=lambda one: -one[1])
+    charts = [bars(ranked, "Messages in queues")] if ranked else []
+    return Section("queues", "Queue depth", charts=charts, tables=[table_of("Queues", rows)])
+
+
+def _lag(found: Examination) -> Section:
+    assert found.lag is not None
+    rows = [asdict(row) for row in found.lag.queues]
+    by_group: dict[str, int] = {}
+    for row in found.lag.queues:
+        name = f"{row.group} · {row.topic}"
+        by_group[name] = by_group.get(name, 0) + max(0, row.lag)
+    ranked = sorted(((name, lag) for name, lag in by_group.items() if lag), key=lambda one: -one[1])
+    text = "" if rows else "There are no consumer offsets in config/."
+    if found.lag.never_consumed:
+        text += f" Groups that never consumed: {', '.join(found.lag.never_consumed)}."
+    charts = [bars(ranked, "Lag in messages")] if ranked else []
+    return Section("lag", "Lag of consumer groups", text, charts, [table_of("Groups", rows)] if rows else [])
+
+
+def _config(found: Examination) -> Section:
+    files = found.config.files if found.config is not None else []
+    rows = [{"file": one.name, "load": one.load.value, "main_state": one.main.state.value} for one in files]
+    text = "" if rows else "There is no table under config/."
+    return Section("config", "The broker's tables", text, tables=[table_of("Tables", rows)] if rows else [])

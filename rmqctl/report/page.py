@@ -1,0 +1,25 @@
+"""The page: one HTML file that holds its styles, its script and its charts, and asks nobody for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rmqctl.report.contents import Section
+from rmqctl.show import show_value, words
+
+
+def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, Any], sections: Sequence[Section]) -> str:
+    """The text of the file. `rank` colours the verdict: 0 is sound."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rmqctl", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown = [(words(name), show_value(name, value)) for name, value in facts.items()]
+    template = environment.get_template("report.html.j2")
+    return template.render(title=title, verdict=verdict, rank=rank, facts=shown, sections=sections)

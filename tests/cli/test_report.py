@@ -1,0 +1,139 @@
+"""The report is one page that holds all it needs; a browser shows it in light and in dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.support.snapshots import snapshot
+from tests.support.stores import SMALL, make_store
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1100,2000",
+]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+class Page(HTMLParser):
+    """What of a page matters here: section ids, heading texts, and everything that could make a request."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.sections: list[str] = []
+        self.open: list[str] = []
+        self.requests: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "section":
+            self.sections.append(values.get("id") or "")
+        for name in ("src", "srcset", "href", "xlink:href", "data", "action"):
+            target = values.get(name)
+            if target and not target.startswith("#"):
+                self.requests.append(f"{tag} {name}={target}")
+
+
+def write_report(root: Path, target: Path) -> str:
+    run = rmqctl("--format", "json", "report", "--html", target, store=root)
+    assert run.code in (0, 1), run.err
+    text = target.read_text("utf-8")
+    assert run.json["size_bytes"] == len(text.encode())
+    return text
+
+
+def test_a_damaged_store_has_every_section_and_requests_nothing(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"TopicA@G": {"0": 1}}}))
+    before = snapshot(root)
+    text = write_report(root, tmp_path / "report.html")
+    page = Page(text)
+    wanted = ["facts", "findings", "start-4.9", "start-5.3", "usage", "timeline", "queues", "lag", "config", "settings"]
+    assert page.sections == wanted
+    assert page.requests == []
+    assert not re.search(r"url\(|@import", text)
+    assert "a 4.9 broker loses messages" in text
+    assert text.count("<svg") == 4
+    assert snapshot(root) == before
+
+
+def test_names_from_the_log_cannot_become_markup(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        store.put(Message.of("<script>alert(1)<%script>", b"x"))
+    text = write_report(root, tmp_path / "report.html")
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_a_store_with_many_queues_stays_below_the_size(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 700, queues=700)
+    text = write_report(root, tmp_path / "report.html")
+    assert "200 more rows are not on this page" in text
+    assert len(text) < 3 << 20
+
+
+@pytest.mark.parametrize("target", ["nowhere/report.html", "."])
+def test_a_target_that_is_no_file_is_a_usage_error(tmp_path: Path, target: str) -> None:
+    root = make_store(tmp_path / "store", 3)
+    assert rmqctl("report", "--html", tmp_path / target, store=root).code == 2
+
+
+@needs_chromium
+def test_a_browser_sorts_filters_and_shows_it_in_light_and_dark(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    write_report(root, tmp_path / "report.html")
+    shots = [screenshot(tmp_path, name, f"--blink-settings=preferredColorScheme={name}") for name in ("0", "1")]
+    assert min(map(len, shots)) > 20_000
+    assert shots[0] != shots[1]
+    driven = (tmp_path / "report.html").read_text("utf-8").replace("</body>", DRIVER)
+    (tmp_path / "driven.html").write_text(driven, "utf-8")
+    dom = chromium(tmp_path, "--dump-dom", f"file://{tmp_path}/driven.html").decode()
+    assert "<title>sorted filtered</title>" in dom
+
+
+DRIVER = """<script>
+const done = [];
+const table = document.querySelector("#usage table");
+const cells = () => [...table.tBodies[0].rows].map(r => +r.cells[1].dataset.k);
+table.tHead.rows[0].cells[1].click();
+if (cells().every((v, i, a) => !i || a[i - 1] <= v)) done.push("sorted");
+const field = document.querySelector("#queues input");
+field.value = "TopicB"; field.dispatchEvent(new Event("input"));
+const shown = [...document.querySelectorAll("#queues tbody tr")].filter(r => !r.hidden);
+if (shown.length === 4) done.push("filtered");
+document.title = done.join(" ");
+</script></body>"""
+
+
+def screenshot(folder: Path, name: str, *flags: str) -> bytes:
+    target = folder / f"{name}.png"
+    chromium(folder, *flags, f"--screenshot={target}", f"file://{folder}/report.html")
+    return target.read_bytes()
+
+
+def chromium(folder: Path, *arguments: str) -> bytes:
+    """Runs the browser once, with a profile of its own; gives its stdout."""
+    assert CHROMIUM is not None
+    profile = f"--user-data-dir={folder / f'profile-{len(list(folder.iterdir()))}'}"
+    run = subprocess.run([CHROMIUM, *FLAGS, profile, *arguments], capture_output=True, timeout=180, check=True)
+    return run.stdout
