@@ -84,6 +84,7 @@ COMMANDS = (
     CommandPlace("sql", "sql"),
     CommandPlace("export", "export"),
     CommandPlace("receive", "receive"),
+    CommandPlace("send", "send"),
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),

@@ -23,7 +23,7 @@ EXAMPLES = (
     "rmqctl receive broker-a:10912 --to /backup/broker-a --follow --rate",
     "rmqctl receive broker-a:10912 --to /forensics/a --from-offset last-segment --observe",
 )
-SEE_ALSO = ("recover", "check", "diff")
+SEE_ALSO = ("send", "recover", "check", "diff")
 RATE_INTERVAL_S = 1.0
 
 

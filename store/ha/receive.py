@@ -269,7 +269,7 @@ class _Transfer:
         self._settle()
 
     def _take_first_byte(self) -> None:
-        """Supply log offset 0, which cannot be asked for: 0 is the report of an empty slave."""
+        """Supply the byte at log offset 0. It cannot be asked for: 0 is the report of an empty slave."""
         if self._asked == 1 and self._verifier.next_offset == 0:
             self._verifier.room(1)[0] = 0
             self._verifier.took(1)

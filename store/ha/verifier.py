@@ -70,7 +70,7 @@ class LogVerifier:
         self.next_offset += size
 
     def verified(self) -> Iterator[tuple[int, memoryview]]:
-        """Iterate over proved pieces with their log offsets. A piece is valid until the next one is asked for.
+        """Iterate over proved pieces with their log offsets. A piece is valid until the next is asked.
 
         ReplicationError where the bytes are no record."""
         filled = self.pending_bytes

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from store import open_store
+from store.ha.link import Address
+from store.ha.master import CommitLogSource, HAMaster
 from tests.cli.running import rmqctl
-from tests.support.refstore import LINES, SIZES, free_port, needs_refstore, refstore, segments, wait_for
+from tests.support.refstore import (
+    LINES,
+    SETTINGS,
+    SIZES,
+    free_port,
+    needs_refstore,
+    refstore,
+    segments,
+    wait_for,
+)
+from tests.support.stores import make_store
 
 pytestmark = [needs_refstore, pytest.mark.leaves_damage, pytest.mark.slow]
 
@@ -35,3 +49,18 @@ def test_a_real_master_is_copied_byte_for_byte(line: str, tmp_path: Path) -> Non
             assert run.code == 0, run.err
         assert len(segments(master)) > 3
         assert segments(to) == segments(master)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_real_slave_copies_our_log_byte_for_byte(line: str, tmp_path: Path) -> None:
+    ours, slave = tmp_path / "ours", tmp_path / "slave"
+    make_store(ours, 150, **SETTINGS)
+    with (
+        open_store(ours) as store,
+        HAMaster(CommitLogSource(store.opened.log), Address("127.0.0.1", 0)) as master,
+        refstore(line, "slave", "--store", slave, *SIZES, "--master", str(master.address), "--seconds", 20) as real,
+    ):
+        while master.push_to_slave_max_offset < store.max_log_offset:
+            assert real.poll() is None, real.communicate()
+            time.sleep(0.1)
+        assert segments(slave) == segments(ours)

@@ -1,0 +1,75 @@
+"""send: a store's commit log, served to slaves."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result
+
+if TYPE_CHECKING:
+    from store.ha.master import HAMaster
+
+EXAMPLES = (
+    "rmqctl --store /data/store send --listen 127.0.0.1:10912",
+    "rmqctl --store /data/store send --listen 0.0.0.0:10912 --once",
+)
+SEE_ALSO = ("receive",)
+_FOREVER_S = 3600.0
+
+
+def run(
+    ctx: typer.Context,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where slaves connect; port 0 takes a free one.")],
+    once: Annotated[bool, typer.Option("--once", help="End when a slave has reported the log's end.")] = False,
+) -> Result:
+    """Serve a store's commit log to slaves.
+
+    Speaks the HA protocol of 4.x, and of 5.x without a controller, as a master does: to slaves of a broker and to
+    `rmqctl receive`. The log is served as it is now, from its first byte to its end, and never written. Whoever reaches
+    the port reads the whole log; the protocol knows neither passwords nor encryption.
+
+    Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
+    """
+    session: Session = ctx.obj
+    from store.ha.link import Address
+    from store.ha.master import CommitLogSource, HAMaster, MasterOptions
+
+    connected: list[str] = []
+
+    def on_slave(text: str) -> None:
+        connected.append(text)
+        session.note(f"note: {text}")
+
+    opened = session.open_store().opened
+    source = CommitLogSource(opened.log)
+    log_start, log_end = max(0, opened.log.min_offset), source.max_offset
+    with HAMaster(source, Address.parse(listen), MasterOptions(on_slave=on_slave)) as master:
+        session.note(f"note: serving log offsets {log_start} to {log_end} at {master.address}")
+        _serve(master, once=once)
+    acknowledged = master.push_to_slave_max_offset
+    facts = {
+        "address": str(master.address),
+        "log_start": log_start,
+        "log_end": log_end,
+        "acknowledged_offset": acknowledged,
+        "connections": sum(text.endswith("connected") for text in connected),
+        "segment_size_bytes": source.segment_size,
+    }
+    verdict = f"a slave has the log up to {acknowledged} of {log_end}"
+    return Result("send", facts, [], OK if acknowledged >= log_end else FINDINGS, verdict)
+
+
+def _serve(master: HAMaster, *, once: bool) -> None:
+    try:
+        if once:
+            master.wait_for_end(lambda: False)
+        while not once:
+            threading.Event().wait(_FOREVER_S)
+    except KeyboardInterrupt:
+        # A server's ordinary end.
+        return
