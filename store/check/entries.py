@@ -14,6 +14,7 @@ from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Entries, Ints
 from store.formats.derived import entries_of
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, MAX_TIME_DIFF_SECONDS, SLOT_SIZE
+from store.formats.sets import distinct, is_in
 
 NO_KEY = "whose record has no such key"
 
@@ -56,14 +57,14 @@ def index_differences(
     all_seen = np.concatenate([np.empty(0, np.int64), *seen])
     if np.array_equal(all_seen, expected_codes):
         return
-    wanted = np.unique(expected_codes)
+    wanted = distinct(expected_codes)
     for (file, numbers, entries), codes in zip(found, seen, strict=True):
-        bad = np.flatnonzero(~np.isin(codes, wanted))
+        bad = np.flatnonzero(~is_in(codes, wanted))
         for rows, why in split_by_start(entries["log_offset"].astype(np.int64), bad, starts, NO_KEY):
             detail = f"points to {int(entries['log_offset'][rows[0]])}, {why}"
             number = int(numbers[rows[0]])
             yield Finding(INDEX_ENTRY_NOWHERE, file.name, number, count=len(rows), detail=detail)
-    missing = np.setdiff1d(wanted, all_seen)
+    missing = wanted[~is_in(wanted, all_seen)]
     if len(missing):
         where = int(missing[0] >> 32) + low
         detail = "keys of this record are in no index file"

@@ -36,6 +36,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.expected import Entries, Ints, Units, expected_entries, expected_units, log_offsets
 from store.formats.columns import DamageReason
 from store.formats.message import LMQ_PREFIX
+from store.formats.sets import distinct
 from store.kernels.run import Run
 
 NO_INTS: Ints = np.empty(0, np.int64)
@@ -134,7 +135,7 @@ class _QueueStates:
         self._first[these[new]] = offsets[starts[new]]
         self._first_place[these[new]] = units.log_offset[rows[starts[new]]]
         self._last[these] = offsets[stops - 1]
-        for i in np.unique(np.searchsorted(starts, np.flatnonzero(steps != 1), "right") - 1):
+        for i in distinct(np.searchsorted(starts, np.flatnonzero(steps != 1), "right") - 1):
             yield int(these[i]), int(before[i]), rows[starts[i] : stops[i]]
 
     def ends(self) -> dict[Queue, tuple[int, int, int]]:

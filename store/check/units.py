@@ -34,6 +34,7 @@ from store.dispatch.expected import Ints, Units
 from store.formats.derived import units_of
 from store.formats.message import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.sets import distinct, is_in
 
 Queue = tuple[str, int]
 NO_RECORD = "where no record begins"
@@ -81,7 +82,7 @@ class FoundUnits(NamedTuple):
     def pieces(self, names: Sequence[str], rows: Ints) -> list[Piece]:
         """The rows of one queue as pieces, one for each file."""
         found = []
-        for file in np.unique(self.file[rows]):
+        for file in distinct(self.file[rows]):
             of_file = rows[self.file[rows] == file]
             of_file = of_file[np.argsort(self.number[of_file], kind="stable")]
             found.append(Piece(names[int(file)], self.number[of_file], self.units[of_file]))
@@ -170,7 +171,7 @@ def differing_queues(
     is_lmq          by queue number: a light message queue, whose units may point to any record
     """
     offsets = found.units["log_offset"].astype(np.int64)
-    keep = ~(is_lmq[found.queue] & np.isin(offsets, starts)) if is_lmq.any() else np.ones(len(offsets), bool)
+    keep = ~(is_lmq[found.queue] & is_in(offsets, starts)) if is_lmq.any() else np.ones(len(offsets), bool)
     # Both are in log order within a queue where all is well; sorting by queue alone keeps that.
     there = np.flatnonzero(keep)
     there = there[_by_queue(found.queue[there])]
@@ -186,7 +187,7 @@ def differing_queues(
         | (units["size"] != expected.size[wanted])
         | (units["tags_code"] != expected.tags_code[wanted])
     )
-    return np.union1d(np.flatnonzero(~is_equal), found.queue[there][differs])
+    return distinct(np.concatenate([np.flatnonzero(~is_equal), found.queue[there][differs]]))
 
 
 def _by_queue(queues: Ints) -> Ints:
@@ -239,7 +240,7 @@ def _records_of(targets: Ints, offsets: Ints) -> tuple[Ints, np.ndarray]:
 
 def split_by_start(targets: Ints, rows: Ints, starts: Ints, otherwise: str) -> Iterator[tuple[Ints, str]]:
     """The rows that point at no record's start (NO_RECORD), and those that point at one (`otherwise`)."""
-    at_start = np.isin(targets[rows], starts)
+    at_start = is_in(targets[rows], starts)
     for picked, why in ((rows[~at_start], NO_RECORD), (rows[at_start], otherwise)):
         if len(picked):
             yield picked, why
@@ -251,7 +252,7 @@ def wrong_target(piece: Piece, queue: Queue, targets: Ints, rows: Ints, starts: 
     Those of a light message queue point to other queues' records.
     """
     if queue[0].startswith(LMQ_PREFIX):
-        rows = rows[~np.isin(targets[rows], starts)]
+        rows = rows[~is_in(targets[rows], starts)]
     for picked, why in split_by_start(targets, rows, starts, "a record of another queue"):
         kind = UNIT_NOWHERE if why == NO_RECORD else UNIT_WRONG_RECORD
         detail = f"points to {int(targets[picked[0]])}, {why}"
@@ -285,7 +286,7 @@ def wrong_place(match: _Match, is_met: np.ndarray) -> Iterator[Finding]:
         return
     first = np.zeros(len(record), bool)
     first[np.unique(record, return_index=True)[1]] = True
-    has_exact = np.isin(record, record[exact]) | is_met[record]
+    has_exact = is_in(record, record[exact]) | is_met[record]
     for kind, picked in (
         (QUEUE_DUPLICATE, off[(has_exact | ~first)[off]]),
         (QUEUE_SHIFT, off[(~has_exact & first)[off]]),

@@ -18,6 +18,7 @@ from store.commitlog.scan import ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader
 from store.forensics.fingerprint import Digest, queue_digests
+from store.formats.sets import is_in
 from store.kernels.run import Run
 
 COMPARED = ("size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "body_size", "body_crc", "topic_size")
@@ -120,9 +121,10 @@ class _Comparison:
         self.only_b: list[Range] = []
 
     def compare(self, a: _Records, b: _Records) -> None:
-        _, rows_a, rows_b = np.intersect1d(a.offsets, b.offsets, assume_unique=True, return_indices=True)
-        self.only_a += _ranges(a, np.setdiff1d(np.arange(len(a.offsets)), rows_a, assume_unique=True))
-        self.only_b += _ranges(b, np.setdiff1d(np.arange(len(b.offsets)), rows_b, assume_unique=True))
+        in_both_a, in_both_b = is_in(a.offsets, b.offsets), is_in(b.offsets, a.offsets)
+        rows_a, rows_b = np.flatnonzero(in_both_a), np.flatnonzero(in_both_b)
+        self.only_a += _ranges(a, np.flatnonzero(~in_both_a))
+        self.only_b += _ranges(b, np.flatnonzero(~in_both_b))
         unlike = (a.columns[:, rows_a] != b.columns[:, rows_b]).any(axis=0)
         if self.deep:
             alike = np.flatnonzero(~unlike).tolist()

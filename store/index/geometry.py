@@ -26,6 +26,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.readable import require_written_readable
 from store.errors import StoreIOError
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
+from store.formats.sets import distinct
 
 WORDS_PER_ENTRY = ENTRY_SIZE // SLOT_SIZE
 SMALLEST_SIZE = index_file_size(1, 2)
@@ -202,7 +203,7 @@ class _Contents:
 
     def _share_reachable(self, slots: int) -> float:
         """The share of sampled entries that satisfy step 3."""
-        sample = np.unique(np.linspace(1, self.newest, _SAMPLED_ENTRIES).astype(np.int64))
+        sample = distinct(np.linspace(1, self.newest, _SAMPLED_ENTRIES).astype(np.int64))
         return float(np.mean(self._reachable(slots, sample)))
 
     def _points_of_rest(self, slots: int) -> int:

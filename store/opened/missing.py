@@ -27,6 +27,7 @@ from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.formats.sets import distinct
 from store.kernels.run import Int64Array, Run
 from store.layout import is_topic_folder_name
 
@@ -154,7 +155,7 @@ class QueueBuilder:
     def _take(self, run: Run, numbers: Int64Array, numbered: list[Repair | None]) -> None:
         log_offsets = run.columns.position + run.file_start
         inside = log_offsets < self._log.stop
-        for number in np.unique(numbers[(numbers >= 0) & inside]).tolist():
+        for number in distinct(numbers[(numbers >= 0) & inside]).tolist():
             repair = numbered[number]
             if repair is None:
                 continue
@@ -187,7 +188,7 @@ def _place(repair: Repair, part: _Part) -> None:
     assert isinstance(files, OverlayFileQueue)
     addresses = columns.queue_offset * UNIT_SIZE
     starts = addresses // files.file_size * files.file_size
-    for file_start in np.unique(starts).tolist():
+    for file_start in distinct(starts).tolist():
         file = repair.created.get(file_start)
         if file is None:
             if file_start < 0 or any(one.file_start == file_start for one in files.files):

@@ -18,6 +18,7 @@ from store.disk.readable import Stretch
 from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.java import decode_utf8
+from store.formats.sets import is_in
 from store.index.index_service import IndexService
 from store.kernels.run import Run
 from store.layout import StoreLayout
@@ -110,6 +111,6 @@ def _chosen(run: Run, scope: RebuildScope) -> Run:
     array = np.ascontiguousarray(run.array[:, : run.count])
     slots = table.assign(run.buffer, array, run.count)
     wanted = [n for n, (topic, queue_id) in enumerate(table.queues) if scope.wants((decode_utf8(topic), queue_id))]
-    rows = np.isin(slots, wanted)
+    rows = is_in(slots, wanted)
     picked = np.ascontiguousarray(array[:, rows])
     return Run(run.file_start, run.path, run.buffer, picked, picked.shape[1])

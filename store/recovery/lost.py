@@ -31,6 +31,7 @@ from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.java import decode_utf8
 from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.sets import distinct, is_in
 from store.index.index_file import IndexFile
 from store.kernels.run import Int64Array, Run
 from store.opened.opened_store import OpenedStore
@@ -201,8 +202,8 @@ class LossCounter:
         columns = run.columns
         numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
         self._places.append(columns.position[rows] + run.file_start)
-        queued = np.isin(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
-        for number in np.unique(numbers[rows]).tolist():
+        queued = is_in(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
+        for number in distinct(numbers[rows]).tolist():
             topic, queue_id = self._table.queues[number]
             key = (decode_utf8(topic), queue_id)
             own = numbers[rows] == number
@@ -218,9 +219,9 @@ class LossCounter:
             numbers, offsets, sizes = units_between(queue, low, high)
             self.units_cut += len(offsets)
             named.append(offsets)
-            missing = ~np.isin(offsets, places)
+            missing = ~is_in(offsets, places)
             shown = self._leftover_rows(offsets[missing])
-            missing[missing] = ~np.isin(offsets[missing], shown)
+            missing[missing] = ~is_in(offsets[missing], shown)
             if missing.any():
                 key = (queue.topic, queue.queue_id)
                 self._count(key, int(missing.sum()), int(sizes[missing].sum()), "unreadable")
@@ -235,7 +236,7 @@ class LossCounter:
         found = [np.empty(0, np.int64)]
         for run, rows in self._leftovers if len(offsets) else ():
             starts = run.columns.position[rows] + run.file_start
-            named = rows[np.isin(starts, offsets)]
+            named = rows[is_in(starts, offsets)]
             self.add(run, named)
             found.append(run.columns.position[named] + run.file_start)
         return np.concatenate(found)

@@ -23,6 +23,7 @@ from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import QueueUnit
+from store.formats.sets import distinct
 from store.kernels.run import Run
 
 _MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
@@ -39,7 +40,7 @@ def _of_run(run: Run) -> Iterator[StoredMessage]:
     columns = run.columns
     first, end = int(columns.position[0]), run.end - run.file_start
     hits = np.fromiter((first + hit.start() for hit in _MARK.finditer(run.buffer[first:end])), np.int64)
-    rows = np.unique(np.searchsorted(columns.position, hits, side="right") - 1)
+    rows = distinct(np.searchsorted(columns.position, hits, side="right") - 1)
     for row in rows.tolist():
         position = int(columns.position[row])
         record = decode_record(run.buffer[position : position + int(columns.size[row])], position=position)

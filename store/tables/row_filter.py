@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.formats.sets import is_in
 from store.tables.message_batch import MessageRows
 
 NUMBERS = ("queue_id", "queue_offset", "log_offset", "size")
@@ -110,7 +111,7 @@ def _number_mask(found: MessageRows, condition: Condition) -> np.ndarray:
     else:
         values = getattr(found.columns, condition.column)
     if condition.sign == "in":
-        return np.isin(values, condition.value)
+        return is_in(values, condition.value)
     return np.asarray(COMPARE[condition.sign](values, condition.value))
 
 

@@ -23,6 +23,7 @@ from store.formats.derived import entries_of, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.message import SCHEDULE_TOPIC
 from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
+from store.formats.sets import is_in, is_in_sorted
 from store.index.geometry import geometry_of
 from store.kernels.run import Int64Array, Run
 
@@ -112,13 +113,13 @@ class Evidence:
             return np.empty(0, np.int64)
         expected = expected_entries(found.run)
         rows = np.searchsorted(found.log_offsets, expected.log_offset)
-        wanted = np.unique(_combined(found.log_offsets[rows], expected.key_hash))
+        combined = _combined(found.log_offsets[rows], expected.key_hash)
         low, high = np.searchsorted(self._offsets, (found.log_offsets[0], found.log_offsets[-1] + 1))
         offsets, there = self._offsets[low:high], self._entries[low:high]
-        has_entry = _contains(offsets, found.log_offsets[rows])
-        missing = has_entry & ~_contains(np.unique(there), _combined(found.log_offsets[rows], expected.key_hash))
-        foreign = offsets[~_contains(wanted, there)]
-        return np.union1d(rows[missing], np.flatnonzero(np.isin(found.log_offsets, foreign)))
+        has_entry = is_in_sorted(found.log_offsets[rows], offsets)
+        missing = has_entry & ~is_in(combined, there)
+        foreign = offsets[~is_in(there, combined)]
+        return np.concatenate([rows[missing], np.flatnonzero(is_in(found.log_offsets, foreign))])
 
 
 _REASONS = ("", "its queue unit says otherwise", "its index entries name other keys", "its properties end in zeros")
@@ -130,12 +131,6 @@ def _zero_tails(run: Run) -> Int64Array:
     last = np.maximum(columns.properties_position + columns.properties_size - 1, 0)
     content = np.frombuffer(run.buffer, np.uint8)
     return np.flatnonzero((columns.properties_size > 0) & (content[last] == 0))
-
-
-def _contains(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Whether each wanted value is among the sorted values."""
-    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
-    return np.asarray(values[at] == wanted) if len(values) else np.zeros(len(wanted), bool)
 
 
 def _combined(offsets: np.ndarray, hashes: np.ndarray) -> Uint64Array:

@@ -19,6 +19,7 @@ from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
+from store.formats.sets import distinct, is_in_sorted
 from store.kernels.run import Int64Array
 
 
@@ -65,7 +66,7 @@ def salvage(
                     report.records[fresh.grade.value] += fresh.count
                     report.size_bytes[fresh.grade.value] += fresh.byte_count
                     yield fresh
-        seen = np.unique(np.concatenate([seen[seen >= start], *mine]))
+        seen = distinct(np.concatenate([seen[seen >= start], *mine]))
         done += source.window.size
         on_progress(done)
 
@@ -88,7 +89,7 @@ def _taken(piece: Piece, report: SalvageReport, evidence: Evidence) -> Iterator[
 
 def _without(run: SalvagedRun, seen: Int64Array, report: SalvageReport) -> Iterator[SalvagedRun]:
     """The run without the records whose log offsets were seen."""
-    known = np.isin(run.log_offsets, seen) if len(seen) else np.zeros(run.count, bool)
+    known = is_in_sorted(run.log_offsets, seen)
     if not known.any():
         yield run
         return

@@ -19,6 +19,7 @@ from store.errors import DamagedRecord
 from store.forensics.search.coverage import Stretch
 from store.formats.body import compression_of, decode_body
 from store.formats.message import COMPRESSED, StoredMessage, decode_record
+from store.formats.sets import distinct
 from store.kernels.run import Run
 
 OnProgress = Callable[[int], None]
@@ -71,7 +72,7 @@ def with_any_of(needles: Iterable[bytes]) -> Choose:
         hits = [hit for needle in wanted for hit in find_bytes(run.buffer, needle, first, end)]
         if not hits:
             return ()
-        numbers: list[int] = np.unique(np.searchsorted(run.columns.position, hits, side="right") - 1).tolist()
+        numbers: list[int] = distinct(np.searchsorted(run.columns.position, hits, side="right") - 1).tolist()
         return numbers
 
     return choose
