@@ -87,6 +87,11 @@ class ConsumeQueueExt:
         self.files.flushed_where = self.files.committed_where = end
         self.files.truncate_dirty_files(end)
 
+    def begin_anew(self) -> None:
+        """Takes over the files that a lost queue left behind: nothing names their units, so they are written over."""
+        self.files.load()
+        self.files.truncate_dirty_files(0)
+
     def truncate_by_max_address(self, tags_code: int) -> None:
         """Cuts off what lies behind the unit at this address; a tags code that is no address cuts nothing."""
         if not is_ext_address(tags_code):

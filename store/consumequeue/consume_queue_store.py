@@ -26,6 +26,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile, StoreError, StoreIOError
+from store.formats.columns import Column
 from store.formats.java import decode_utf8
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.queue_unit import UNIT_SIZE
@@ -36,6 +37,7 @@ QueueKey = tuple[str, int]
 
 _RETRY_TOPIC_PREFIX = b"%RETRY%"
 _LIGHT_TOPIC_PREFIX = "%LMQ%"
+_LIGHT_NAMES = INNER_MULTI_DISPATCH.encode()
 
 
 class ConsumeQueueStore:
@@ -135,6 +137,8 @@ class ConsumeQueueStore:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             queue = self._queues[topic, queue_id] = self._new_queue(topic, queue_id)
+            if queue.ext is not None:
+                queue.ext.begin_anew()
         return queue
 
     @property
@@ -260,21 +264,33 @@ class ConsumeQueueStore:
 
     def _dispatch_to_light_queues(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Units for the queues that messages name beside their own (ConsumeQueue.multiDispatchLmqQueue)."""
+        for (name, queue_id), units in self._light_units(run, rows).items():
+            named, offsets = np.array(units, np.int64).T
+            array = run.array[:, named]
+            array[Column.QUEUE_OFFSET] = offsets
+            part = Run(run.file_start, run.path, run.buffer, array, len(named))
+            queue = self.find_or_create(name, queue_id)
+            self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
+
+    def _light_units(self, run: Run, rows: Int64Array) -> dict[QueueKey, list[tuple[int, int]]]:
+        """Row and queue offset of each unit, by light queue, in the log's order."""
         columns = run.columns
-        for row in map(int, rows):
-            at, size = int(columns.topic_position[row]), int(columns.topic_size[row])
-            if bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX):
-                continue
+        found: dict[QueueKey, list[tuple[int, int]]] = {}
+        for row in rows.tolist():
             at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+            properties = bytes(run.buffer[at : at + size])
+            if _LIGHT_NAMES not in properties or _is_retried(run, row):
+                continue
             try:
-                names, offsets = _light_queues(decode_properties(run.buffer[at : at + size]))
+                named = _light_queues(decode_properties(properties))
             except ValueError:
                 self.light_faults = [*self.light_faults[-99:], int(columns.log_offset[row])]
                 continue
-            for name, queue_offset in zip(names, offsets, strict=True):
+            for name, queue_offset in named:
                 is_light = self._config.enable_lmq and name.startswith(_LIGHT_TOPIC_PREFIX)
-                queue = self.find_or_create(name, 0 if is_light else int(columns.queue_id[row]))
-                queue.put(int(columns.log_offset[row]), int(columns.size[row]), int(codes[row]), queue_offset)
+                queue_id = 0 if is_light else int(columns.queue_id[row])
+                found.setdefault((name, queue_id), []).append((row, queue_offset))
+        return found
 
     # Keeping.
 
@@ -311,17 +327,34 @@ class ConsumeQueueStore:
         return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
 
 
-def _light_queues(properties: dict[str, str]) -> tuple[list[str], list[int]]:
+def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
+    """The rows of a run for one queue, without those at the front that have their unit."""
+    order, first = np.arange(run.count), np.zeros(1, np.int64)
+    ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
+    kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)
+    return order[int(first[0]) :] if kept else order[:0]
+
+
+def _is_retried(run: Run, row: int) -> bool:
+    """Whether a record's topic is one of messages that a consumer gave back."""
+    at = int(run.columns.topic_position[row])
+    size = int(run.columns.topic_size[row])
+    return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
+
+
+def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]]:
     """Names and queue offsets of the queues a message names; none where the two lists do not match.
 
-    ValueError for an offset that is no number, at which a broker's dispatch ends.
+    ValueError for an offset that is no long, at which a broker's dispatch ends.
     """
     names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
     offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
     if len(names) != len(offsets):
-        return [], []
+        return []
     usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
-    return [name for name, _ in usable], [offset for _, offset in usable]
+    if not all(-LAST_ADDRESS <= offset <= LAST_ADDRESS for _, offset in usable):
+        raise ValueError("a queue offset is no long")
+    return usable
 
 
 def _split(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.config import StoreConfig
+from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.disk.overlay import Overlay
 from store.errors import ForeignFile, WrongFileSize
 from store.formats.java import tags_code
@@ -26,6 +28,8 @@ from tests.support.small_log import (
     units_of,
 )
 from tests.support.twice import KINDS
+
+LIGHT = StoreConfig(mapped_file_size_consume_queue=200, enable_lmq=True, enable_multi_dispatch=True)
 
 
 def test_each_message_gets_a_unit_in_its_queue(tmp_path: Path) -> None:
@@ -111,13 +115,63 @@ def test_a_light_queue_gets_units_only_when_both_settings_are_on(tmp_path: Path)
     ]
     log.put(queue_id=3, INNER_MULTI_DISPATCH="%LMQ%x", INNER_MULTI_QUEUE_OFFSET="1,2")
     log.put("%RETRY%g", INNER_MULTI_DISPATCH="%LMQ%x", INNER_MULTI_QUEUE_OFFSET="3")
-    both = StoreConfig(mapped_file_size_consume_queue=200, enable_lmq=True, enable_multi_dispatch=True)
-    queues, plain = open_queues(tmp_path / "on", both), open_queues(tmp_path / "off")
+    queues, plain = open_queues(tmp_path / "on", LIGHT), open_queues(tmp_path / "off")
     log.dispatch_to(queues)
     log.dispatch_to(plain, start=0)
     assert log_offsets_of(queues, "%LMQ%x", 0) == places
     assert log_offsets_of(queues, "other", 3) == places
     assert plain.find("%LMQ%x", 0) is None
+
+
+def test_a_light_queues_units_are_appended_in_one_go_and_repeats_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SmallLog()
+    places = [
+        log.put(INNER_MULTI_DISPATCH="%LMQ%x,%LMQ%x", INNER_MULTI_QUEUE_OFFSET=f"{number},{number}")
+        if number % 9 == 4
+        else log.put(INNER_MULTI_DISPATCH="%LMQ%x", INNER_MULTI_QUEUE_OFFSET=str(number))
+        for number in range(25)
+    ]
+    queues = open_queues(tmp_path, LIGHT)
+    singly: list[int] = []
+    put = ConsumeQueue.put
+
+    def count(queue: ConsumeQueue, log_offset: int, *values: int) -> OutOfOrder | None:
+        singly.append(log_offset)
+        return put(queue, log_offset, *values)
+
+    monkeypatch.setattr(ConsumeQueue, "put", count)
+    log.dispatch_to(queues)
+    log.dispatch_to(queues, start=0)
+    assert log_offsets_of(queues, "%LMQ%x", 0) == places
+    assert set(singly) & set(places[5:13]) == set()
+
+
+@pytest.mark.parametrize("offset", ["x", "9223372036854775808", "-9223372036854775809"])
+def test_a_light_queue_offset_that_is_no_long_is_named_and_gets_no_unit(offset: str, tmp_path: Path) -> None:
+    log = SmallLog()
+    place = log.put(INNER_MULTI_DISPATCH="%LMQ%x", INNER_MULTI_QUEUE_OFFSET=offset)
+    queues = open_queues(tmp_path, LIGHT)
+    log.dispatch_to(queues)
+    assert queues.light_faults == [place]
+    assert queues.find("%LMQ%x", 0) is None
+
+
+def test_extension_files_without_their_queue_are_written_over(tmp_path: Path) -> None:
+    config = StoreConfig(mapped_file_size_consume_queue=200, enable_consume_queue_ext=True)
+    log = SmallLog()
+    places = [log.put(tags=f"tag{number}") for number in range(12)]
+    log.dispatch_to(open_queues(tmp_path, config))
+    shutil.rmtree(tmp_path / "consumequeue")
+    queues = reopened_queues(tmp_path, config)
+    log.dispatch_to(queues, start=0)
+    assert log_offsets_of(queues) == places
+    queue = queues.find("T", 0)
+    assert queue is not None
+    assert [queue.real_tags_code(unit.tags_code) for unit in units_of(queues)] == [
+        tags_code(f"tag{number}") for number in range(12)
+    ]
 
 
 def test_a_foreign_folder_among_the_queues_is_named(tmp_path: Path) -> None:
