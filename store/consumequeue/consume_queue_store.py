@@ -22,7 +22,7 @@ from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOr
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
 from store.consumequeue.torn_units import rewrite_torn_units
-from store.disk.filesystem import Filesystem
+from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile, StoreError, StoreIOError
@@ -98,6 +98,9 @@ class ConsumeQueueStore:
                     continue
                 if not entry.is_folder:
                     raise ForeignFile("a file, where a queue's folder is expected", file=entry.path)
+                if self._writable and (topic.is_link or entry.is_link):
+                    # What is written and deleted in it may be somebody else's.
+                    raise ForeignFile("a link, where a queue's folder is expected", file=entry.path, hint=MOVE_IT_OUT)
                 queue = self._new_queue(topic.path.name, queue_id)
                 queue.files.load(line)
                 if queue.ext is not None:

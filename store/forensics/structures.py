@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from store.disk.filesystem import Entry, Filesystem
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS
 from store.layout import OWN_FOLDER, StoreLayout
+from store.opened.detect import has_rocksdb
 
-ROCKSDB_MARKER = "CURRENT"
 TIMER_PARTS = ("timerwheel", "timerlog", "config/timercheck")
 _QUEUE_FOLDERS = ("consumequeue", "consumequeue_ext")
 PLAIN_NAMES = frozenset(
@@ -82,7 +82,7 @@ def _dledger(root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:
 
 
 def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    if not fs.exists(layout.consumequeue / ROCKSDB_MARKER):
+    if not has_rocksdb(layout.consumequeue, fs):
         return
     topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
     if topics:
@@ -133,7 +133,7 @@ def _controller(root: dict[str, Entry]) -> Iterator[Structure]:
 
 def _rocksdb_config(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
     for name in ("rdb", "topics"):
-        if fs.exists(layout.config / name / ROCKSDB_MARKER):
+        if has_rocksdb(layout.config / name, fs):
             yield Structure("RocksDB configuration", f"config/{name}", "the JSON files in config/ may be stale")
 
 

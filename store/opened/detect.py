@@ -115,7 +115,7 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
 
 def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
     """UnsupportedFormat, naming the structure of the 5.x line that was found."""
-    if fs.exists(layout.consumequeue / "CURRENT"):
+    if has_rocksdb(layout.consumequeue, fs):
         raise UnsupportedFormat("the consume queues are a RocksDB (storeType=defaultRocksDB)", file=layout.consumequeue)
     if fs.exists(layout.batchconsumequeue) and fs.list_folder(layout.batchconsumequeue):
         raise UnsupportedFormat("batch consume queues (queue.type=BatchCQ)", file=layout.batchconsumequeue)
@@ -126,6 +126,12 @@ def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
     for entry in _segments(layout, fs):
         if entry.size >= 8:
             _refuse_dledger(entry.path, fs)
+
+
+def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
+    """Whether a RocksDB is in the folder: its CURRENT is a file, a topic's folder of that name is none."""
+    found = fs.look_at(folder / "CURRENT")
+    return found is not None and not found.is_folder
 
 
 def _refuse_dledger(path: Path, fs: Filesystem) -> None:
