@@ -105,6 +105,7 @@ class Workplace:
             entry["kept_as"] = f"files/{number:06d}-{action.path.name}"
         if isinstance(action, Publish):
             entry["published"] = self._look(action.staged)
+            entry["new_folders"] = sum(not self.fs.exists(folder) for folder in self._parents(action.path))
         return entry
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
@@ -134,7 +135,7 @@ class Workplace:
         if entry["original"] is None:
             self._set_aside(path, entry)
             self.fs.unlink(path)
-            self._remove_empty_parents(path.parent)
+            self._remove_new_parents(path, entry)
             return 1
         if not self.fs.exists(kept):
             return 0
@@ -202,9 +203,15 @@ class Workplace:
         status = self.fs.stat(path)
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
-    def _remove_empty_parents(self, folder: Path) -> None:
-        while folder != self.root and folder.is_relative_to(self.root) and self.fs.remove_folder(folder):
-            folder = folder.parent
+    def _parents(self, path: Path) -> list[Path]:
+        """The folders between a file and the store's root, the innermost first."""
+        return [folder for folder in path.parents if folder != self.root and folder.is_relative_to(self.root)]
+
+    def _remove_new_parents(self, path: Path, entry: ManifestEntry) -> None:
+        """Removes the folders that were made for the file, as long as they are empty."""
+        for folder in self._parents(path)[: entry.get("new_folders")]:
+            if not self.fs.remove_folder(folder):
+                return
 
     def _move(self, source: Path, target: Path, mtime_ns: int) -> None:
         try:

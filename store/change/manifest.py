@@ -78,6 +78,8 @@ def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:
         return f"{entry.get('kept_as')!r} is no place in the quarantine"
     if kind == "write" and not _is_look(entry.get("published"), optional=False):
         return "no size and time of the published file"
+    if not _is_size(entry.get("new_folders", 0)):
+        return "the number of new folders is none"
     return None
 
 

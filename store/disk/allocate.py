@@ -66,12 +66,15 @@ class AllocateMappedFileService:
         return file
 
     def stop(self) -> None:
-        """Ends the thread and deletes the files that nobody took. A later take() creates its file itself."""
+        """Ends the thread. A later take() creates its file itself."""
         with self._lock:
             self._stopped = True
             self._lock.notify_all()
         if self._thread is not None:
             self._thread.join()
+
+    def delete_unused(self) -> None:
+        """Deletes the files that nobody took; call it after stop()."""
         with self._lock:
             unused = [request.file for request in self._ahead.values() if request.file is not None]
             self._ahead.clear()

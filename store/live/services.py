@@ -133,9 +133,9 @@ class StoreServices:
 
     def stop(self) -> None:
         """Make everything durable; the abort marker goes only if that succeeds."""
-        self._allocate.stop()
         with contextlib.ExitStack() as at_end:
             at_end.callback(self._lock.release)
+            self._allocate.stop()
             # Bytes in lent buffers become readable by a commit, so that comes before the last dispatch.
             if self._pool is not None:
                 self._commit_log.stop()
@@ -145,6 +145,8 @@ class StoreServices:
                 service.stop()
             self.raise_failure()
             self._flush_everything()
+            # Not before: a file that can't be deleted must not keep the services from ending.
+            self._allocate.delete_unused()
             if self._reput.dispatcher.behind_bytes <= 0:
                 self._opened.abort.remove()
         if self._pool is not None:

@@ -47,6 +47,7 @@ def test_the_next_file_is_there_before_it_is_needed(tmp_path: Path, service: All
 def test_stopping_deletes_what_nobody_took(tmp_path: Path, service: AllocateMappedFileService) -> None:
     service.take(tmp_path, 0, SIZE)
     service.stop()
+    service.delete_unused()
     assert starts_on_disk(tmp_path) == [0]
     assert not service._ahead
 
@@ -97,6 +98,7 @@ def test_a_queue_rolls_through_files_made_ahead(tmp_path: Path, service: Allocat
     for _ in range(10):
         queue.last_file().append(bytes(SIZE))
     service.stop()
+    service.delete_unused()
     assert starts_on_disk(tmp_path) == [i * SIZE for i in range(10)]
 
 
@@ -113,4 +115,5 @@ def test_several_queues_share_the_service(tmp_path: Path, service: AllocateMappe
     for thread in threads:
         thread.join()
     service.stop()
+    service.delete_unused()
     assert all(starts_on_disk(folder) == [i * SIZE for i in range(10)] for folder in folders)

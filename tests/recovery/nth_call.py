@@ -45,15 +45,13 @@ class KillingFilesystem(FaultyFilesystem):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def change(root: Path, name: str, fs: Filesystem) -> Promises:
-    """A store with messages, and one change to it through `fs`; gives what it has promised by then."""
-    promises = Promises()
+def change(root: Path, name: str, fs: Filesystem, promises: Promises) -> None:
+    """A store with messages, and one change to it through `fs`; notes what it has promised by then."""
     work = Work(root, Filesystem(), promises, random.Random(1))
     if not name.startswith("put"):
         work.put(12, "SYNC_FLUSH")
     work.disk = fs
     WORKS[name](work)
-    return promises
 
 
 def fails(root: Path, name: str, number: int, failure: str) -> bool:
@@ -61,14 +59,14 @@ def fails(root: Path, name: str, number: int, failure: str) -> bool:
     if failure == "kill":
         child = os.fork()
         if not child:
-            change(root, name, KillingFilesystem(number))
+            change(root, name, KillingFilesystem(number), Promises())
             os._exit(0)
         was_cut, promises = os.waitpid(child, 0)[1] != 0, Promises()
     else:
         fs = FaultyFilesystem(number, errno_code=FAILURES[failure])
         promises = Promises()
         try:
-            promises = change(root, name, fs)
+            change(root, name, fs, promises)
         except StoreError:
             if fs.failed is None:
                 raise

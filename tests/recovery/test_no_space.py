@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -71,6 +72,48 @@ def test_a_recovery_without_space_changes_nothing(tmp_path: Path) -> None:
     assert (notes / "before").read_text() == (notes / "after").read_text() != ""
 
 
+CHANGES = {
+    "recover": ("touch abort", "recover --abnormal --yes"),
+    "rebuild": ("true", "rebuild --yes"),
+    "truncate-dirty": ("true", "truncate-dirty --offset 0 --yes"),
+    "clean-expired": ("true", "clean-expired --force --passes 100 --yes"),
+    "checkpoint rewrite": ("rm checkpoint", "checkpoint rewrite --yes"),
+    "undo": ('rmqctl --store "$PWD" truncate-dirty --offset 0 --yes 2> "$NOTES/first"', "undo $ID --yes"),
+    "put": ("true", f"put T {'x' * 3000} --queue 77"),
+}
+
+
+@needs_mounts
+@pytest.mark.slow
+@pytest.mark.parametrize("free", [0, 8, 40], ids="{} KiB free".format)
+@pytest.mark.parametrize("command", CHANGES)
+def test_a_change_on_a_full_disk_is_done_or_changes_nothing_and_can_be_run_again(
+    command: str, free: int, tmp_path: Path
+) -> None:
+    disk, notes = tmp_path / "disk", tmp_path / "notes"
+    disk.mkdir()
+    notes.mkdir()
+    prepare, words = CHANGES[command]
+    script = f"""
+        NOTES="{notes}"; cp -a "{golden("many").store}" "$1/store"; cd "$1/store"; ID=
+        {prepare}
+        ID=$(ls .rmqctl/quarantine 2> /dev/null | head -1)
+        {LOOK} > "{notes}/before"
+        dd if=/dev/zero of="$1/filler" bs=4k 2> /dev/null
+        truncate -s -{free}k "$1/filler"
+        rmqctl --store "$PWD" {words} > /dev/null 2> "{notes}/err"; echo $?
+        rm "$1/filler"
+        {LOOK} > "{notes}/after"
+        rmqctl --store "$PWD" {words} > /dev/null 2> "{notes}/again"; echo $?
+    """
+    done = run_script_on_small_disk(disk, "40m", script)
+    code, again = map(int, done.out.split())
+    if code:
+        assert_out_of_space(code, (notes / "err").read_text())
+        assert (notes / "after").read_text() == (notes / "before").read_text() != ""
+        assert again == 0, (notes / "again").read_text()
+
+
 def assert_out_of_space(code: int, err: str) -> None:
     assert code == IO_ERROR, err
     assert "no space left on device" in err
@@ -101,3 +144,14 @@ def test_a_put_that_needs_a_new_file_on_a_full_disk_stores_nothing_and_keeps_the
 
 def put_until_refused(store: MessageStore) -> PutResult:
     return next(result for number in count(40) if not (result := store.put(text_message(number))).is_ok)
+
+
+def test_a_file_made_ahead_that_cannot_be_deleted_leaves_no_lock_and_no_thread(tmp_path: Path) -> None:
+    fs = FaultyFilesystem(errno_code=errno.EIO, when=lambda name, path: name == "unlink" and path.name != "abort")
+    root, threads = tmp_path / "store", threading.active_count()
+    store = open_store(root, settings=SMALL, read_only=False, fs=fs)
+    assert store.put(text_message(1)).is_ok
+    with contextlib.suppress(StoreIOError):
+        store.close()
+    assert threading.active_count() == threads
+    recover(root, settings=SMALL)

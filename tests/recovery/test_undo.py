@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from store import open_store
 from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.journal import HALF_DONE
 from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
+from store.check.check import check_store
 from store.cleaning.plan import plan_clean
 from store.disk.filesystem import Filesystem
-from store.errors import BadRequest, StoreIOError
+from store.errors import BadRequest, StoreError, StoreIOError
 from store.recovery.plan import plan_recovery
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import ALL, MANIFEST, copy_store, golden
+from tests.support.random_damage import damage
 from tests.support.snapshots import snapshot
-from tests.support.stores import planning, recover, text_message, truncate
+from tests.support.stores import SMALL, make_store, planning, recover, text_message, truncate
 
 CRASHED = [name for name in ALL if MANIFEST[name]["crashed"]]
 FAR_FUTURE_MS = 1_900_000_000_000
@@ -62,6 +67,28 @@ def test_a_cleaning_is_undone(name: str, tmp_path: Path) -> None:
     assert len(list((root / "commitlog").iterdir())) < len(list((golden(name).store / "commitlog").iterdir()))
     undo(root, change_id, fs=Filesystem())
     assert snapshot(root) == before
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1 << 32), crashed=st.booleans(), keep_index=st.booleans())
+def test_undo_brings_a_damaged_store_back_to_the_byte_with_the_findings_it_had(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, crashed: bool, keep_index: bool
+) -> None:
+    root = make_store(tmp_path_factory.mktemp("damaged") / "store", 60)
+    if crashed:
+        (root / "abort").touch()
+    damage(root, random.Random(seed))
+    before, findings = snapshot(root), list(check_store(root))
+    try:
+        _, change_id = recover(root, keep_index=keep_index, settings=SMALL)
+    except StoreError:
+        # Refused: nothing was changed, so there is nothing to undo.
+        assert snapshot(root) == before
+        return
+    if change_id is not None:
+        undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+    assert list(check_store(root)) == findings
 
 
 def test_two_changes_are_undone_one_after_the_other(tmp_path: Path) -> None:
