@@ -21,6 +21,7 @@ class LogEnd:
 
     outcome                  what ended the walk; None without a segment
     last_store_timestamp_ms  of the last record, 0 without records
+    misplaced_count          records that name another log offset than theirs, where the rules ask by place
     unreadable               pages that can't be read, before the end
     """
 
@@ -29,6 +30,7 @@ class LogEnd:
     outcome: Outcome | None = None
     record_count: int = 0
     last_store_timestamp_ms: int = 0
+    misplaced_count: int = 0
     unreadable: list[Damage] = field(default_factory=list)
 
     @property
@@ -95,6 +97,7 @@ def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], obje
                 end.outcome = None
             on_run(step)
             end.record_count += step.count
+            end.misplaced_count += step.misplaced_count
             end.log_end = step.end
             end.last_store_timestamp_ms = int(step.columns.store_timestamp_ms[-1])
         else:

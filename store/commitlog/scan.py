@@ -27,7 +27,7 @@ import numpy as np
 from store import kernels
 from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
-from store.formats.columns import COLUMN_NAMES, DamageReason, ScanOutcome
+from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
 from store.formats.message import BLANK_SIZE
 from store.kernels.run import Int64Array, Run
 
@@ -126,10 +126,12 @@ class ScanRules:
 
     check_crc  verify body CRCs (a record with a bad one is Damage)
     accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
+    by_place   a record has the log offset at which it was read, whatever its damaged bytes name
     """
 
     check_crc: bool = False
     accept_v2: bool = True
+    by_place: bool = False
 
 
 DEFAULT_RULES = ScanRules()
@@ -155,7 +157,8 @@ def scan_segment(
         array = np.empty((len(COLUMN_NAMES), room), np.int64)
         count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
         if count:
-            yield Run(segment.file_start, segment.path, buffer, array, count)
+            misplaced = _put_in_place(array[:, :count], segment.file_start) if rules.by_place else 0
+            yield Run(segment.file_start, segment.path, buffer, array, count, misplaced)
         position = int(state[0])
         if state[1] != ScanOutcome.FULL:
             is_cut = pages.may_cut(position, state)
@@ -163,6 +166,15 @@ def scan_segment(
                 yield pages.unreadable(position) if is_cut else _outcome(segment, position, state)
                 return
         room = capacity
+
+
+def _put_in_place(array: Int64Array, file_start: int) -> int:
+    """Gives every record the log offset at which it was read; returns how many named another."""
+    places = array[Column.POSITION] + file_start
+    misplaced = int(np.count_nonzero(array[Column.LOG_OFFSET] != places))
+    if misplaced:
+        array[Column.LOG_OFFSET] = places
+    return misplaced
 
 
 def scan_log(

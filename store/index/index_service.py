@@ -112,6 +112,11 @@ class IndexService:
         """The files that a broker deletes after an abnormal exit: with messages newer than the checkpoint's time."""
         return [file for file in self.files if file.header.end_timestamp_ms > index_timestamp_ms]
 
+    @property
+    def flushed_until_ms(self) -> int:
+        """End time of the newest full file, 0 without one; a damaged header may say less."""
+        return max([0, *(file.header.end_timestamp_ms for file in self.files if file.is_full)])
+
     def expired_files(self, min_log_offset: int) -> list[IndexFile]:
         """The files that end before the log begins, oldest first, never the newest."""
         expired = []

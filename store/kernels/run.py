@@ -41,13 +41,17 @@ assert Columns._fields == COLUMN_NAMES
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive records of one segment."""
+    """Consecutive records of one segment.
+
+    misplaced_count  records that name another log offset than the one at which they were read
+    """
 
     file_start: int
     path: Path
     buffer: memoryview
     array: Int64Array
     count: int
+    misplaced_count: int = 0
 
     @property
     def columns(self) -> Columns:

@@ -50,6 +50,8 @@ class OpenedStore:
     """Sizes that neither files nor settings tell, as sentences for people."""
     scratch: Scratch | None = None
     """A folder that goes when the store is closed."""
+    as_broker: bool = False
+    """Whether records have the log offset that they name, as for a broker, though damage may have changed it."""
 
     @classmethod
     def load(
@@ -120,7 +122,7 @@ class OpenedStore:
 
     def scan_rules(self, *, check_crc: bool) -> ScanRules:
         """Rules of the broker line for the walk of the log."""
-        return ScanRules(check_crc=check_crc, accept_v2=self.line.accepts_v2)
+        return ScanRules(check_crc=check_crc, accept_v2=self.line.accepts_v2, by_place=not self.as_broker)
 
     def close(self) -> None:
         """Drops maps and descriptors, and the scratch folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def rebuild_locally(
 ) -> RebuildReport:
     """Builds the scope's files under `staging`; the store at `address` is only read.
 
-    The log ends at the first thing that is no record by the `rules`.
+    The log ends at the first thing that is no record by the `rules`. A record whose damaged bytes name another log
+    offset is dispatched under the one at which it is.
     """
     fs = fs or Filesystem()
     files = StoreReader(address, fs)
@@ -56,7 +58,7 @@ def rebuild_locally(
             builders.dispatch(run)
             on_progress(run.end - start)
 
-        end = find_end(segments, start, rules, on_run)
+        end = find_end(segments, start, replace(rules, by_place=True), on_run)
     for queue in queues:
         queue.flush(0)
     index.flush()

@@ -118,7 +118,7 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     end = _walk(opened, _newest_written_segment(opened), False, progress)
     queue_end, queue_ms = _queue_end(opened)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
-    reached = Reached(end.log_end, end.last_store_timestamp_ms, queue_ms, _full_index_end_ms(opened))
+    reached = Reached(end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms)
     return CheckpointReview(
         page=page,
         file_size=file_size,
@@ -142,7 +142,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     page = before._replace(
         physic_ms=log_ms,
         logics_ms=min(queue_ms, log_ms),
-        index_ms=min(_full_index_end_ms(opened), log_ms),
+        index_ms=min(opened.index.flushed_until_ms, log_ms),
         master_flushed_offset=min(before.master_flushed_offset, log_end),
         confirm_log_offset=min(before.confirm_log_offset, log_end),
     )
@@ -191,7 +191,3 @@ def _queue_end(opened: OpenedStore) -> tuple[int, int]:
             newest = max(newest, (unit.log_offset, unit.size))
     record = opened.log.read(*newest) if newest[0] >= 0 else None
     return max(end, 0), read_store_timestamp(record) if record is not None else 0
-
-
-def _full_index_end_ms(opened: OpenedStore) -> int:
-    return max((file.header.end_timestamp_ms for file in opened.index.files if file.is_full), default=0)

@@ -26,6 +26,7 @@ class Difference(StrEnum):
     DELIVER_TIME = "deliver-time"
     LOST_QUEUES = "lost-queues"
     TORN_UNITS = "torn-units"
+    MISPLACED_RECORD = "misplaced-record"
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
     KEPT_INDEX = "kept-index"
@@ -50,6 +51,8 @@ _REASONS = {
     "its queue offsets a second time; recover builds them from the log",
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
     "it; recover rewrites units that contradict their records where it dispatches them again",
+    Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
+    "then passes over all that follows in its queue; recover dispatches it under the one at which it is",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
     "dispatches it",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "

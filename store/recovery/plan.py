@@ -153,8 +153,7 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int) -> None:
     """Takes back what the checkpoint promises beyond the last record and the full index files."""
     page, last = opened.checkpoint, last_store_timestamp_ms
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
-    full = [file.header.end_timestamp_ms for file in opened.index.files if file.is_full]
-    page.index_ms = min(page.index_ms, max(full, default=0))
+    page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
 
 
 def add_checkpoint(opened: OpenedStore, change: Change) -> None:

@@ -89,6 +89,7 @@ def recover_store(
     as_broker   loses what a broker loses
     dispatch    False leaves step 8 out: what a broker's load leaves before its start
     """
+    opened.as_broker = as_broker
     abnormal = is_abnormal(opened, mode)
     queue_end = opened.queues.recover()
     start, reason = starting_segment(opened, abnormal=abnormal)
@@ -120,6 +121,7 @@ def recover_store(
         opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
     )
     found.differences += [Difference.LOST_QUEUES] if built else []
+    found.differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
     found.differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
     if queue_end >= found.log_end:
         opened.queues.truncate_dirty(found.log_end)

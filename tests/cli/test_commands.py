@@ -175,7 +175,6 @@ def test_a_dry_run_and_reading_change_nothing(tmp_path: Path) -> None:
     assert not (store / ".rmqctl").exists()
 
 
-@pytest.mark.leaves_damage  # an undo brings the damage back
 @pytest.mark.parametrize(
     "words",
     [

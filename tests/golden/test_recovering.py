@@ -12,13 +12,12 @@ from tests.conftest import CopyOf
 from tests.support.answers import queue_rows
 from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, Golden
 from tests.support.snapshots import contents, differences, snapshot, without_index_names
-from tests.support.stores import Clock, recover
+from tests.support.stores import LATER_MS, Clock, recover
 
 # The broker's load() alone writes no checkpoint at its end and leaves the abort marker; a finished recovery does both.
 OF_THE_END = ("checkpoint", "abort", "lock")
 
 
-@pytest.mark.leaves_damage  # the broker leaves units behind the log's end
 @pytest.mark.parametrize("name", CRASHED)
 def test_log_queues_and_index_are_what_the_broker_left(name: str, copy_of: CopyOf) -> None:
     archive, root = copy_of(name)
@@ -119,13 +118,12 @@ def test_keeping_the_index_rebuilds_what_the_broker_throws_away(copy_of: CopyOf)
         assert store.query("TopicA", "user0").messages
 
 
-@pytest.mark.leaves_damage  # the new record is older than the one before
 def test_after_a_cut_stale_records_do_not_come_back_to_life(copy_of: CopyOf) -> None:
     """The real 4.9.8 reads the old records again once a record of the same size stands at the cut."""
     archive, root = copy_of("corrupt-mid")
     recover(root)
     stale = archive.record(66765)
-    with open_store(root, read_only=False, clock=Clock()) as store:
+    with open_store(root, read_only=False, clock=Clock(LATER_MS)) as store:
         result = store.put(message_of_size(len(stale)))
         assert (result.log_offset, result.size) == (66765, len(stale))
     (root / "abort").touch()

@@ -52,6 +52,7 @@ EXPLAINS_QUEUES = {
     Difference.DELIVER_TIME,
     Difference.LOST_QUEUES,
     Difference.TORN_UNITS,
+    Difference.MISPLACED_RECORD,
     Difference.RECORD_AT_QUEUE_END,
     Difference.ZERO_QUEUE_FILE,
 }

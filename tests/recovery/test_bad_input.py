@@ -16,9 +16,6 @@ from tests.support.processes import command_line, run, run_as_a_stranger
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
 
-# The stores are damaged on purpose, and a recovery cannot mend all of it.
-pytestmark = pytest.mark.leaves_damage
-
 OK, FINDINGS, USAGE, NOT_READABLE, IO_ERROR = 0, 1, 2, 4, 5
 GET = ("get", "T", "--queue", "0")
 RECOVER = ("recover", "--abnormal", "--yes")

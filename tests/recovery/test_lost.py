@@ -13,10 +13,7 @@ from store import open_store
 from store.change.change import Change
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
-from tests.support.stores import Clock, make_store, recover, text_message, truncate
-
-# The index keeps entries of what a cut took away, as a broker's does.
-pytestmark = pytest.mark.leaves_damage
+from tests.support.stores import LATER_MS, Clock, make_store, recover, text_message, truncate
 
 COUNT, QUEUES = 100, 3
 
@@ -181,7 +178,7 @@ def test_units_behind_a_cut_do_not_come_back_when_the_log_grows_past_them(crashe
     at, _ = places(crashed)[40]
     (crashed / "abort").unlink()
     truncate(crashed, at)
-    with open_store(crashed, read_only=False, clock=Clock()) as store:
+    with open_store(crashed, read_only=False, clock=Clock(LATER_MS)) as store:
         for number in range(200):
             assert store.put(text_message(number, "Other")).is_ok
     with open_store(crashed) as store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from store import open_store
 from store.check.check import check
-from store.check.findings import MENDED_BY, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.check.findings import BAD_SELF_OFFSET, MENDED_BY, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from tests.cli.running import rmqctl
@@ -24,6 +25,10 @@ SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{
 MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
 # The first run cuts at damage, the second takes away what the cut left.
 RUNS = ("truncate-dirty", *MENDING)
+
+# Damage to what only the producer can tell: sound bytes to everybody else.
+BYTES_OF_THE_PRODUCER = {TIME_BACKWARDS, BAD_SELF_OFFSET}
+PHYSICAL_OFFSET_AT = 28
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,6 @@ def mend(root: Path) -> Iterator[str]:
             yield command
 
 
-@pytest.mark.leaves_damage
 @settings(max_examples=30)
 @given(seed=st.integers(0, 1 << 32), crashed=st.booleans())
 def test_what_check_names_after_recover_mends_the_store(
@@ -59,8 +63,44 @@ def test_what_check_names_after_recover_mends_the_store(
     except StoreError:
         return
     list(mend(root))
-    # A damaged time is sound bytes to everybody but the producer.
-    assert [finding for finding in findings(root) if finding.kind != TIME_BACKWARDS] == []
+    assert [finding for finding in findings(root) if finding.kind not in BYTES_OF_THE_PRODUCER] == []
+
+
+@pytest.mark.parametrize("command", ["recover", "rebuild"])
+def test_a_record_with_another_log_offset_costs_its_queue_nothing(healthy: Path, tmp_path: Path, command: str) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    with open_store(root) as store:
+        place = store.get("T", 0, 14).messages[0].log_offset
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(place + PHYSICAL_OFFSET_AT)
+        file.write(b"\x00\x00\x00\x01")
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+    assert rmqctl(*SETTINGS, "recover", "--yes", store=root).code == 0
+    if command == "rebuild":
+        assert rmqctl(*SETTINGS, "rebuild", "--yes", store=root).code == 0
+    assert {finding.kind for finding in findings(root)} == {BAD_SELF_OFFSET}
+    with open_store(root) as store:
+        assert [queue.max_offset for queue in store.queues()] == [40, 40, 40]
+
+
+def test_a_recovery_as_a_broker_loses_what_follows_a_record_with_another_log_offset(
+    healthy: Path, tmp_path: Path
+) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(PHYSICAL_OFFSET_AT)
+        file.write(b"\x00\x00\x00\x01")
+    shutil.rmtree(root / "consumequeue")
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+    own, _ = recover(copy_store(root, tmp_path / "own"), settings=SMALL)
+    assert "misplaced-record" in [row["difference"] for row in own.facts["differs_from_broker"]]
+    recover(root, settings=SMALL, as_broker=True)
+    with open_store(root) as store:
+        assert sum(queue.max_offset for queue in store.queues()) < 100
 
 
 def test_every_kind_that_a_command_can_mend_names_one_that_there_is() -> None:

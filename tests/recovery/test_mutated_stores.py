@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from store import open_store
@@ -19,9 +19,6 @@ from tests.recovery.test_cuts import boundaries
 from tests.support.golden import copy_store
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store, recover, stored_messages, text_message
-
-# The stores are damaged on purpose, and a recovery cannot mend all of it.
-pytestmark = pytest.mark.leaves_damage
 
 COUNT = 90
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")
@@ -77,6 +74,7 @@ def test_a_mutated_store_is_read_recovered_and_undone(
 
 
 @given(st.integers(0, 16384 - 9), st.integers(0, 7))
+@example(213, 0)
 def test_one_flipped_bit_costs_only_what_lies_behind_it(healthy: Path, position: int, bit: int) -> None:
     """Records before the one with the bit stay; that one goes with all that follows, or is the only one hurt."""
     with copied(healthy) as root:

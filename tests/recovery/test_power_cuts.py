@@ -13,7 +13,6 @@ from tests.recovery.nth_call import FAILURES, runs
 from tests.support.simulated_disk import SimulatedDisk
 
 
-@pytest.mark.leaves_damage
 def test_nothing_promised_is_lost_by_a_power_cut(tmp_path: Path) -> None:
     done = Counter(power_cuts.power_cuts(tmp_path, 70, seed=20261121))
     assert done.total() == 70

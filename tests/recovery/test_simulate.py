@@ -21,9 +21,6 @@ from tests.support.random_damage import damage
 from tests.support.snapshots import snapshot
 from tests.support.stores import Clock, make_store, recover
 
-# The stores are damaged on purpose, and a recovery cannot mend all of it.
-pytestmark = pytest.mark.leaves_damage
-
 FOLDERS = ("commitlog/", "consumequeue/")
 SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 400}
 

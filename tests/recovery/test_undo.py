@@ -30,9 +30,6 @@ from tests.support.stores import SMALL, make_store, planning, recover, text_mess
 CRASHED = [name for name in ALL if MANIFEST[name]["crashed"]]
 FAR_FUTURE_MS = 1_900_000_000_000
 
-# An undo brings back the damage that a recovery took away.
-pytestmark = pytest.mark.leaves_damage
-
 
 @pytest.mark.parametrize("name", CRASHED)
 @pytest.mark.parametrize("keep_index", [False, True])

@@ -1,7 +1,11 @@
-"""check after every writer of a test: a store that was let go holds no damage that was not in it before.
+"""Check a store after every writer of a test.
 
-Whoever writes takes the store's lock, so the lock is where the store is looked at: before it is taken, and after it is
-given back. A writer whose file system is made to fail is not looked at, for its faults are the test's own.
+    sound before     a writer leaves no damage: but for what a cut keeps, which names its command
+    damaged before   new damage names the command that mends it, as an old one may turn into another by being cut
+
+A store with an abort marker counts as damaged. Damage that was there before an earlier writer of the same test is not
+new: an undo brings it back. The lock is where the store is looked at: before it is taken, and after it is given back. A
+writer whose file system is made to fail is not looked at, for its faults are the test's own.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from store.check.check import check
-from store.check.findings import INDEX_ENTRY_NOWHERE, STALE_TAIL
+from store.check.findings import INDEX_ENTRY_NOWHERE, MENDED_BY, STALE_TAIL
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.store_reader import StoreReader
@@ -30,6 +34,7 @@ class Soundness:
     def __init__(self) -> None:
         self.new_damage: list[str] = []
         self._before: dict[Path, Kinds] = {}
+        self._damaged: set[Path] = set()
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Looks at every store whose lock is taken or given back from here on."""
@@ -37,7 +42,7 @@ class Soundness:
 
         def acquire_and_look(lock: StoreLock) -> None:
             if not lock.is_held:
-                self._before[lock.path.parent] = kinds_of(lock.path.parent)
+                self._look(lock.path.parent)
             acquire(lock)
 
         def release_and_look(lock: StoreLock) -> None:
@@ -45,11 +50,23 @@ class Soundness:
             release(lock)
             root = lock.path.parent
             if was_held and type(lock._fs) is Filesystem and root in self._before:
-                new = kinds_of(root) - self._before[root]
-                self.new_damage += [f"{root}: {kind} of {topic} {queue_id}" for kind, topic, queue_id in new]
+                new = {place for place in kinds_of(root) - self._before[root] if not self._may_stay(root, place[0])}
+                self.new_damage += [
+                    f"{root}: {kind} of {topic} {queue_id}" for kind, topic, queue_id in sorted(new, key=str)
+                ]
 
         monkeypatch.setattr(StoreLock, "acquire", acquire_and_look)
         monkeypatch.setattr(StoreLock, "release", release_and_look)
+
+    def _look(self, root: Path) -> None:
+        """Adds what is wrong with the store to what was."""
+        kinds = kinds_of(root)
+        self._before[root] = self._before.get(root, Counter()) | kinds
+        if kinds or (root / "abort").exists():
+            self._damaged.add(root)
+
+    def _may_stay(self, root: Path, kind: str) -> bool:
+        return kind in LEFT_BY_CUTS or (root in self._damaged and kind in MENDED_BY)
 
 
 def kinds_of(root: Path) -> Kinds:
@@ -58,6 +75,6 @@ def kinds_of(root: Path) -> Kinds:
         return Counter()
     try:
         found = check(StoreReader(str(root)))
-        return Counter((f.kind, f.topic, f.queue_id) for f in found if f.kind not in LEFT_BY_CUTS)
+        return Counter((f.kind, f.topic, f.queue_id) for f in found)
     except StoreError:
         return Counter()

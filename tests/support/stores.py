@@ -20,6 +20,10 @@ SMALL = {
 """Files so small that a hundred messages fill several of each kind."""
 
 
+# Behind the store times of all archives.
+LATER_MS = 4_000_000_000_000
+
+
 class Clock:
     """A clock that stands still until a test moves it."""
 
