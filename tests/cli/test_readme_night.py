@@ -1,0 +1,38 @@
+"""The README's story of one bad night: each command does what is printed there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store, golden
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+DIFFERS = ("free  ", "disk used  ")
+"""Lines that say something of the machine."""
+
+
+def story() -> list[tuple[str, str]]:
+    """Command line and output of each block of the story."""
+    section = README.read_text("utf-8").split("\n## One bad night\n")[1].split("\n## ")[0]
+    return re.findall(r"```console\n\$ rmqctl (.*)\n((?:.*\n)*?)```", section)
+
+
+def told(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().splitlines() if not line.startswith(DIFFERS)]
+
+
+def test_every_command_of_the_story_prints_what_the_readme_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_store(golden("corrupt-mid").store, tmp_path / "night/store")
+    monkeypatch.chdir(tmp_path)
+    blocks = story()
+    assert [words.split()[2] for words, _ in blocks] == ["info", "doctor", "find", "salvage", "doctor", "find"]
+    for words, shown in blocks:
+        run = rmqctl(*words.split())
+        assert run.code in (0, 1), run.err
+        assert told(run.out) == told(shown), words
