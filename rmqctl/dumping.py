@@ -1,4 +1,4 @@
-"""What dump needs besides the engine: which files are meant, which entries are wanted, and how they are shown."""
+"""The dump command's choice of files and entries, and its rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Files = list[tuple["StoreReader", "StoredFile"]]
 
 
 def files_of(session: Session, kind: str, target: str | None) -> Files:
-    """The files that the target names: a path, a topic with or without a queue, or without a target the store's own."""
+    """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
     if target is not None and Path(target).exists():
         return _files_at(Path(target))
     reader = session.open_reader(as_it_is=True)
@@ -74,7 +74,7 @@ def split_target(target: str | None) -> tuple[str | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which entries are wanted. Numbers are log offsets, queue offsets or entry numbers, times are store times."""
+    """A choice of entries, by log offsets, queue offsets, entry numbers, or store times."""
 
     from_number: int | None = None
     to_number: int | None = None
@@ -115,7 +115,7 @@ class EntryFilter:
 
 
 class EntryRows:
-    """Makes rows of entries, and remembers what was met."""
+    """Makes rows of entries, and counts entries and faults."""
 
     def __init__(self, session: Session, messages: MessageRows, where: str | None, limit: int | None) -> None:
         self.count = 0
@@ -139,7 +139,7 @@ class EntryRows:
             self._session.note(f"only the first {self._limit} are shown; --limit 0 shows all")
 
     def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
-        """A row for each field of the chosen entries: its span in the file, its bytes, what they say."""
+        """A row for each field of the chosen entries: its span in the file, its bytes, its value."""
         for entry, _ in self.chosen(entries):
             for field in entry.fields:
                 data = entry.data[field.start : field.start + field.size]

@@ -78,7 +78,7 @@ def _verdict(found: Examination) -> str:
 
 
 def _commands(found: Examination) -> list[dict[str, Any]]:
-    """Each command once, in the order in which the list names them."""
+    """Each command once, in the order of the list."""
     mendings = {one.command: one.mending for one in found.diagnoses if one.command}
     return [
         {"command": command, "cost": mending.cost, "can_be_undone": mending.can_be_undone}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqctl.context import Session
-from rmqctl.dumping import EntryFilter, EntryRows, Files, files_of, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, files_of, split_target
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
@@ -38,7 +38,7 @@ NOT_FOLLOWED = ("end", "empty", "blank")
 
 
 class Kind(StrEnum):
-    """What is dumped."""
+    """Kinds of files."""
 
     COMMITLOG = "commitlog"
     CONSUMEQUEUE = "consumequeue"
@@ -93,8 +93,8 @@ def run(
     batch queues too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: delayOffset.json.
     timer: timerwheel, timerlog and timercheck.
 
-    A file needs no store around it, and a segment no name. --hex lists the fields with their spans in the file. --from
-    and --to compare log offsets of records, queue offsets of units, numbers of index entries, places of the rest.
+    A file needs no store around it, and a segment no name. --from and --to compare log offsets of records, queue
+    offsets of units, numbers of index entries, places of the rest.
     """
     session: Session = ctx.obj
     if (topic or tags or key) and kind is not Kind.COMMITLOG:
@@ -102,34 +102,32 @@ def run(
     if follow and kind not in (Kind.COMMITLOG, Kind.CONSUMEQUEUE):
         raise typer.BadParameter("--follow works on a commit log and on consume queues")
     wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)
-    is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
-
-    def list_files() -> Files:
-        return files_of(session, kind.value, None if is_of_log else target)
-
     messages = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     rows = EntryRows(session, messages, where, _limit(session, limit, follow))
-    dump = _Dump(session, kind, wanted, with_fields=hexadecimal)
+    dump = _Dump(session, kind, wanted, target, with_fields=hexadecimal)
     if follow:
-        return _follow(session, dump, list_files, rows)
-    entries = dump.entries(list_files())
-    name = "fields" if hexadecimal else "entries"
-    table = Table(name, rows.field_rows(entries), FIELD_COLUMNS) if hexadecimal else _table(kind, rows, entries)
+        return _follow(session, dump, rows)
+    return _result(kind, rows, messages, _table(kind, rows, dump.entries(), with_fields=hexadecimal))
 
-    def facts() -> dict[str, Any]:
+
+def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) -> Result:
+    def facts() -> dict[str, int]:
         messages.warn_of_damage()
         return {"entry_count": rows.count, "fault_count": rows.fault_count}
 
     def verdict() -> str:
-        faults = f", {count(rows.fault_count, 'place')} that are not what they should be" if rows.fault_count else ""
-        return f"{count(rows.count, 'entry').replace('entrys', 'entries')} of {kind.value}{faults}"
+        faults = f", {count(rows.fault_count, 'place')} with wrong bytes" if rows.fault_count else ""
+        return f"{rows.count:,} {'entry' if rows.count == 1 else 'entries'} of {kind.value}{faults}"
 
     return Result("dump", facts, [table], lambda: FINDINGS if rows.fault_count else OK, verdict)
 
 
-def _table(kind: Kind, rows: EntryRows, entries: Iterable[Entry]) -> Table:
+def _table(kind: Kind, rows: EntryRows, entries: Iterable[Entry], *, with_fields: bool) -> Table:
+    if with_fields:
+        return Table("fields", rows.field_rows(entries), FIELD_COLUMNS)
+
     def columns() -> tuple[str, ...]:
-        """What people see: the detail only where there is one."""
+        """Columns for people: the detail only where there is one."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
     return Table("entries", rows.rows(entries), columns)
@@ -174,16 +172,22 @@ def _filter(
 class _Dump:
     """The entries of files of one kind that the filter wants."""
 
-    def __init__(self, session: Session, kind: Kind, wanted: EntryFilter, *, with_fields: bool) -> None:
+    def __init__(
+        self, session: Session, kind: Kind, wanted: EntryFilter, target: str | None, *, with_fields: bool
+    ) -> None:
         self.kind, self.wanted = kind, wanted
         self._session, self._with_fields = session, with_fields
+        # Of the log a topic or queue is a filter: records of all queues are in the same files.
+        is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
+        self._target = None if is_of_log else target
 
-    def entries(self, files: Files, after: int | None = None) -> Iterator[Entry]:
-        """All of them, file by file; files that lie before --from are passed over.
+    def entries(self, after: int | None = None) -> Iterator[Entry]:
+        """All of them, file by file; files before --from are passed over.
 
         after  begin here instead, where an entry begins or will begin
         """
         first = after if after is not None else self.wanted.from_number or 0
+        files = files_of(self._session, self.kind.value, self._target)
         for number, (reader, file) in enumerate(files):
             following = files[number + 1][1].number if number + 1 < len(files) else -1
             if self.kind is Kind.COMMITLOG and 0 <= following <= first:
@@ -218,11 +222,11 @@ class _Dump:
         return dump_timer(reader, file)
 
 
-def _follow(session: Session, dump: _Dump, list_files: Callable[[], Files], rows: EntryRows) -> int:
+def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
     """Prints entries as they are added, one a line, until a signal ends it."""
     stdout, form = session.environment.stdout, session.format
     after = dump.wanted.from_number or 0
-    entries = dump.entries(list_files())
+    entries = dump.entries()
     while True:
         for entry, row in rows.chosen(entry for entry in entries if entry.kind not in NOT_FOLLOWED):
             after = entry.number + (len(entry.data) if dump.kind is Kind.COMMITLOG else 1)
@@ -230,4 +234,4 @@ def _follow(session: Session, dump: _Dump, list_files: Callable[[], Files], rows
             stdout.write((json_for(stdout, row) if form.is_for_programs else "  ".join(shown)) + "\n")
             stdout.flush()
         time.sleep(FOLLOW_EVERY_S)
-        entries = dump.entries(list_files(), after)
+        entries = dump.entries(after)

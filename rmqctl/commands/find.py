@@ -1,4 +1,4 @@
-"""find: where a message is, and what became of it."""
+"""find: the places of a message, its consumers and its later copies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(
     life: Annotated[bool, typer.Option("--life/--no-life", help="Look for the other records of a message.")] = True,
     stored_body: StoredBody = False,
 ) -> Result:
-    """Find a message, and what became of it.
+    """Find a message, its places and its later copies.
 
     Searched over all topics: by index in the part of the log that the index covers, by scan in the rest, and it is said
     which is which. What is no key and no message id is searched as text in the whole log. Shown are the record with
@@ -83,7 +83,7 @@ def run(
 
 
 def _where(session: Session, finder: Finder, condition: str, most: int) -> Found:
-    """Records by a condition on the table `messages`, which the embedded engine scans."""
+    """Records by a condition on the table `messages` of the embedded engine."""
     from store.embedded.engine import open_engine
     from store.forensics.search.find import Found
 

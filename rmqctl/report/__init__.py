@@ -1,1 +1,1 @@
-"""The HTML report of a store: what is in it (contents.py), its charts (charts.py), and the page (page.py)."""
+"""The HTML report of a store: contents.py, charts.py, and page.py."""

@@ -1,4 +1,4 @@
-"""Charts of the report: inline SVG by pygal, in the colours of the page, without a script and without a request."""
+"""Charts of the report: inline SVG by pygal, in the colours of the page, without a script."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_num
 
 
 def columns(values: Sequence[tuple[str, float]], title: str) -> Markup:
-    """Upright columns in the order of time; at most MOST_COLUMNS, neighbours joined where there are more."""
+    """Upright columns in the order of time; adjacent ones are joined above MOST_COLUMNS."""
     import pygal
 
     step = -(-len(values) // MOST_COLUMNS) or 1

@@ -1,4 +1,4 @@
-"""What the report holds: sections of text, charts and tables, made of one examination and one query."""
+"""Sections of the report: text, charts and tables, made of one examination and one query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOMENT_LETTERS = {"second": 19, "minute": 16, "hour": 13, "day": 10}
 
 @dataclass(slots=True)
 class Cell:
-    """A value as people see it, and what it is sorted by."""
+    """A value as people see it, and its sort key."""
 
     text: str
     key: str

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds its styles, its script and its charts, and asks nobody for anything."""
+"""The page: one HTML file with its styles, its script and its charts, without any request."""
 
 from __future__ import annotations
 

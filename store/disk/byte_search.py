@@ -1,4 +1,6 @@
-"""Search for bytes in a map: libc's memmem, which needs no copy and lets other threads run; else the re module.
+"""Search for bytes in a map, by libc's memmem, else by the re module.
+
+memmem copies nothing and lets other threads run.
 
 Source: memmem(3); glibc's takes some 10 GB/s, re some 2.
 """
@@ -14,7 +16,7 @@ import numpy as np
 
 
 def find_bytes(buffer: memoryview, needle: bytes, start: int, stop: int) -> Iterator[int]:
-    """Places in [start, stop) where the needle begins and ends before `stop`, rising; hits do not overlap."""
+    """Places of the needle in [start, stop), rising; hits do not overlap."""
     search = _MEMMEM
     if search is None:
         yield from (start + hit.start() for hit in re.finditer(re.escape(needle), buffer[start:stop]))

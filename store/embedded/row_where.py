@@ -30,7 +30,7 @@ class RowWhere:
         restrict(self._connection)
 
     def select(self, rows: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The numbers of the rows for which the condition is true."""
+        """The numbers of the rows that satisfy the condition."""
         if not rows:
             return []
         names = dict.fromkeys([*self._known, *(name for row in rows for name in row)])

@@ -1,4 +1,4 @@
-"""doctor: everything that is wrong with a store, the worst first, each with the command that mends it.
+"""doctor: all faults of a store, the worst first, each with the command that mends it.
 
     1. info      what is missing or behind, who holds the store                info.py
     2. simulate  what the next start of its broker line does                   store/recovery/simulate.py
@@ -54,7 +54,10 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mending:
-    """What a command costs, and whether `undo` takes it back; None where it changes nothing in the store."""
+    """The cost of a command.
+
+    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
+    """
 
     cost: str
     can_be_undone: bool | None
@@ -98,7 +101,7 @@ _COMMANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that is wrong. `area` is the part that found it; count how often, detail describes the first."""
+    """One fault. `area` is the part that found it; count how often, detail describes the first."""
 
     rank: Rank
     area: str
@@ -109,13 +112,13 @@ class Diagnosis:
 
     @property
     def mending(self) -> Mending:
-        """What the command costs."""
+        """The cost of the command."""
         return next((cost for name, cost in _COSTS.items() if self.command.startswith(name)), _LOOKS)
 
 
 @dataclass(slots=True)
 class Examination:
-    """All of it: the diagnoses, the worst first, and what they are from; None for a part that was left out."""
+    """The diagnoses, the worst first, and the reports they are from; None for a part left out."""
 
     info: StoreInfo
     diagnoses: list[Diagnosis] = field(default_factory=list)
@@ -144,7 +147,7 @@ def examine(
 
 
 class _Examiner:
-    """The inputs of all steps, and what they found so far."""
+    """The inputs of all steps, and the findings so far."""
 
     def __init__(
         self, layout: StoreLayout, settings: Mapping[str, Any], clock: Callable[[], int], on_progress: OnProgress
@@ -173,7 +176,7 @@ class _Examiner:
         return found
 
     def _info(self) -> Iterator[Diagnosis]:
-        """What the check does not find: structures, the last shutdown, an interrupted change, unreadable parts."""
+        """Faults beyond the check: structures, the last shutdown, a half change, unreadable parts."""
         ranks = {
             "structure": Rank.NOTE,
             "not shut down": Rank.NOTE,

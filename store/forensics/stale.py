@@ -1,4 +1,4 @@
-"""stale: records behind the valid end of a segment that is kept, left by an earlier recovery or an earlier life.
+"""stale: records behind the valid end of a kept segment, left by an earlier recovery.
 
     1. live      every record up to the blank or the zeros that end its segment, behind damage too
     2. stale     behind that end, each record that names its own place; all records of kept segments in the quarantine
@@ -27,6 +27,7 @@ from store.commitlog.scan import Blank, End, ScanRules
 from store.commitlog.slices import LogSlice, Window, walk_slice
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
+from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import BLANK_SIZE, StoredMessage, decode_record
 from store.kernels.run import Run
 from store.layout import parse_segment_name
@@ -50,7 +51,7 @@ QueuePlace = tuple[str, int, int]
 
 
 class StaleState(StrEnum):
-    """What the live log has of a stale record."""
+    """Whether the live log repeats a stale record, replaces it, or has nothing of it."""
 
     DUPLICATE = "duplicate"
     OVERWRITTEN = "overwritten"
@@ -59,7 +60,7 @@ class StaleState(StrEnum):
 
 @dataclass(slots=True)
 class StaleRecord:
-    """One stale record: where it is, and which live record took its place or repeats it, -1 without one."""
+    """One stale record. `live_log_offset` is that of the record that repeats or replaced it, else -1."""
 
     file: Path
     position: int
@@ -101,9 +102,8 @@ def find_stale(
 
 def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
     """Place behind the blank or at the zeros that end a segment; None where records fill it."""
-    whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
     end: int | None = None
-    for step in walk_slice(reader, whole, ScanRules()):
+    for step in walk_part(reader, whole_segment(segment)):
         if isinstance(step, Blank):
             end = step.file_start + step.position + BLANK_SIZE - segment.number
         elif isinstance(step, End):
@@ -112,7 +112,7 @@ def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
 
 
 def _records_from(reader: StoreReader, segment: StoredFile, start: int) -> Iterator[StaleRecord]:
-    """Records at or behind a place that name their own place, whatever lies between them."""
+    """Records at or behind a place that name their own place, with any bytes between them."""
     path = Path(reader.name_of(segment.path))
     for begin, stop in reader.written_ranges(segment.path, start):
         position: int | None = max(begin, start)
@@ -156,7 +156,7 @@ def _of_run(run: Run, segment: StoredFile, path: Path) -> Iterator[StaleRecord]:
 
 
 def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, StoredFile]]:
-    """Segments that a change of the store moved into the quarantine; queue files have such names too, and no record."""
+    """Segments in the quarantine; queue files have such names too, and hold no record."""
     for change in fs.list_folder(quarantine_folder(root)):
         folder = change.path / "files"
         for entry in fs.list_folder(folder) if change.is_folder else ():
@@ -199,8 +199,7 @@ def _live_batches(reader: StoreReader, topics: pa.Array, on_progress: OnProgress
     """Live records of these topics."""
     done = 0
     for segment in reader.segments():
-        whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
-        for step in walk_slice(reader, whole, ScanRules()):
+        for step in walk_part(reader, whole_segment(segment)):
             if isinstance(step, Run):
                 batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_COLUMNS)
                 yield batch.filter(pc.is_in(batch.column("topic"), value_set=topics))

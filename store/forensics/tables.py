@@ -1,4 +1,4 @@
-"""The broker's tables under config/ held against a store that is not opened: reviewed, shown, and topics.json rebuilt.
+"""The broker's tables under config/ against a store: reviewed, shown, and topics.json rebuilt.
 
 The queues of a store are those with a folder, and those that a walk of the log finds: consumequeue/ may be lost too.
 """
@@ -16,12 +16,11 @@ from store.brokerconfig.fastjson import Json, members
 from store.brokerconfig.review import ConfigFinding, review_config
 from store.brokerconfig.topics import Queue, TopicEntry, rebuild_topics
 from store.change.change import Change
-from store.commitlog.scan import ScanRules
-from store.commitlog.slices import LogSlice, walk_slice
 from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import QueueEnd, queue_ends
+from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import LMQ_PREFIX
 from store.kernels.run import Run
 from store.layout import StoreLayout
@@ -46,7 +45,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReview:
-    """The tables with a file, and what is wrong with them."""
+    """The tables with a file, and their findings."""
 
     files: list[ConfigFile]
     findings: list[ConfigFinding]
@@ -55,7 +54,7 @@ class ConfigReview:
 def review_tables(
     layout: StoreLayout, reader: StoreReader, line: BrokerLine, fs: Filesystem, ends: list[QueueEnd] | None = None
 ) -> ConfigReview:
-    """Every table with what a broker would load of it. `ends` spares reading the queues' ends again."""
+    """Reviews every table as a broker would load it. `ends` spares reading the queues' ends again."""
     queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
     files = read_config_files(layout.config, fs)
     topics = {topic for (topic, _), end in queues.items() if end.max_offset and not topic.startswith(LMQ_PREFIX)}
@@ -82,8 +81,7 @@ def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: No
     found: set[Queue] = set()
     done = 0
     for segment in reader.segments():
-        whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        for step in walk_slice(reader, whole, ScanRules()):
+        for step in walk_part(reader, whole_segment(segment)):
             if isinstance(step, Run):
                 batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_QUEUE_COLUMNS)
                 pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
@@ -103,7 +101,7 @@ def plan_topics(
     now_ms: int,
     on_progress: OnProgress = lambda done: None,
 ) -> tuple[Change, list[TopicEntry]]:
-    """The change that writes topics.json anew, and its entries. Nothing is planned where no entry would change."""
+    """Plans topics.json anew; gives the change and its entries. Empty where no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
     kept = {queue for queue in queues if not queue[0].startswith(LMQ_PREFIX) and queue[1] >= 0}

@@ -1,4 +1,4 @@
-"""Where each field of a layout lies in its bytes, by the struct that encodes it and a name for each of its fields.
+"""Places of a layout's fields in its bytes, by the struct that encodes it and the fields' names.
 
     UNIT = struct.Struct(">qiq"), UNIT_NAMES = ("log_offset", "size", "tags_code")
     fields_of(UNIT, UNIT_NAMES, data)  →  log_offset at 0, 8 bytes; size at 8, 4 bytes; tags_code at 12, 8 bytes
@@ -20,7 +20,7 @@ _ITEM = re.compile(r"\d*[a-zA-Z?]")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: the bytes [start, start + size) from where its entry begins, and what they say."""
+    """One field: bytes [start, start + size) of its entry, and their value."""
 
     name: str
     start: int

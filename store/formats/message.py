@@ -337,7 +337,7 @@ def _part(raw: bytes, start: int, size: int, beyond: DamageReason) -> tuple[byte
 
 
 def record_fields(raw: bytes) -> list[Field]:
-    """Every field of a record that decodes, with its place and what it says."""
+    """Every field of a record that decodes, with its place and value."""
     message = _decode(raw)
     header = _HEADERS[len(message.born_host.encode()), len(message.store_host.encode())]
     fields = fields_of(header, HEADER_NAMES, raw)

@@ -126,7 +126,7 @@ class IndexFile:
         return entry_position(self.slot_count, number)
 
     def _chain(self, hash_code: int) -> Iterator[tuple[int, IndexEntry]]:
-        """Number and entry along the chain of the hash's slot, newest first, up to the first that cannot be right."""
+        """Number and entry along the chain of the hash's slot, newest first, up to the first wrong one."""
         header = self.header
         if header.index_count <= 1:
             return

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from store import open_store
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.fields import fields_of, spans_of
 from store.formats.message import Message, encode_record, record_fields
@@ -17,7 +20,7 @@ from store.formats.timer import TIMER_CHECK, TIMER_UNIT, WHEEL_SIZE, WHEEL_SLOT
 from tests.cli.running import Run, rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import WITH_ANSWERS, golden
-from tests.support.stores import make_store
+from tests.support.stores import SMALL, make_store, text_message
 
 
 def dump(*arguments: object, store: Path | None = None) -> Run:
@@ -219,3 +222,20 @@ def test_people_see_a_hundred_entries_and_are_told(store: Path) -> None:
     assert "--limit 0" in run.err
     lines = rmqctl("--format", "jsonl", "dump", "commitlog", "--limit", "3", store=store).out.splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["record"] * 3
+
+
+def test_follow_prints_what_is_added(tmp_path: Path) -> None:
+    settings = {**SMALL, "mappedFileSizeCommitLog": 4096}
+    with open_store(tmp_path / "store", settings=settings, read_only=False) as opened:
+        opened.put(text_message(0))
+        opened.catch_up()
+        words = ["--store", str(tmp_path / "store"), "--format", "jsonl", "dump", "commitlog", "--follow"]
+        with subprocess.Popen([sys.executable, "-m", "rmqctl", *words], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            seen = [json.loads(process.stdout.readline())["uniq_key"]]
+            # More than a segment holds, so that the walk goes on in the next one.
+            for number in range(1, 30):
+                opened.put(text_message(number))
+            seen += [json.loads(process.stdout.readline())["uniq_key"] for _ in range(29)]
+            process.terminate()
+    assert seen == [f"U{number}" for number in range(30)]

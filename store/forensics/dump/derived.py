@@ -56,7 +56,7 @@ def dump_queue(reader: StoreReader, file: StoredFile, first: int = 0) -> Iterato
 
 
 def is_batch_queue(reader: StoreReader, file: StoredFile) -> bool:
-    """Whether a queue file holds the longer units of a batch queue: its folder says so, or its second unit."""
+    """Whether a queue file holds units of a batch queue, by its folder or its second unit."""
     if "batchconsumequeue" in reader.name_of(file.path):
         return True
     head = bytes(reader.read(file.path, 0, 2 * BATCH_UNIT.size))
@@ -77,7 +77,7 @@ def dump_batch_queue(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
 
 
 def dump_extension(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
-    """The units of an extension file, and what ends them."""
+    """The units of an extension file, and the end mark or damage behind them."""
     start = parse_segment_name(file.path.rpartition("/")[2]) or 0
     data, at = bytes(reader.read_written(file.path, file.size)), 0
     while (unit := decode_ext_unit(data, at)) is not None:
@@ -95,7 +95,7 @@ def dump_extension(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
 
 
 def dump_index(reader: StoreReader, file: StoredFile, settings: Mapping[str, Any]) -> Iterator[Entry]:
-    """An index file's header and its entries, oldest first. DamagedFile where its slots cannot be counted."""
+    """An index file's header and entries, oldest first. DamagedFile if its slots can't be counted."""
     data = reader.read(file.path)
     if len(data) < HEADER_SIZE:
         raise DamagedFile("too short for the header of an index file", file=reader.name_of(file.path))
@@ -120,7 +120,7 @@ def dump_index(reader: StoreReader, file: StoredFile, settings: Mapping[str, Any
 
 
 def dump_checkpoint(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
-    """The checkpoint's fields, and what stands behind them."""
+    """The checkpoint's fields, and unknown bytes behind them."""
     data = bytes(reader.read(file.path, 0, CHECKPOINT_SIZE)).ljust(CHECKPOINT_SIZE, b"\0")
     yield Entry("checkpoint", file.path, 0, 0, data[: FIELDS.size], fields_of(FIELDS, FIELD_NAMES, data))
     rest = data[FIELDS.size :].rstrip(b"\0")

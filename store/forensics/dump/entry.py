@@ -1,4 +1,4 @@
-"""What a dump gives: entries, one for each record, unit, slot or gap of a file, in the order of its bytes."""
+"""Entries of a dump: one for each record, unit, slot or gap of a file, in the order of its bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Entry:
     is_fault: bool = False
 
     def values(self) -> dict[str, Any]:
-        """The fields under their names, bytes as hex, and what they do not hold."""
+        """The fields under their names, bytes as hex, and the extra values."""
         values = {one.name: one.value.hex() if isinstance(one.value, bytes) else one.value for one in self.fields}
         return {**values, **self.extra}
 

@@ -1,4 +1,4 @@
-"""Commit-log segments as entries: records, and between them blanks, damage, DLedger headers and the end.
+"""Commit-log segments as entries: records, blanks, damage, DLedger headers and the end.
 
 The walk is that of every reader; behind damage it goes on at the next record that names its own place. A segment whose
 name was lost begins where its first record says.
@@ -60,7 +60,7 @@ def dump_log(
 
 
 def file_start_of(reader: StoreReader, segment: StoredFile) -> int:
-    """Log offset of a segment's first byte: its name, else what its first record says, else 0."""
+    """Log offset of a segment's first byte: its name, else its first record's own offset, else 0."""
     named = parse_segment_name(segment.path.rpartition("/")[2])
     if named is not None:
         return named

@@ -1,4 +1,4 @@
-"""The timer's files as entries: slots of the wheel that hold something, units of the log, the checkpoint."""
+"""The timer's files as entries: used slots of the wheel, units of the log, the checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from store.layout import parse_segment_name
 
 
 def dump_timer(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
-    """The entries of one of the three files, told by its name or its length."""
+    """The entries of one of the three files, recognised by its name or its length."""
     name = file.path.rpartition("/")[2]
     if name.startswith("timercheck"):
         return _check(reader, file)

@@ -1,1 +1,1 @@
-"""find: where a message is, whatever is known of it, and what became of it."""
+"""find: the places of a message and its later copies, by key, id, text, body or condition."""

@@ -1,7 +1,7 @@
-"""The index as a searcher sees it: which stretches of the log its files cover, and the records they name for a key.
+"""The index for a search: the stretches of log that it covers, and the records it names for a key.
 
     file covers   from the first record it indexed up to the start of the last one, whose keys may be in the next file
-    uncovered     what lies before, between and behind the files; only a scan tells what is in it
+    uncovered     before, between and behind the files; only a scan reads it
 
 A file that cannot be read, or whose slots cannot be counted, covers nothing. The index has hashes of topic#key, so a
 key is asked once for each topic. A broker indexes no rolled-back record: only a scan finds those.

@@ -42,7 +42,7 @@ class Searched:
 
 @dataclass(slots=True)
 class Found:
-    """What was found, and as what the text was taken: message id, key, text, body or condition."""
+    """The messages found; `searched_as` is message id, key, text, body or condition."""
 
     searched_as: str
     messages: list[StoredMessage] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Found:
 
 
 class Finder:
-    """A search in one store, which is not opened: it needs the log, and uses of the rest what is there.
+    """A search in one store that is not opened: it needs the log, and uses index and queues if present.
 
     use_index    False scans everything
     on_progress  called with the bytes that were scanned
@@ -135,7 +135,7 @@ class Finder:
         return message if message is not None and message.msg_id == text.upper() else None
 
     def _by_keys(self, keys: list[str], most: int | None) -> Found:
-        """Records with one of these keys, by index and by scan of what it does not cover."""
+        """Records with one of these keys, by index and by scan of the uncovered stretches."""
         places = {place for key in keys for place in self.index.ask(self._topics, key)} if self._use_index else set()
         by_index = (one for one in self.at(sorted(places)) if _has_key(one, keys))
         found = {one.log_offset: one for one in islice(by_index, None if most is None else most + 1)}

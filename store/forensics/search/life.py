@@ -1,4 +1,4 @@
-"""The life of a message: all records with its unique key, in the order in which they were stored, each with its part.
+"""The life of a message: all records with its unique key, in the order of time, each with its part.
 
     topic                          the record is
     SCHEDULE_TOPIC_XXXX            delayed

@@ -1,4 +1,4 @@
-"""Where one record is named in the store: its segment, its queue unit, its index entries, and who consumed it."""
+"""The places that name one record: segment, queue unit, index entries; and the groups' offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.formats.queue_unit import UNIT_SIZE, decode_unit
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place. `state` is ok, or what is wrong with it; file is empty where there is none."""
+    """One place. `state` is ok, or its fault; file is empty where there is none."""
 
     log_offset: int
     place: str
