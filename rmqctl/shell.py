@@ -15,6 +15,7 @@ from pathlib import Path
 from rmqctl.context import Session
 from rmqctl.querying import Tables
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 from store.errors import StoreError
 from store.tables.query_text import QUERIES
 from store.tables.schema import TABLES
@@ -44,7 +45,7 @@ def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:
     columns, rows = tables.query(text, limit)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
-    return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)])
+    return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)], verdict=count(len(rows), "row"))
 
 
 def _command(text: str) -> Result:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.bulk_put import put_many
@@ -28,11 +28,13 @@ from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import says_no_wait
 from store.layout import StoreLayout
-from store.live.services import StoreServices
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import GetResult, MessageFilter, get_message
 from store.reading.messages import MessageIterator
+
+if TYPE_CHECKING:
+    from store.live.services import StoreServices
 
 QUERY_ROUNDS = 3
 END_OF_TIME_MS = (1 << 63) - 1

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
@@ -27,7 +27,6 @@ from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
 from store.errors import UncleanStore
 from store.layout import StoreLayout
-from store.live.services import StoreServices
 from store.message_store import MessageStore, WritableStore
 from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
@@ -35,9 +34,10 @@ from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
 from store.opened.staged import staging
 from store.opened.verified import remember_verified
-from store.recovery.plan import plan_recovery
-from store.recovery.recover import Progress
 from store.recovery.view import show_view
+
+if TYPE_CHECKING:
+    from store.recovery.recover import Progress
 
 
 class OpenOptions(TypedDict, total=False):
@@ -170,6 +170,10 @@ class _Opener:
             raise
 
     def _with_lock(self, lock: StoreLock, recover: bool) -> WritableStore:
+        # Readers need neither, and both take long to import.
+        from store.live.services import StoreServices
+        from store.recovery.plan import plan_recovery
+
         if self.fs.exists(self.layout.abort) and not recover:
             raise UncleanStore(
                 "the last owner did not shut down",

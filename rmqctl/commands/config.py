@@ -73,7 +73,10 @@ def run_settings(
         for setting in all_settings().values()
         if pattern.lower() in setting.name.lower() and (setting.effect or not effective)
     ]
-    return Result("config settings", {}, [Table("settings", rows, SHOWN)])
+    given = sum(row["source"] in ("set", "file") for row in rows)
+    inferred = sum(row["source"] == "inferred" for row in rows)
+    verdict = f"{count(len(rows), 'setting')}: {given} given, {inferred} read off the files, the others are defaults"
+    return Result("config settings", {}, [Table("settings", rows, SHOWN)], verdict=verdict)
 
 
 def _as_written(value: Any) -> Any:

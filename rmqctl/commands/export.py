@@ -13,6 +13,7 @@ from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote
 from rmqctl.context import Session
 from rmqctl.messages import StoredBody, message_line
 from rmqctl.result import Result
+from rmqctl.show import count, show_bytes
 
 EXAMPLES = (
     "rmqctl --store /data/store export --to /data/messages --as parquet --partition-by topic,day",
@@ -69,6 +70,6 @@ def run(
             return None
         tables.export(to, export)
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
-    return Result(
-        "export", {"folder": str(to), "file_count": len(files), "size_bytes": sum(p.stat().st_size for p in files)}
-    )
+    size = sum(path.stat().st_size for path in files)
+    facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
+    return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written to {to}")

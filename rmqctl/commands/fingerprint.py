@@ -12,6 +12,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.forensics.fingerprint import Digest
@@ -44,7 +45,8 @@ def run(
         digests, whole = fingerprint(reader, bar.update)
     parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))
     if before is None:
-        return Result("fingerprint", {"sha256": whole}, [parts])
+        verdict = f"the fingerprint of {count(len(digests), 'part')} is {whole}"
+        return Result("fingerprint", {"sha256": whole}, [parts], verdict=verdict)
     rows = differences(before, digests)
     facts = {"sha256": whole, "verified": not rows, "difference_count": len(rows)}
     verdict = f"{len(rows)} parts differ" if rows else "the store has the fingerprint of the file"

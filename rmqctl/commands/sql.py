@@ -9,6 +9,7 @@ import typer
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 EXAMPLES = (
     'rmqctl --store /data/store sql "select topic, count(*), sum(size) from messages group by topic"',
@@ -57,4 +58,5 @@ def run(
         columns, rows = tables.query(text, limit)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
-    return Result("sql", {"row_count": len(rows)}, [Table("rows", rows, columns)])
+    facts = {"row_count": len(rows)}
+    return Result("sql", facts, [Table("rows", rows, columns)], verdict=count(len(rows), "row"))

@@ -1,7 +1,5 @@
 """What becomes of a put: its status, and where the message is."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

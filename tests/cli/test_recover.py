@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.snapshots import snapshot
 from tests.support.stores import planning
 
 GIB = 1 << 30
+needs_pyspark = pytest.mark.skipif(find_spec("pyspark") is None, reason="PySpark is not installed")
 
 
 @pytest.fixture
@@ -38,6 +40,7 @@ def goes_to_spark(root: Path, *, above: int = 0, mode: str = "auto", cold: bool 
     return choice.is_spark
 
 
+@needs_pyspark
 def test_auto_goes_to_spark_when_the_log_is_large_and_all_of_it_would_be_read(crashed: Path) -> None:
     assert goes_to_spark(crashed)
     assert not goes_to_spark(crashed, above=GIB)
@@ -67,7 +70,7 @@ def test_auto_goes_to_an_address_that_is_given(crashed: Path) -> None:
         (("--cold", "--remote", "sc://127.0.0.1:1"), "--cold is for the walk in this process"),
         (("--engine", "local", "--master", "local[2]"), "contradicts"),
         (("--engine", "spark", "--set", "storePathCommitLog=x"), "another folder than the store's"),
-        (("--master", "nonsense"), "no Spark master"),
+        pytest.param(("--master", "nonsense"), "no Spark master", marks=needs_pyspark),
     ],
 )
 def test_what_contradicts_spark_is_a_wrong_use(crashed: Path, words: tuple[str, ...], reason: str) -> None:
