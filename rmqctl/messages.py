@@ -2,6 +2,7 @@
 
     body             text in the encoding that body_encoding names: utf8, hex or base64
     body_state       plain, decompressed, or stored: still compressed, by what compression says
+    outer_queue_offset  of a message inside a record of several: the queue offset of the record
     crc_ok           whether the stored body has the CRC of the record
     properties       the map that a broker and its clients see
     property_bytes   base64 of the property string, only where the map does not say all of it (text that is no UTF-8,
@@ -99,6 +100,8 @@ class MessageRows:
         if encoding is not BodyEncoding.NONE:
             row |= {"body": text, "body_encoding": encoding.value}
         row["properties"] = message.properties
+        if message.outer_queue_offset is not None:
+            row["outer_queue_offset"] = message.outer_queue_offset
         if not message.has_whole_properties:
             row["property_bytes"] = base64.b64encode(message.property_text).decode()
         if not self._form.is_for_programs and not is_sound:

@@ -33,11 +33,16 @@ def planning(
     )
 
 
-def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of --store inside of the block, unless told not to `take` it; gives its layout."""
+def locked(
+    session: Session, *, take: bool = True, with_batch_queues: bool = False
+) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
+    """Holds the lock of --store inside of the block, unless told not to `take` it; gives its layout.
+
+    with_batch_queues  also of a store with batch queues, which few changes carry along
+    """
     from store.opened.staged import locked_store
 
-    return locked_store(session.root, session.settings(), take=take)
+    return locked_store(session.root, session.settings(), take=take, with_batch_queues=with_batch_queues)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from store.errors import BadRequest, StoreIOError
 
 CONSUME_QUEUE_UNIT_SIZE = 20
+BATCH_QUEUE_UNIT_SIZE = 46
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # Java maps a file with an int for its size, and keeps times in longs.
@@ -119,6 +120,9 @@ class StoreConfig:
     mapped_file_size_commit_log: int = _setting(1 << 30, "bytes of a segment", least=1)
     mapped_file_size_consume_queue: int = _setting(
         300_000 * CONSUME_QUEUE_UNIT_SIZE, "bytes of a consume queue file, rounded up to whole units", least=1
+    )
+    mapper_file_size_batch_consume_queue: int = _setting(
+        300_000 * BATCH_QUEUE_UNIT_SIZE, "bytes of a file of a batch queue (5.x)", least=BATCH_QUEUE_UNIT_SIZE
     )
     enable_consume_queue_ext: bool = _setting(False, "queue units keep tags and times in consumequeue_ext/")
     mapped_file_size_consume_queue_ext: int = _setting(48 << 20, "bytes of a consumequeue_ext file", least=1)

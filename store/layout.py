@@ -3,6 +3,7 @@
     ROOT/commitlog/<20 digits>                          the name is the log offset of the first byte
     ROOT/consumequeue/<topic>/<queue id>/<20 digits>    the name is queue_offset of the first unit x 20
     ROOT/consumequeue_ext/<topic>/<queue id>/<20 digits>
+    ROOT/batchconsumequeue/<topic>/<queue id>/<20 digits>   5.x; the name is the file's place in the queue of bytes
     ROOT/index/<yyyyMMddHHmmssSSS>                      local time of creation
     ROOT/checkpoint, abort, lock                        one file each
     ROOT/config/*.json                                  the broker's own tables
@@ -125,6 +126,9 @@ class StoreLayout:
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue / topic / str(queue_id)
+
+    def batch_queue_folder(self, topic: str, queue_id: int) -> Path:
+        return self.batchconsumequeue / topic / str(queue_id)
 
     def queue_ext_folder(self, topic: str, queue_id: int) -> Path:
         return self.consumequeue_ext / topic / str(queue_id)

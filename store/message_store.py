@@ -120,6 +120,7 @@ class MessageStore:
         message_filter: MessageFilter | None = None,
         one_call: bool = False,
         only_sound: bool = False,
+        outer: bool = False,
     ) -> MessageIterator:
         """Iterates over messages of one queue from a queue offset on, by default its first, as far as the queue goes.
 
@@ -139,6 +140,7 @@ class MessageStore:
             max_count=max_count,
             one_call=one_call,
             only_sound=only_sound,
+            outer=outer,
         )
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:

@@ -28,7 +28,14 @@ from store.disk.transient_pool import TransientStorePool
 from store.errors import UncleanStore
 from store.layout import StoreLayout
 from store.message_store import MessageStore, WritableStore
-from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
+from store.opened.detect import (
+    FoundStore,
+    find_store,
+    is_absent_or_empty,
+    make_layout,
+    refuse_unchangeable,
+    require_store,
+)
 from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
@@ -161,6 +168,7 @@ class _Opener:
                 self.fs.fsync_folder(folder.parent)
         else:
             require_store(self.layout, self.fs)
+            refuse_unchangeable(self.layout, self.fs)
         lock = StoreLock(self.layout.lock, self.fs)
         lock.acquire()
         try:

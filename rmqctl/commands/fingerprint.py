@@ -41,6 +41,8 @@ def run(
 
     before = _read(verify) if verify is not None else None
     reader = session.open_reader()
+    if reader.exists("batchconsumequeue"):
+        session.warn("batch consume queues are not looked at, only their messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint(reader, bar.update)
     parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))

@@ -67,11 +67,15 @@ def run(
     body: BodyOption = None,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,
+    outer: Annotated[
+        bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
+    ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")] = False,
 ) -> Result | int:
     """Read messages of one queue, or one message.
 
-    Reads on over queue files until --max or the end of the queue. Compressed bodies are decompressed, unless
+    Reads on over queue files until --max or the end of the queue. A record of several messages (5.x) gives one row a
+    message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
     --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
     --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
     Nothing is written, so it works on a read-only mount and beside a live broker.
@@ -91,6 +95,7 @@ def run(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
         max_count=None if follow else max_count,
         message_filter=message_filter, one_call=one_call, only_sound=only_sound,
+        outer=outer or raw,
     )  # fmt: skip
     run = _Reading(session, opened, reader, rows)
     if follow:

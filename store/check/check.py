@@ -31,8 +31,11 @@ from store.check.segment import Derived, SegmentRules, Surveys, check_segment
 from store.check.survey import IndexFile, QueueFile, survey_index, survey_queues
 from store.check.writer import has_writer, horizon_of
 from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
+from store.layout import StoreLayout
+from store.opened.detect import find_batch_topics
 
 Survey = QueueFile | IndexFile
 
@@ -126,6 +129,8 @@ class _Check:
             progress.horizon = horizon_of(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
+        layout = StoreLayout(Path(files.address))
+        self.batch_topics = find_batch_topics(layout, Filesystem()) if files.is_local else frozenset()
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
 
@@ -136,9 +141,24 @@ class _Check:
         of_segments = segment_list_findings(self.files, self.segments, size)
         of_checkpoint = checkpoint_file_findings(self.files)
         yield from group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
+        yield from self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+
+    def _check_files(self) -> Iterator[Finding]:
         yield from self._survey()
         yield from self._walk()
         yield from self._close()
+
+    def _check_with_batch_queues(self) -> Iterator[Finding]:
+        """Yield what the steps find outside of batch queues, and what is wrong with those."""
+        from store.check.batch_queues import check_batch_queues, concerns_plain_queues
+
+        for finding in self._check_files():
+            if concerns_plain_queues(finding, self.batch_topics):
+                yield finding
+        settings = self.options.settings
+        levels = StoreConfig().with_settings(settings).delay_levels_ms
+        file_size = int(settings.get("mapperFileSizeBatchConsumeQueue", 0))
+        yield from check_batch_queues(self.files, self.batch_topics, levels, file_size, self.progress.horizon)
 
     def _survey(self) -> Iterator[Finding]:
         survey = partial(survey_share, self.files, self.listing_rules())

@@ -32,6 +32,8 @@ LOST_EXTENSION = "lost-extension"
 CHECKPOINT_AHEAD = "checkpoint-ahead"
 CHECKPOINT_INVALID = "checkpoint-invalid"
 WRONG_SIZE = "wrong-size"
+QUEUE_TYPE = "queue-type"
+INNER_BATCH = "inner-batch"
 FOREIGN_FILE = "foreign-file"
 UNREADABLE_UNITS = "unreadable-units"
 UNREADABLE_INDEX = "unreadable-index"
@@ -62,6 +64,8 @@ KINDS = {
     FOREIGN_FILE: "something in the store's folders that no broker made",
     UNREADABLE_UNITS: "a queue file has pages that can't be read",
     UNREADABLE_INDEX: "an index file has pages that can't be read",
+    QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
+    INNER_BATCH: "a record of several messages does not hold what it says",
     WRONG_SIZE: "a file whose length is not that of the store's other files",
 }
 

@@ -16,7 +16,7 @@ Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,12 +33,13 @@ from store.formats.derived import units_of
 from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
+    BatchUnit,
     QueueUnit,
     decode_ext_address,
     decode_unit,
     is_ext_address,
 )
-from store.kernels.run import Int64Array
+from store.kernels.run import Int64Array, Run
 
 UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
@@ -65,6 +66,9 @@ class OutOfOrder:
 
 class ConsumeQueue:
     """One queue. Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none."""
+
+    holds_batches = False
+    """Whether a unit stands for several messages, and a queue offset names no place (store.five.batchqueue)."""
 
     def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, ext: ConsumeQueueExt | None = None) -> None:
         self.topic = topic
@@ -211,6 +215,10 @@ class ConsumeQueue:
         if address + UNIT_SIZE == self.files.max_offset:
             self.max_physic_offset = unit.log_offset + unit.size
 
+    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+        """Appends the units of these records, of a queue that holds batches."""
+        raise NotImplementedError("this queue holds no batches")
+
     def _start_at(self, file: MappedFile, address: int) -> None:
         """Fills a queue's very first file with pre-blank units up to `address`."""
         self._min_address = address
@@ -232,6 +240,10 @@ class ConsumeQueue:
         position = address - file.file_start
         units = file.read(position, file.readable_position - position)
         return units if units is not None and len(units) else None
+
+    def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
+        """Find the units from the one of `queue_offset` to its file's end, of a queue that holds batches."""
+        raise NotImplementedError("this queue holds no batches")
 
     def unit(self, queue_offset: int) -> QueueUnit | None:
         units = self.read_range(queue_offset)

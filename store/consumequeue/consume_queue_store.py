@@ -22,7 +22,7 @@ from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOr
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
 from store.consumequeue.torn_units import rewrite_torn_units
-from store.disk.filesystem import MOVE_IT_OUT, Filesystem
+from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile, StoreError, StoreIOError
@@ -51,6 +51,7 @@ class ConsumeQueueStore:
         *,
         writable: bool,
         overlay: Overlay | None = None,
+        batch_topics: frozenset[str] = frozenset(),
     ) -> None:
         self.findings: list[OutOfOrder] = []
         """Queues found shifted while building; the newest 100."""
@@ -63,6 +64,7 @@ class ConsumeQueueStore:
         self._fs = fs
         self._writable = writable
         self._overlay = overlay
+        self._batch_topics = batch_topics
         self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
         """Called with that time after each run: the checkpoint of a live store follows it."""
         self.unusable_topics: list[str] = []
@@ -89,7 +91,7 @@ class ConsumeQueueStore:
 
     def load(self, line: BrokerLine = LINE_4_9) -> None:
         """Opens every queue on disk; raises as a broker would refuse to start."""
-        for topic in self._fs.list_folder(self._layout.consumequeue):
+        for topic in self._topic_folders():
             for entry in self._fs.list_folder(topic.path) if topic.is_folder else ():
                 queue_id = parse_queue_id(entry.path.name)
                 if queue_id is None:
@@ -234,6 +236,9 @@ class ConsumeQueueStore:
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
+        if queue.holds_batches:
+            queue.append_records(run, rows, codes)
+            return
         at, stop = 0, len(rows)
         while at < stop:
             end = kernels.find_break(
@@ -315,7 +320,24 @@ class ConsumeQueueStore:
                 if isinstance(files, OverlayFileQueue):
                     yield files
 
+    def queue_folder(self, topic: str, queue_id: int) -> Path:
+        """The folder of a queue, by the type of its topic."""
+        layout = self._layout
+        folder = layout.batch_queue_folder if topic in self._batch_topics else layout.queue_folder
+        return folder(topic, queue_id)
+
+    def _topic_folders(self) -> Iterator[Entry]:
+        """List the folders of plain queues and of batch queues."""
+        yield from self._fs.list_folder(self._layout.consumequeue)
+        if self._batch_topics:
+            yield from self._fs.list_folder(self._layout.batchconsumequeue)
+
     def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if topic in self._batch_topics:
+            from store.five.batchqueue.queue import BatchConsumeQueue
+
+            folder, size = self.queue_folder(topic, queue_id), self._config.mapper_file_size_batch_consume_queue
+            return BatchConsumeQueue(topic, queue_id, self._files(folder, size))
         files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
         if not self._config.enable_consume_queue_ext:
             return ConsumeQueue(topic, queue_id, files)

@@ -80,6 +80,8 @@ _RANKS = {
     kinds.BAD_SELF_OFFSET: Rank.LOSS,
     kinds.MISSING_SEGMENT: Rank.LOSS,
     kinds.WRONG_SIZE: Rank.NO_START,
+    kinds.QUEUE_TYPE: Rank.NO_START,
+    kinds.INNER_BATCH: Rank.LOSS,
     kinds.TIME_BACKWARDS: Rank.NOTE,
     kinds.STALE_TAIL: Rank.NOTE,
     kinds.FOREIGN_FILE: Rank.NOTE,

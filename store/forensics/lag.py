@@ -112,13 +112,19 @@ def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consu
 def _sizes(store: MessageStore, topic: str, queue_id: int, first: int, stop: int) -> Iterator[int]:
     """Bytes that the units [first, stop) name, queue file by queue file."""
     queue = store.opened.queues.find(topic, queue_id)
+    while queue is not None and queue.holds_batches and first < stop:
+        units = [unit for unit in queue.units_from(first) or () if unit.queue_offset < stop]
+        if not units:
+            return
+        yield sum(unit.size for unit in units)
+        first = units[-1].next_queue_offset
     while queue is not None and first < stop:
         data = queue.read_range(first)
         if data is None or not len(data):
             return
-        units = units_of(data)[: stop - first]
-        yield int(units["size"].sum(dtype="i8"))
-        first += len(units)
+        plain = units_of(data)[: stop - first]
+        yield int(plain["size"].sum(dtype="i8"))
+        first += len(plain)
 
 
 def _store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: int) -> int:

@@ -106,6 +106,7 @@ TRANSACTION_COMMIT = 0x8
 TRANSACTION_ROLLBACK = 0xC
 BORN_HOST_IPV6 = 0x10
 STORE_HOST_IPV6 = 0x20
+INNER_BATCH = 0x80
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -183,6 +184,8 @@ class StoredMessage:
     body: bytes
     property_text: bytes
     raw: bytes
+    outer_queue_offset: int | None = None
+    """Queue offset of the record that this message is inside of; None for a record's own message (5.x)."""
 
     @property
     def properties(self) -> dict[str, str]:

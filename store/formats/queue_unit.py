@@ -48,6 +48,22 @@ EXT_END_MARK = -1
 assert EXT_UNIT.size == EXT_UNIT_MIN_SIZE
 
 
+class BatchUnit(NamedTuple):
+    """One unit of a batch queue: a record, and the queue offsets of the messages in it."""
+
+    log_offset: int
+    size: int
+    tags_code: int
+    store_timestamp_ms: int
+    queue_offset: int
+    message_count: int
+
+    @property
+    def next_queue_offset(self) -> int:
+        """The queue offset behind the unit's last message."""
+        return self.queue_offset + self.message_count
+
+
 class QueueUnit(NamedTuple):
     """One unit: where the message is, and what a filter may ask of it."""
 

@@ -1,6 +1,7 @@
 """What a folder is, before anything in it is opened: a store or not, of which line, with which file sizes.
 
-Recognised and refused, by name: RocksDB consume queues, batch consume queues, DLedger logs, logs over several folders.
+Recognised and refused, by name: RocksDB consume queues and DLedger logs. Batch consume queues are read, checked and
+rebuilt, but not changed otherwise.
 Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
 """
 
@@ -32,6 +33,8 @@ class FoundStore(NamedTuple):
     line: BrokerLine
     assumed: tuple[str, ...] = ()
     """Sizes that neither files nor settings tell, as sentences for people."""
+    batch_topics: frozenset[str] = frozenset()
+    """Topics whose queues are batch queues (5.x)."""
 
 
 def find_store(
@@ -40,7 +43,23 @@ def find_store(
     """Reads settings and broker line off the files; what is given comes first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
-    return FoundStore(layout, config, line, tuple(_assumed_sizes(layout, config, settings, fs)))
+    assumed = tuple(_assumed_sizes(layout, config, settings, fs))
+    return FoundStore(layout, config, line, assumed, find_batch_topics(layout, fs))
+
+
+def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
+    """The topics with batch queues; none where no trace of them is in the store."""
+    topics = layout.config / "topics.json"
+    is_named = fs.exists(topics) and b"BatchCQ" in fs.read_file(topics)
+    if not is_named and not _has_batch_queues(layout, fs):
+        return frozenset()
+    from store.five.batchqueue.topics import batch_topics
+
+    return batch_topics(layout, fs)
+
+
+def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    return fs.exists(layout.batchconsumequeue) and bool(fs.list_folder(layout.batchconsumequeue))
 
 
 def _assumed_sizes(
@@ -117,8 +136,6 @@ def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
     """UnsupportedFormat, naming the structure of the 5.x line that was found."""
     if has_rocksdb(layout.consumequeue, fs):
         raise UnsupportedFormat("the consume queues are a RocksDB (storeType=defaultRocksDB)", file=layout.consumequeue)
-    if fs.exists(layout.batchconsumequeue) and fs.list_folder(layout.batchconsumequeue):
-        raise UnsupportedFormat("batch consume queues (queue.type=BatchCQ)", file=layout.batchconsumequeue)
     if fs.exists(layout.root):
         for entry in fs.list_folder(layout.root):
             if entry.is_folder and entry.path.name.startswith("dledger-"):
@@ -132,6 +149,16 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
     """Whether a RocksDB is in the folder: its CURRENT is a file, a topic's folder of that name is none."""
     found = fs.look_at(folder / "CURRENT")
     return found is not None and not found.is_folder
+
+
+def refuse_unchangeable(layout: StoreLayout, fs: Filesystem) -> None:
+    """UnsupportedFormat, naming the structure that is read, and would not be carried along by a change."""
+    if _has_batch_queues(layout, fs):
+        raise UnsupportedFormat(
+            "batch consume queues (queue.type=BatchCQ): they are read, checked and rebuilt, nothing else of the store "
+            "is changed",
+            file=layout.batchconsumequeue,
+        )
 
 
 def _refuse_dledger(path: Path, fs: Filesystem) -> None:
@@ -160,7 +187,7 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
         yield "abort holds a process id"
-    for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint"):
+    for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint", "batchconsumequeue"):
         if fs.exists(layout.root / name):
             yield f"{name} is there"
 
@@ -198,6 +225,9 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesys
     queue_size = _usual_size(_queue_files(layout.consumequeue, fs))
     if queue_size:
         found["mappedFileSizeConsumeQueue"] = queue_size
+    batch_size = _usual_size(_queue_files(layout.batchconsumequeue, fs))
+    if batch_size:
+        found["mapperFileSizeBatchConsumeQueue"] = batch_size
     if "enableConsumeQueueExt" not in settings and fs.exists(layout.consumequeue_ext):
         found["enableConsumeQueueExt"] = True
         ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))

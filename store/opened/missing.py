@@ -41,6 +41,10 @@ class Stretch(NamedTuple):
 
 def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
     """Finds where units of a recovered queue may be missing, in log order; the last one may end at the log's end."""
+    if queue.holds_batches:
+        # Queue offsets name no place, so units can be seen to be missing only at the end of a batch queue.
+        is_full = queue.files.max_offset % queue.files.file_size == 0
+        return [Stretch(max(queue.max_physic_offset, log.start), log.stop)] if is_full else []
     ends = [end for file in queue.files.files if (end := _ends_of(file)) is not None]
     if not ends:
         return [log]

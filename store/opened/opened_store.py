@@ -66,7 +66,7 @@ class OpenedStore:
         transient_pool: TransientStorePool | None = None,
     ) -> OpenedStore:
         """Opens all file sets; raises what would keep a broker from starting."""
-        layout, config, line, assumed = found
+        layout, config, line, assumed, batch_topics = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
         if overlay is not None:
@@ -85,7 +85,7 @@ class OpenedStore:
                 folders=folders,
             )
         files.load(line)
-        queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay)
+        queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
         queues.load(line)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
@@ -108,12 +108,12 @@ class OpenedStore:
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line, assumed = found
+        layout, config, line, assumed, batch_topics = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
         files = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders)
         files.load(line)
-        queues = QueueView(layout, config, fs, overlay)
+        queues = QueueView(layout, config, fs, overlay, batch_topics)
         index = IndexView(layout, config, fs, clock, note)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)

@@ -26,8 +26,15 @@ NOTED_QUEUES = 8
 class QueueView(ConsumeQueueStore):
     """The queues of a log whose end is known."""
 
-    def __init__(self, layout: StoreLayout, config: StoreConfig, fs: Filesystem, overlay: Overlay) -> None:
-        super().__init__(layout, config, fs, writable=False, overlay=overlay)
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        overlay: Overlay,
+        batch_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(layout, config, fs, writable=False, overlay=overlay, batch_topics=batch_topics)
         self._view_lock = threading.RLock()
         self._absent: set[QueueKey] = set()
         self._is_whole = False
@@ -78,11 +85,11 @@ class QueueView(ConsumeQueueStore):
     def topics(self) -> list[str]:
         """The topics that have a folder, and those of queues that were opened."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
-        return sorted({*names, *(topic for topic, _ in self._queues)})
+        return sorted({*names, *self._batch_topics, *(topic for topic, _ in self._queues)})
 
     def queue_ids(self, topic: str) -> list[int]:
         """The ids of a topic's queues that have a folder, and of those that were opened."""
-        names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue / topic)]
+        names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
         return sorted(found | {key[1] for key in self._queues if key[0] == topic})
 
@@ -102,7 +109,7 @@ class QueueView(ConsumeQueueStore):
     # Opening.
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:
-        for topic in self._fs.list_folder(self._layout.consumequeue):
+        for topic in self._topic_folders():
             for entry in self._fs.list_folder(topic.path) if topic.is_folder else ():
                 queue_id = parse_queue_id(entry.path.name)
                 if queue_id is not None and entry.is_folder:
@@ -145,7 +152,7 @@ class QueueView(ConsumeQueueStore):
             queue.correct_min_offset(self._log.start)
             if repair.first_address is not None and repair.queue.files.first in repair.created.values():
                 queue.begin_at(max(queue.min_offset, repair.first_queue_offset))
-            if queue.files.files or self._fs.exists(self._layout.queue_folder(*key)):
+            if queue.files.files or self._fs.exists(self.queue_folder(*key)):
                 self._queues[key] = queue
             else:
                 self._absent.add(key)

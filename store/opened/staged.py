@@ -20,7 +20,7 @@ from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.errors import StoreIOError
 from store.layout import StoreLayout
-from store.opened.detect import find_store, make_layout, require_store
+from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
@@ -56,12 +56,22 @@ def staged_store(
 
 @contextlib.contextmanager
 def locked_store(
-    root: Path, settings: Mapping[str, Any] | None = None, fs: Filesystem | None = None, *, take: bool = True
+    root: Path,
+    settings: Mapping[str, Any] | None = None,
+    fs: Filesystem | None = None,
+    *,
+    take: bool = True,
+    with_batch_queues: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of the store at `root` inside of the block, unless told not to `take` it; gives its layout."""
+    """Holds the lock of the store at `root` inside of the block, unless told not to `take` it; gives its layout.
+
+    with_batch_queues  also of a store with batch queues, which few changes carry along
+    """
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {})
     require_store(layout, fs)
+    if not with_batch_queues:
+        refuse_unchangeable(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
         yield layout, fs
 

@@ -16,7 +16,7 @@ Source: DefaultMessageStore.getMessage, isTheBatchFull (4.9.8).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -25,7 +25,7 @@ from store.commitlog.commit_log import CommitLog
 from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
-from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
+from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit, decode_unit
 
 MAX_FILTERED_UNIT_BYTES = 16_000
 
@@ -60,6 +60,13 @@ class Queue(Protocol):
     @property
     def max_offset(self) -> int: ...
 
+    @property
+    def holds_batches(self) -> bool:
+        """Whether a unit is of several messages, and is found by units_from instead of read_range."""
+
+    def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
+        """Find the units from the one that holds `queue_offset` to the end of its file."""
+
     def read_range(self, queue_offset: int) -> memoryview | None:
         """The written units from `queue_offset` to the end of its file, 20 bytes each."""
 
@@ -79,6 +86,8 @@ class GetResult:
     max_offset: int
     messages: list[StoredMessage] = field(default_factory=list)
     size: int = 0
+    message_count: int = 0
+    """Of a batch queue: the messages in these records."""
     damaged: list[DamagedRecord] = field(default_factory=list)
     """Records that the queue points to but that cannot be read; a broker would hand out their bytes."""
 
@@ -102,12 +111,13 @@ def get_message(
         return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, low, high)
     if offset > high:
         return GetResult(GetStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
+    call = _Call(log, queue, config, message_filter, (memory_size or physical_memory_size)())
+    if queue.holds_batches:
+        return call.run_over_batches(offset, max_count, GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, low, high))
     units = queue.read_range(offset)
     if units is None:
         return GetResult(GetStatus.OFFSET_FOUND_NULL, queue.roll_next_file(offset), low, high)
-    return _Call(log, queue, config, message_filter, (memory_size or physical_memory_size)()).run(
-        units, offset, max_count, GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, low, high)
-    )
+    return call.run(units, offset, max_count, GetResult(GetStatus.NO_MATCHED_MESSAGE, offset, low, high))
 
 
 def physical_memory_size() -> int:
@@ -141,6 +151,32 @@ class _Call:
                 continue
             skip_before = self._collect(unit, result)
         result.next_offset = offset + scanned // UNIT_SIZE
+        return result
+
+    def run_over_batches(self, offset: int, max_count: int, result: GetResult) -> GetResult:
+        """The same over the units of a batch queue; messages count, and a record is taken whole (5.3.3)."""
+        units = self.queue.units_from(offset)
+        if units is None:
+            result.status, result.next_offset = GetStatus.OFFSET_FOUND_NULL, self.queue.roll_next_file(offset)
+            return result
+        filtered_bytes = max(MAX_FILTERED_UNIT_BYTES, max_count * BATCH_UNIT_SIZE)
+        in_memory_bytes = self.memory_size * self.config.access_message_in_memory_max_ratio // 100
+        log_end, taken = self.log.max_offset, 0
+        for unit in units:
+            if (unit.queue_offset - offset) * BATCH_UNIT_SIZE > filtered_bytes:
+                break
+            on_disk = log_end - unit.log_offset > in_memory_bytes
+            if result.messages and (
+                taken + unit.message_count > max_count or self._is_full(result, unit.size, max_count, on_disk)
+            ):
+                break
+            result.next_offset = unit.queue_offset + unit.message_count
+            plain = QueueUnit(unit.log_offset, unit.size, unit.tags_code)
+            if self._wants(plain):
+                before = len(result.messages)
+                self._collect(plain, result)
+                taken += unit.message_count * (len(result.messages) - before)
+        result.message_count = taken
         return result
 
     def _wants(self, unit: QueueUnit) -> bool:

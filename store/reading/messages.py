@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from store.errors import DamagedRecord
-from store.formats.message import StoredMessage
+from store.formats.message import INNER_BATCH, StoredMessage
 from store.reading.get import GetResult, GetStatus
 
 GO_ON = frozenset(
@@ -35,6 +35,7 @@ class MessageIterator:
     max_count    messages at most, None for all of them
     one_call     stop after one broker call, with its limits
     only_sound   leave out messages whose body does not have the CRC of the record
+    outer        give records that hold several messages as they are, instead of the messages in them
     """
 
     call: GetCall
@@ -42,6 +43,7 @@ class MessageIterator:
     max_count: int | None = None
     one_call: bool = False
     only_sound: bool = False
+    outer: bool = False
     status: GetStatus = GetStatus.NO_MESSAGE_IN_QUEUE
     min_offset: int = 0
     max_offset: int = 0
@@ -59,12 +61,29 @@ class MessageIterator:
             before = self.next_offset
             answer = self.call(before, wanted)
             self._take_over(answer)
-            for message in answer.messages:
+            for message in self._messages_of(answer, before):
+                if self.found_count == self.max_count and not self.one_call:
+                    # A record of several messages is read whole.
+                    self.next_offset = message.queue_offset
+                    return
                 if self._is_wanted(message):
                     self.found_count += 1
                     yield message
             if self.one_call or self.next_offset <= before or answer.status not in GO_ON:
                 return
+
+    def _messages_of(self, answer: GetResult, start: int) -> Iterator[StoredMessage]:
+        """The answer's messages from queue offset `start` on, those inside of records one by one."""
+        for record in answer.messages:
+            if self.outer or not record.sys_flag & INNER_BATCH:
+                yield record
+                continue
+            from store.five.batchqueue.inner import unwrap
+
+            try:
+                yield from (one for one in unwrap(record) if one.queue_offset >= start or self.one_call)
+            except DamagedRecord as damage:
+                self.damaged.append(damage)
 
     def _take_over(self, answer: GetResult) -> None:
         is_news = self._call_count == 0 or answer.status is GetStatus.FOUND

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,15 @@ from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
-from store.disk.readable import Stretch
-from store.disk.store_reader import StoredFile, StoreReader
+from store.disk.store_reader import StoreReader
+from store.disk.stored_segment import StoredSegment
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.java import decode_utf8
 from store.formats.sets import is_in
 from store.index.index_service import IndexService
 from store.kernels.run import Run
 from store.layout import StoreLayout
+from store.opened.detect import find_batch_topics
 from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
 
@@ -47,10 +47,11 @@ def rebuild_locally(
     files = StoreReader(address, fs)
     files.check_is_store()
     layout = StoreLayout(staging)
-    queues = ConsumeQueueStore(layout, config, fs, writable=True)
+    topics = find_batch_topics(StoreLayout(Path(address)), fs) if files.is_local else frozenset()
+    queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
     index = IndexService(layout, config, fs, writable=True, clock=clock)
     handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues else []
-    segments = [_StoredSegment(files, file) for file in files.segments()]
+    segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
 
@@ -65,31 +66,6 @@ def rebuild_locally(
     queues.close()
     index.close()
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)))
-
-
-class _StoredSegment:
-    """A segment as the walk wants it, mapped when the walk comes to it."""
-
-    def __init__(self, files: StoreReader, file: StoredFile) -> None:
-        self.path = Path(files.name_of(file.path))
-        self.file_start = file.number
-        self.size = self.readable_position = file.size
-        self._files = files
-        self._name = file.path
-
-    @cached_property
-    def _bytes(self) -> Stretch:
-        return self._files.map(self._name)
-
-    @property
-    def buffer(self) -> memoryview:
-        return self._bytes.buffer
-
-    def readable_end(self, start: int, stop: int) -> int:
-        return self._bytes.readable_end(start, stop)
-
-    def behind_unreadable(self, start: int, stop: int) -> int:
-        return self._bytes.behind_unreadable(start, stop)
 
 
 class _ChosenQueues:

@@ -42,7 +42,8 @@ def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list
     """The store's files that the rebuilt ones replace."""
     found: list[Path] = []
     if scope.queues:
-        for queue in (queue for topic in _folders(layout.consumequeue, fs) for queue in _folders(topic, fs)):
+        topics = [*_folders(layout.consumequeue, fs), *_folders(layout.batchconsumequeue, fs)]
+        for queue in (queue for topic in topics for queue in _folders(topic, fs)):
             queue_id = parse_queue_id(queue.name)
             if queue_id is not None and scope.wants((queue.parent.name, queue_id)):
                 found += _files(queue, fs)

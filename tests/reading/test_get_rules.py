@@ -37,6 +37,8 @@ class ListLog:
 class ListQueue:
     """Units of one queue file, from queue offset `low` on."""
 
+    holds_batches = False
+
     def __init__(self, count: int, low: int = 0, sizes: int = SIZE, step: int = SIZE) -> None:
         self.min_offset, self.max_offset = low, count
         self.units = [QueueUnit(i * step, sizes, i % 2) for i in range(count)]

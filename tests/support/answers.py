@@ -74,7 +74,7 @@ def _get(store: MessageStore, request: Request) -> Answer:
         "nextBeginOffset": result.next_offset,
         "minOffset": result.min_offset,
         "maxOffset": result.max_offset,
-        "count": len(result.messages),
+        "count": result.message_count or len(result.messages),
         "bufferTotalSize": result.size,
         "messages": [_message(message) | {"raw": _base64(message.raw)} for message in result.messages],
     }

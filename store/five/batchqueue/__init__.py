@@ -1,0 +1,1 @@
+"""Read batch consume queues, whose units are of records of several messages (queue.type=BatchCQ)."""

@@ -1,0 +1,102 @@
+"""The 46-byte unit of a batch queue, as an array over a file's bytes and as made from records.
+
+    0        8    12        20        28        36 38    42    46
+    |phyOff  |size|tagsCode |storeTime|baseOff  |n |comp |resv |
+
+A record that holds several messages says how many in the property INNER_NUM, and the first one's queue offset in
+INNER_BASE. Every other record is one message at its own queue offset.
+
+Source: BatchConsumeQueue.putBatchMessagePositionInfo, CommitLog.setBatchSizeIfNeeded (5.3.3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from store.formats.properties import INNER_BASE, INNER_NUM, NAME_VALUE_SEPARATOR, decode_properties
+from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.sets import distinct
+from store.kernels.run import Int64Array, Run
+
+BATCH_UNIT_DTYPE = np.dtype(
+    [
+        ("log_offset", ">i8"),
+        ("size", ">i4"),
+        ("tags_code", ">i8"),
+        ("store_timestamp_ms", ">i8"),
+        ("queue_offset", ">i8"),
+        ("message_count", ">i2"),
+        ("compacted_offset", ">i4"),
+        ("reserved", ">i4"),
+    ]
+)
+assert BATCH_UNIT_DTYPE.itemsize == BATCH_UNIT_SIZE
+NO_COMPACTED_OFFSET = -1
+MAX_MESSAGE_COUNT = (1 << 15) - 1
+
+BatchUnitArray = npt.NDArray[np.void]
+_MARK = re.compile(re.escape((INNER_NUM + NAME_VALUE_SEPARATOR).encode()))
+
+
+def batch_units_of(data: bytes | memoryview) -> BatchUnitArray:
+    """A file's units as a structured array over its bytes; nothing is copied."""
+    return np.frombuffer(data, BATCH_UNIT_DTYPE, memoryview(data).nbytes // BATCH_UNIT_SIZE)
+
+
+def is_written(units: BatchUnitArray) -> npt.NDArray[np.bool_]:
+    """Tell the units that a broker takes for written."""
+    return np.asarray(
+        (units["log_offset"] >= 0) & (units["size"] > 0) & (units["queue_offset"] >= 0) & (units["message_count"] > 0)
+    )
+
+
+def written_count(units: BatchUnitArray) -> int:
+    """How many units are written before the first that is not."""
+    missing = np.flatnonzero(~is_written(units))
+    return int(missing[0]) if len(missing) else len(units)
+
+
+def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnitArray:
+    """The units of these records of a run; `codes` holds a tags code for each record of the run."""
+    columns = run.columns
+    units = np.zeros(len(rows), BATCH_UNIT_DTYPE)
+    units["log_offset"] = columns.position[rows] + run.file_start
+    units["size"] = columns.size[rows]
+    units["tags_code"] = codes[rows]
+    units["store_timestamp_ms"] = columns.store_timestamp_ms[rows]
+    units["queue_offset"] = columns.queue_offset[rows]
+    units["message_count"] = 1
+    units["compacted_offset"] = NO_COMPACTED_OFFSET
+    for row, base, count in _inner_batches(run):
+        places = np.flatnonzero(rows == row)
+        units["queue_offset"][places] = base
+        units["message_count"][places] = count
+    return units
+
+
+def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
+    """Row, first queue offset and message count of each record that holds several messages."""
+    columns = run.columns
+    start, end = int(columns.position[0]), int(columns.position[-1] + columns.size[-1])
+    hits = np.fromiter((start + hit.start() for hit in _MARK.finditer(run.buffer[start:end])), np.int64)
+    for row in distinct(np.searchsorted(columns.position, hits, side="right") - 1).tolist():
+        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+        found = inner_batch_of(decode_properties(run.buffer[at : at + size]))
+        if found is not None:
+            yield row, *found
+
+
+def inner_batch_of(properties: dict[str, str]) -> tuple[int, int] | None:
+    """First queue offset and message count, None for a record of one message."""
+    if INNER_NUM not in properties or INNER_BASE not in properties:
+        return None
+    try:
+        base, count = int(properties[INNER_BASE]), int(properties[INNER_NUM])
+    except ValueError:
+        # A broker's dispatch ends here (NumberFormatException); no put writes such a record.
+        return None
+    return (base, count) if -MAX_MESSAGE_COUNT <= count <= MAX_MESSAGE_COUNT else None

@@ -1,0 +1,61 @@
+"""Stores that real 5.3.3 brokers wrote with structures of their own (fixtures/five), and the brokers' answers."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.support.golden import unpack
+
+ARCHIVES = Path(__file__).parents[2] / "fixtures" / "five"
+
+
+@cache
+def five(name: str) -> Path:
+    """The unpacked archive; nothing in it may be changed."""
+    folder = Path(tempfile.mkdtemp(prefix="five-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    unpack(ARCHIVES / f"{name}.tar.xz", folder)
+    return folder / name
+
+
+def copy_of_five(name: str, target: Path) -> Path:
+    """A copy of the store to change."""
+    return Path(shutil.copytree(five(name) / "store", target / "store"))
+
+
+def asked(name: str, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Requests of one kind with the broker's answers."""
+    pairs = [(line["req"], line["res"]) for line in lines(name, "ops-expected.jsonl")]
+    return [pair for pair in pairs if pair[0]["op"] == kind]
+
+
+def lines(name: str, file: str) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
+    text = (five(name) / file).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def damage(root: Path, how: dict[str, Any]) -> None:
+    """Does to a copy of a store what a line of damaged.jsonl says."""
+    for name in how.get("remove", ()):
+        path = root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name, offset, size in how.get("zero", ()):
+        _write(root / name, offset, bytes(size))
+    for name, offset, digits in how.get("bytes", ()):
+        _write(root / name, offset, bytes.fromhex(digits))
+    for name, before, after in how.get("replaceText", ()):
+        path = root / name
+        path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")
+
+
+def _write(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
