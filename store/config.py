@@ -138,6 +138,12 @@ class StoreConfig:
     enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
     enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")
     broker_role: str = _setting("ASYNC_MASTER", "SLAVE refuses puts", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"))
+    slave_timeout: int = _setting(3000, "ms that a put of a SYNC_MASTER waits for a slave")
+    ha_slave_fallbehind_max: int = _setting(256 << 20, "bytes behind which a slave counts as not available", least=1)
+    ha_transfer_batch_size: int = _setting(32 << 10, "most bytes of the log in one frame to a slave", least=1)
+    ha_send_heartbeat_interval: int = _setting(5000, "ms without data after which a slave gets a heartbeat")
+    ha_housekeeping_interval: int = _setting(20_000, "ms without a report after which a slave is dropped", least=1)
+    in_sync_replicas: int = _setting(1, "5.x: copies, the master's own too, that a put of a SYNC_MASTER waits for")
     os_page_cache_busy_time_out_mills: int = _setting(
         1000, "ms that a put may hold the log before others are refused", most=MAX_LONG
     )

@@ -296,6 +296,8 @@ class WritableStore(MessageStore):
         sync = opened.config.flush_disk_type == "SYNC_FLUSH"
         self._group_commit = services.group_commit if sync else None
         self._flushed_by = services.woken_by_puts
+        self._ha = services.ha if services.ha.is_waited_for else None
+        self._waits = self._flushed_by is not None or self._ha is not None
         self._sync_timeout_ms = opened.config.sync_flush_timeout
 
     def describe_findings(self) -> list[str]:
@@ -321,7 +323,7 @@ class WritableStore(MessageStore):
             if refusal is not None:
                 return refusal
         result = self._log.put(message)
-        return self._after_put(result) if self._flushed_by is not None else result
+        return self._after_put(result) if self._waits else result
 
     def put_replayed(
         self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
@@ -353,6 +355,9 @@ class WritableStore(MessageStore):
             return PutManyResult.all_refused(len(messages), refusal)
         result = put_many(self._log, messages)
         self._flush_many(messages, result)
+        if self._ha is not None and (result.log_offsets >= 0).any():
+            status = self._ha.replicate(int((result.log_offsets + result.sizes).max()))
+            result.status = result.status if status is PutStatus.PUT_OK else status
         return result
 
     def _refusal(self) -> PutResult | None:
@@ -369,9 +374,17 @@ class WritableStore(MessageStore):
         return None
 
     def _after_put(self, result: PutResult) -> PutResult:
-        """Wait for the flush or wake it, as flushDiskType and the message say (CommitLog.submitFlushRequest)."""
+        """Wait for disk and slaves, as settings and message say (submitFlushRequest, submitReplicaRequest)."""
         if not result.is_ok:
             return result
+        flushed = self._after_flush(result)
+        if self._ha is None or (result.message is not None and says_no_wait(result.message.properties)):
+            return flushed
+        status = self._ha.replicate(result.log_offset + result.size)
+        # As in the broker, a slave's failure hides that of the disk.
+        return flushed if status is PutStatus.PUT_OK else result._replace(status=status)
+
+    def _after_flush(self, result: PutResult) -> PutResult:
         if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
             if self._flushed_by is not None:
                 self._flushed_by.wakeup()

@@ -26,6 +26,7 @@ from store.disk.lock import StoreLock, is_locked
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
 from store.errors import UncleanStore
+from store.ha.link import Address
 from store.layout import StoreLayout
 from store.message_store import MessageStore, WritableStore
 from store.opened.detect import (
@@ -60,6 +61,8 @@ class OpenOptions(TypedDict, total=False):
     note: Callable[[str], None] | None
     force_empty_log: bool
     progress: Progress | None
+    listen: str | None
+    master: str | None
 
 
 @overload
@@ -95,6 +98,8 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     as_is      when reading: show an unclean store's queues as they are on disk, without recovering them
     note       when reading: called with each note, also with those that come up later
     progress   called with bytes done and bytes in all while the log is read
+    listen     when writing: serve slaves at this HOST:PORT, as the broker's haListenPort does
+    master     when writing, with the role SLAVE: follow the master at this HOST:PORT
     fs         the door to the disk, for tests
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
@@ -112,6 +117,8 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
         scratch,
         options.get("note"),
         options.get("force_empty_log", False),
+        _address(options.get("listen")),
+        _address(options.get("master")),
     )
     if read_only:
         return opener.for_reading(options.get("as_is", False))
@@ -131,6 +138,8 @@ class _Opener:
     scratch: Path | None
     note: Callable[[str], None] | None
     force_empty_log: bool
+    listen: Address | None
+    master: Address | None
 
     def for_reading(self, as_is: bool) -> MessageStore:
         require_store(self.layout, self.fs)
@@ -201,7 +210,7 @@ class _Opener:
         allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
         opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool)
         _set_positions(opened, log_end)
-        services = StoreServices(opened, lock, allocate, pool)
+        services = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
         remember_verified(opened)
         services.start()
         store = WritableStore(opened, services)
@@ -214,6 +223,10 @@ class _Opener:
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
         return OpenedStore.load(found, self.fs, self.clock, **options)
+
+
+def _address(text: str | None) -> Address | None:
+    return Address.parse(text) if text is not None else None
 
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:

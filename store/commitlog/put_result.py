@@ -8,10 +8,12 @@ from store.formats.message import Message, encode_message_id
 
 
 class PutStatus(Enum):
-    """PutMessageStatus of 4.9.8, as far as a store without replicas can answer it."""
+    """PutMessageStatus of 4.9.8."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
     CREATE_MAPEDFILE_FAILED = "CREATE_MAPEDFILE_FAILED"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     OS_PAGECACHE_BUSY = "OS_PAGECACHE_BUSY"

@@ -19,6 +19,7 @@ from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.lock import StoreLock
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
+from store.ha.segment_start import require_segment_start
 from store.layout import StoreLayout, segment_name
 from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
 from store.opened.log_end import find_closed_end
@@ -145,14 +146,6 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> None:
         fs.make_folder(layout.commitlog)
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
-
-
-def require_segment_start(log_offset: int, segment_size: int) -> None:
-    """BadRequest unless a segment of that size can begin at `log_offset`."""
-    if log_offset % segment_size:
-        raise BadRequest(
-            f"the master's segment begins at {log_offset}, no multiple of {segment_size}", code="segment-size"
-        )
 
 
 def _refuse_difference(differs: np.ndarray[Any, np.dtype[np.bool_]], log_offset: int) -> None:

@@ -168,6 +168,17 @@ class HAMaster:
             is_there = self._acknowledged.wait_for(lambda: self.push_to_slave_max_offset >= next_offset, timeout_s)
         return Replication.OK if is_there else Replication.TIMEOUT
 
+    def wait_for_slaves(self, next_offset: int, count: int, timeout_s: float | None = None) -> Replication:
+        """Wait until `count` connected slaves have the log up to `next_offset` (5.3.3)."""
+        self.note_growth()
+        timeout_s = self.options.slave_timeout_s if timeout_s is None else timeout_s
+
+        def is_there() -> bool:
+            return sum(one.acknowledged >= next_offset for one in list(self._connections)) >= count
+
+        with self._acknowledged:
+            return Replication.OK if self._acknowledged.wait_for(is_there, timeout_s) else Replication.TIMEOUT
+
     def wait_for_end(self, should_stop: Callable[[], bool]) -> None:
         """Returns when a slave has acknowledged the whole log."""
         with self._acknowledged:
@@ -195,6 +206,7 @@ class _Connection:
     def __init__(self, master: HAMaster, slave: socket.socket, address: Address) -> None:
         self.address = address
         self._master = master
+        self.acknowledged = 0
         self._socket = slave
         self._asked: int | None = None
         self._has_asked = threading.Event()
@@ -255,6 +267,7 @@ class _Connection:
             self._has_asked.set()
         elif log_offset > self._master.log.max_offset:
             raise ValueError(f"a report of {log_offset}, the log ends at {self._master.log.max_offset}")
+        self.acknowledged = max(self.acknowledged, log_offset)
         self._master.acknowledge(log_offset)
 
     def _write(self) -> None:

@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from store.errors import BadRequest, Diverged, LinkLost, ReplicationError
 from store.ha.link import Address, MasterLink
-from store.ha.log_copy import LogCopy, require_segment_start
 from store.ha.protocol import HEARTBEAT_INTERVAL_S, HOUSEKEEPING_INTERVAL_S, FrameHeader
+from store.ha.segment_start import require_segment_start
 from store.ha.verifier import LogVerifier
 
 OVERLAP_BYTES = 1 << 20
@@ -34,6 +35,29 @@ SYNC_INTERVAL_S = 1.0
 CAUGHT_UP_AFTER_S = 1.5
 RECONNECT_DELAY_S = 1.0
 _POLL_S = 0.5
+
+
+class CopiedLog(Protocol):
+    """The log that a Receiver appends to: LogCopy, or SlaveLog in a store that is open."""
+
+    first: int
+    end: int
+    durable: int
+    segment_size: int
+    is_size_assumed: bool
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    def begin(self, log_offset: int) -> None: ...
+
+    def correct_segment_size(self, size: int) -> None: ...
+
+    def require_same(self, log_offset: int, data: memoryview) -> None: ...
+
+    def append(self, log_offset: int, data: memoryview) -> None: ...
+
+    def sync(self) -> None: ...
 
 
 class Begin(StrEnum):
@@ -48,6 +72,7 @@ class ReceiveOptions:
     """How to copy.
 
     observe        report only the offset asked for, so that the master never counts received bytes as replicated
+    overlap_bytes  how much of a former copy is asked for again
     stall_s        how long a frame may take
     should_stop    asked twice a second
     on_progress    called with the received bytes
@@ -57,6 +82,7 @@ class ReceiveOptions:
     begin: Begin | int = Begin.MIN
     follow: bool = False
     observe: bool = False
+    overlap_bytes: int = OVERLAP_BYTES
     stall_s: float = HOUSEKEEPING_INTERVAL_S
     reconnect_delay_s: float = RECONNECT_DELAY_S
     should_stop: Callable[[], bool] = lambda: False
@@ -95,7 +121,7 @@ class _Opening:
 class Receiver:
     """Copies the log of the master at `address` into `copy`."""
 
-    def __init__(self, address: Address, copy: LogCopy, options: ReceiveOptions) -> None:
+    def __init__(self, address: Address, copy: CopiedLog, options: ReceiveOptions) -> None:
         self._address = address
         self._copy = copy
         self._options = options
@@ -168,7 +194,7 @@ class Receiver:
 
     def _resume(self) -> _Opening | None:
         copy = self._copy
-        return self._ask(max(1, copy.first, copy.end - OVERLAP_BYTES))
+        return self._ask(max(1, copy.first, copy.end - self._options.overlap_bytes))
 
     def _begin_empty(self) -> _Opening | None:
         """Finds the first segment of the copy, and has the master begin there."""
@@ -236,7 +262,7 @@ class _Transfer:
     def __init__(
         self,
         opening: _Opening,
-        copy: LogCopy,
+        copy: CopiedLog,
         verifier: LogVerifier,
         options: ReceiveOptions,
         report: ReceiveReport,
@@ -336,7 +362,7 @@ class _Transfer:
         self._reported, self._reported_at = log_offset, time.monotonic()
 
 
-def _append_verified(verifier: LogVerifier, copy: LogCopy) -> None:
+def _append_verified(verifier: LogVerifier, copy: CopiedLog) -> None:
     for log_offset, piece in verifier.verified():
         if not verifier.is_assumed:
             copy.correct_segment_size(verifier.segment_size)

@@ -1,8 +1,9 @@
 """StoreServices: the threads of a store that is written to, and the order in which they start and stop.
 
     start   a first look at the disk; dispatch, commit (transient pool), flush of the log, flush of the queues, disk
-            check; then the abort marker
-    stop    allocation, commit, the last dispatch, the flushes, checkpoint; then the abort marker goes, and the lock
+            check; then the abort marker; replication
+    stop    replication, allocation, commit, the last dispatch, the flushes, checkpoint; then the abort marker goes, and
+            the lock
 
 Source: DefaultMessageStore.start, shutdown (4.9.8).
 """
@@ -18,6 +19,8 @@ from store.disk.transient_pool import TransientStorePool
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import Handler
 from store.errors import StoreClosed, StoreError
+from store.ha.link import Address
+from store.ha.service import HAService
 from store.live.commit_log import CommitRealTimeService
 from store.live.disk_check import DiskCheckService
 from store.live.flush_log import FlushRealTimeService
@@ -32,7 +35,14 @@ class StoreServices:
     """The services of `opened`, whose `lock` they release at the stop."""
 
     def __init__(
-        self, opened: OpenedStore, lock: StoreLock, allocate: AllocateMappedFileService, pool: TransientStorePool | None
+        self,
+        opened: OpenedStore,
+        lock: StoreLock,
+        allocate: AllocateMappedFileService,
+        pool: TransientStorePool | None,
+        *,
+        listen: Address | None = None,
+        master: Address | None = None,
     ) -> None:
         config, segments, checkpoint = opened.config, opened.log.segments, opened.checkpoint
         self.refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
@@ -51,6 +61,7 @@ class StoreServices:
         self._flush_queues = FlushConsumeQueueService(opened.queues, checkpoint, config)
         self._disk_check = DiskCheckService(self.check_disk)
         self._running: list[ServiceThread] = []
+        self.ha = HAService(opened.log, config, opened.line, listen, master)
 
     @property
     def woken_by_puts(self) -> ServiceThread | None:
@@ -101,6 +112,7 @@ class StoreServices:
             for service in self._running:
                 service.start()
             self._opened.abort.create()
+            self.ha.start()
         except BaseException:
             # The caller gets no store to close, so nobody else would end the threads.
             for service in self._running:
@@ -120,7 +132,12 @@ class StoreServices:
     def describe_findings(self) -> list[str]:
         """Damage and disorder that dispatch met, and memory that could not be locked, as sentences for people."""
         pool_note = [] if self._pool is None or self._pool.note is None else [self._pool.note]
-        return pool_note + self._reput.dispatcher.describe_findings() + self._opened.queues.describe_findings()
+        return (
+            self.ha.describe_findings()
+            + pool_note
+            + self._reput.dispatcher.describe_findings()
+            + self._opened.queues.describe_findings()
+        )
 
     def raise_failure(self) -> None:
         """StoreClosed, naming what a background service failed of."""
@@ -135,6 +152,7 @@ class StoreServices:
         """Make everything durable; the abort marker goes only if that succeeds."""
         with contextlib.ExitStack() as at_end:
             at_end.callback(self._lock.release)
+            self.ha.stop()
             self._allocate.stop()
             # Bytes in lent buffers become readable by a commit, so that comes before the last dispatch.
             if self._pool is not None:
