@@ -122,13 +122,13 @@ class EntryRows:
         self.fault_count = 0
         self._session, self._messages, self._where, self._limit = session, messages, where, limit
 
-    def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """The rows of the entries that --where leaves, up to --limit."""
         for entry, row in self.chosen(entries):
             del entry
             yield row
 
-    def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, Any]]]:
+    def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, object]]]:
         """Entries with their rows."""
         pairs = ((entry, self._row(entry)) for entry in entries)
         kept = self._filtered(pairs) if self._where is not None else pairs
@@ -138,7 +138,7 @@ class EntryRows:
         if self._limit is not None and self.count == self._limit and next(iter(kept), None) is not None:
             self._session.note(f"only the first {self._limit} are shown; --limit 0 shows all")
 
-    def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """A row for each field of the chosen entries: its span in the file, its bytes, its value."""
         for entry, _ in self.chosen(entries):
             for field in entry.fields:
@@ -155,7 +155,7 @@ class EntryRows:
                     "file": entry.path,
                 }
 
-    def _row(self, entry: Entry) -> dict[str, Any]:
+    def _row(self, entry: Entry) -> dict[str, object]:
         self.fault_count += entry.is_fault
         row = {"kind": entry.kind, "file": entry.path, "position": entry.start}
         if entry.message is not None:
@@ -165,7 +165,7 @@ class EntryRows:
             values = {"log_offset": entry.number, **values}
         return {**row, **values}
 
-    def _filtered(self, pairs: Iterable[tuple[Entry, dict[str, Any]]]) -> Iterator[tuple[Entry, dict[str, Any]]]:
+    def _filtered(self, pairs: Iterable[tuple[Entry, dict[str, object]]]) -> Iterator[tuple[Entry, dict[str, object]]]:
         from store.embedded.row_where import RowWhere
 
         assert self._where is not None

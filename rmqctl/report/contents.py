@@ -65,7 +65,7 @@ class Usage:
     size_bytes: int
 
 
-def table_of(title: str, rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None) -> PageTable:
+def table_of(title: str, rows: Iterable[Mapping[str, object]], names: Sequence[str] | None = None) -> PageTable:
     """A table of rows under JSON names; the first MOST_ROWS of them."""
     everything = list(rows)
     shown = everything[:MOST_ROWS]
@@ -80,7 +80,7 @@ def _cell(name: str, value: Any) -> Cell:
 
 
 def sections_of(
-    found: Examination, usage: list[Usage], timeline: Timeline, settings: list[dict[str, Any]]
+    found: Examination, usage: list[Usage], timeline: Timeline, settings: list[dict[str, object]]
 ) -> Iterator[Section]:
     """The sections in the order of the page."""
     yield _findings(found)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rmqctl.report.contents import Section
 from rmqctl.show import show_value, words
 
 
-def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, Any], sections: Sequence[Section]) -> str:
+def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], sections: Sequence[Section]) -> str:
     """The text of the file. `rank` colours the verdict: 0 is sound."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

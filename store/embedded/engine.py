@@ -146,7 +146,7 @@ def _memory_bytes() -> int:
     return min(machine // 4, MOST_MEMORY_BYTES)
 
 
-def restrict(connection: Any) -> None:
+def restrict(connection: duckdb.DuckDBPyConnection) -> None:
     """Leaves a connection nothing to do but to answer queries about what is registered in it."""
     for statement in _BEFORE_QUERIES:
         connection.execute(statement)

@@ -29,7 +29,7 @@ class RowWhere:
         self._connection = duckdb.connect(config={"python_enable_replacements": "false"})
         restrict(self._connection)
 
-    def select(self, rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    def select(self, rows: Sequence[Mapping[str, object]]) -> list[int]:
         """The numbers of the rows that satisfy the condition."""
         if not rows:
             return []

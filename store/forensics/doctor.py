@@ -138,7 +138,7 @@ class Examination:
 
 def examine(
     layout: StoreLayout,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     clock: Callable[[], int],
     *,
     lines: tuple[str, ...] = (),

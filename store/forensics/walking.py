@@ -1,4 +1,4 @@
-"""Walks of the log that hold little memory: pages are let go of once the walk is RELEASE_BYTES beyond them."""
+"""Walks of the log that hold little memory: walked pages are let go of."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def dump_extension(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
         yield Entry("damage", file.path, start + at, at, rest, extra=extra, is_fault=True)
 
 
-def dump_index(reader: StoreReader, file: StoredFile, settings: Mapping[str, Any]) -> Iterator[Entry]:
+def dump_index(reader: StoreReader, file: StoredFile, settings: Mapping[str, object]) -> Iterator[Entry]:
     """An index file's header and entries, oldest first. DamagedFile if its slots can't be counted."""
     data = reader.read(file.path)
     if len(data) < HEADER_SIZE:

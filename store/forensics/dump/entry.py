@@ -38,7 +38,7 @@ class Entry:
     message: StoredMessage | None = None
     is_fault: bool = False
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The fields under their names, bytes as hex, and the extra values."""
         values = {one.name: one.value.hex() if isinstance(one.value, bytes) else one.value for one in self.fields}
         return {**values, **self.extra}
