@@ -99,11 +99,7 @@ def global_options(
         str, typer.Option(envvar="RMQCTL_STORE", metavar="DIR", help="The store's root folder.")
     ] = DEFAULT_STORE,
     broker_conf: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A broker.conf with paths, file sizes and retention. Without it sizes are read off the files.",
-        ),
+        Path | None, typer.Option(metavar="FILE", help="A broker.conf; without it sizes are read off the files.")
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
-from store.formats.index_page import entry_position
-from store.index.geometry import Geometry, geometry_of, given_geometry, infer_geometry
+from store.formats.index_page import HEADER, HEADER_SIZE, SLOT_SIZE, entry_position
+from store.index.geometry import (
+    DEFAULT_GEOMETRY,
+    Geometry,
+    _has_default_geometry,
+    geometry_of,
+    given_geometry,
+    infer_geometry,
+)
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, open_index
 
@@ -110,3 +117,27 @@ def test_settings_name_the_geometry_of_files_of_their_size(
     settings: dict[str, object], expected: Geometry | None
 ) -> None:
     assert given_geometry(settings, 22040) == expected
+
+
+@pytest.mark.parametrize("spoilt", [None, "the newest entry's slot", "the first log offset", "the count"])
+def test_a_file_with_the_brokers_own_numbers_is_known_by_four_small_reads(tmp_path: Path, spoilt: str | None) -> None:
+    path, key_hash, newest, slots = tmp_path / "index", 77, 3, DEFAULT_GEOMETRY.slot_count
+    count = 1 if spoilt == "the count" else newest + 1
+    begin = 101 if spoilt == "the first log offset" else 100
+    slot = 1 if spoilt == "the newest entry's slot" else newest
+    pieces = {
+        0: HEADER.pack(1, 2, begin, 400, 1, count),
+        HEADER_SIZE + SLOT_SIZE * key_hash: slot.to_bytes(4, "big"),
+        entry_position(slots, 1): _entry(key_hash, 100),
+        entry_position(slots, newest): _entry(key_hash, 400),
+    }
+    with path.open("wb") as file:
+        file.truncate(DEFAULT_GEOMETRY.file_size)
+        for position, data in pieces.items():
+            file.seek(position)
+            file.write(data)
+    assert _has_default_geometry(path, fs) == (spoilt is None)
+
+
+def _entry(key_hash: int, log_offset: int) -> bytes:
+    return key_hash.to_bytes(4, "big") + log_offset.to_bytes(8, "big") + bytes(8)
