@@ -72,7 +72,7 @@ class RemoteFilesystem(Filesystem):
             yield position, size
 
     def _fetch(self, path: Path, start: int, stop: int) -> None:
-        """Fetches the blocks of [start, stop) that have not come yet, neighbours in one request."""
+        """Fetches the blocks of [start, stop) that have not come yet, adjacent ones in one request."""
         missing = self._missing.get(path)
         if not missing or stop <= start:
             return
@@ -90,7 +90,7 @@ class RemoteFilesystem(Filesystem):
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of neighbours in ascending numbers."""
+    """First and last of each run of adjacent numbers, which ascend."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:
