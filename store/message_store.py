@@ -326,20 +326,24 @@ class WritableStore(MessageStore):
         return self._after_put(result) if self._waits else result
 
     def put_replayed(
-        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
     ) -> PutResult:
         """Appends a message that another store had, with that store's time if one is given.
 
         as_stored  it is not delayed again
+        waits      for disk and slaves, as settings and message say
 
         For one thread: a message that another one puts meanwhile may get the same time.
         """
         refusal = self._refusal()
         if refusal is not None:
             return refusal
-        return self._after_put(
-            self._log.put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
-        )
+        result = self._log.put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
+        if waits:
+            return self._after_put(result)
+        if self._flushed_by is not None:
+            self._flushed_by.wakeup()
+        return result
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
         """Appends messages of one queue together: all of them, or none."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from store.formats.java import decode_utf8
+from store.formats.java import decode_utf8, string_hash
 
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
@@ -55,6 +55,24 @@ def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepas
     """The string that 4.9.8 stores: no separator behind the last value; `errors` is for lone surrogates."""
     parts = (name + NAME_VALUE_SEPARATOR + value for name, value in properties.items())
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
+
+
+def encode_java_map(properties: Mapping[str, str]) -> bytes:
+    """The string that 5.3.3 stores for a map that it decoded.
+
+    In the order of a Java HashMap with a capacity of 128, with a separator behind each value."""
+    capacity = 128
+    while len(properties) > capacity * 3 // 4:
+        capacity *= 2
+    names = sorted(properties, key=lambda name: _spread_hash(name) & (capacity - 1))
+    text = encode_properties({name: properties[name] for name in names})
+    return text + PROPERTY_SEPARATOR_BYTE if text else text
+
+
+def _spread_hash(text: str) -> int:
+    """HashMap.hash of a string: its hash code with the high half mixed in."""
+    code = string_hash(text) & 0xFFFFFFFF
+    return code ^ code >> 16
 
 
 def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:

@@ -54,10 +54,11 @@ def queue_records(log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, Qu
     for queue_offset in range(queue.min_offset, queue.max_offset):
         unit = queue.unit(queue_offset)
         if unit is not None and unit.is_written and not unit.is_pre_blank:
-            yield queue_offset, unit, _record(log, unit)
+            yield queue_offset, unit, read_unit(log, unit)
 
 
-def _record(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
+def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
+    """The record of a unit; None where it cannot be read any more."""
     data = log.read(unit.log_offset, unit.size)
     if data is None:
         return None

@@ -1,0 +1,218 @@
+"""ScheduleMessageService: delivers delayed messages of a store that is written to, and keeps config/delayOffset.json.
+
+For each level, from the queue offset that it has reached, until a unit is not due:
+
+    deliver time      the unit's tags code; now, where that is later than now + delay (the clock went back)
+    record gone       passed over
+    REAL_TOPIC half   passed over: a half message is never delivered
+    REAL_QID no int   4.9: the level waits there for ever; 5.3: passed over
+    put refused       tried again at the next round
+    put               the level's saved offset is the next one
+
+The copy has the record's body, flags, times, hosts and properties (4.9: the same string; 5.3: in the order of a Java
+map); preparedTransactionOffset is 0. Its properties still say DELAY, but it is not delayed again, and its put waits
+neither for disk nor for slaves.
+
+Source: ScheduleMessageService (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.brokerconfig.config_file import read_config_file
+from store.brokerconfig.fastjson import Json, members, write_fastjson
+from store.commitlog.put_result import PutStatus
+from store.config import LINE_4_9, BrokerLine
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.disk.filesystem import Filesystem
+from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC, Message, StoredMessage
+from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
+from store.layout import StoreLayout
+from store.live.service import ServiceThread
+from store.message_store import WritableStore
+from store.services.delay import read_delay_offsets
+from store.services.rewritten import read_unit
+
+FIRST_DELAY_MS = 1000
+ROUND_MS = 100
+PERSIST_MS = 10_000
+VERSION_STEP = 200
+"""delayOffsetUpdateVersionStep: updates per move of 5.x's data version."""
+FILE_NAME = "delayOffset.json"
+
+
+@dataclass(slots=True)
+class DataVersion:
+    """5.x's version of a table."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp_ms: int = 0
+
+    def to_json(self) -> Json:
+        """The object in the file."""
+        document: dict[str, Json] = {"counter": self.counter, "stateVersion": self.state_version}
+        return {**document, "timestamp": self.timestamp_ms}
+
+
+class ScheduleMessageService(ServiceThread):
+    """Delivers from the levels of `store`; `clock` gives milliseconds. start() runs it in a thread, stop() saves."""
+
+    def __init__(self, store: WritableStore, clock: Callable[[], int]) -> None:
+        super().__init__(ROUND_MS)
+        opened = store.opened
+        self._store, self._opened, self._clock = store, opened, clock
+        self._delays = opened.config.delay_levels_ms
+        self._saved_at = self._began = clock()
+        self._updates = 0
+        self.findings: list[str] = []
+        self.offsets = self._load()
+        """The next queue offset of each level that ever delivered."""
+        self._reached = dict(self.offsets)
+        self._version = self._load_version()
+
+    def work(self) -> None:
+        now_ms = self._clock()
+        if now_ms - self._began >= FIRST_DELAY_MS:
+            self.deliver()
+        if now_ms - self._saved_at >= PERSIST_MS:
+            self.persist()
+
+    def last_work(self) -> None:
+        self.persist()
+
+    def deliver(self) -> int:
+        """Deliver all that is due; gives the number of messages."""
+        return sum(self._deliver_level(level, delay) for level, delay in enumerate(self._delays, start=1))
+
+    def persist(self) -> None:
+        """Write config/delayOffset.json, the former one as .bak, as the broker does."""
+        self._saved_at = self._clock()
+        write_delay_offsets(
+            self._opened.layout,
+            self._opened.fs,
+            self.offsets,
+            self._version if self._opened.line.skips_delay_poison else None,
+        )
+
+    # Loading.
+
+    def _load(self) -> dict[int, int]:
+        """The saved offsets, moved into their queues (correctDelayOffset)."""
+        offsets = read_delay_offsets(self._opened.layout, self._opened.fs)
+        for level, offset in offsets.items():
+            queue = self._queue(level)
+            if queue is not None:
+                offsets[level] = min(max(offset, queue.min_offset), queue.max_offset)
+        return offsets
+
+    def _load_version(self) -> DataVersion:
+        found = read_config_file(self._opened.layout.config, FILE_NAME, self._opened.fs).loaded
+        saved = members((found.document or {}).get("dataVersion")) if found is not None else {}
+        numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
+        if all(isinstance(number, int) for number in numbers):
+            return DataVersion(*(int(str(number)) for number in numbers))
+        return DataVersion(timestamp_ms=self._began)
+
+    def _queue(self, level: int) -> ConsumeQueue | None:
+        return self._opened.queues.find(SCHEDULE_TOPIC, level - 1)
+
+    # Delivering.
+
+    def _deliver_level(self, level: int, delay_ms: int) -> int:
+        queue, count = self._queue(level), 0
+        if queue is None:
+            return 0
+        offset = min(max(self._reached.get(level, 0), queue.min_offset), queue.max_offset)
+        while offset < queue.max_offset:
+            outcome = self._deliver_unit(queue, offset, level, delay_ms)
+            if outcome is None:
+                break
+            offset += 1
+            count += outcome
+            self._reached[level] = offset
+            if outcome:
+                self._save(level, offset)
+        return count
+
+    def _deliver_unit(self, queue: ConsumeQueue, offset: int, level: int, delay_ms: int) -> bool | None:
+        """Whether the unit's message was delivered; None where the level has to wait."""
+        unit = queue.unit(offset)
+        if unit is None:
+            return None
+        now_ms = self._clock()
+        deliver_ms = queue.real_tags_code(unit.tags_code)
+        if now_ms < deliver_ms <= now_ms + delay_ms:
+            if self._opened.line.skips_delay_poison:
+                # 5.3 saves the offset of a unit that is not due.
+                self._save(level, offset)
+            return None
+        record = read_unit(self._opened.log, unit)
+        if record is None or record.properties.get(REAL_TOPIC) == HALF_TOPIC:
+            return False
+        try:
+            message = delivered_message(record, self._opened.line)
+        except ValueError as error:
+            self._note(f"level {level}, queue offset {offset}: {error}")
+            return False if self._opened.line.skips_delay_poison else None
+        status = self._store.put_replayed(message, waits=False).status
+        return True if status is PutStatus.PUT_OK else None
+
+    def _note(self, finding: str) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
+
+    def _save(self, level: int, offset: int) -> None:
+        self.offsets[level] = offset
+        self._updates += 1
+        if self._updates % VERSION_STEP == 0:
+            self._version.counter += 1
+            self._version.timestamp_ms = self._clock()
+
+
+def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
+    """The message that a delayed record delivers (messageTimeup). ValueError where its real place is no place."""
+    properties = record.properties
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)
+    if not topic or queue_id is None:
+        raise ValueError(f"the record at log offset {record.log_offset} has no REAL_TOPIC or no REAL_QID")
+    return Message(
+        topic,
+        record.body,
+        int(queue_id),
+        record.property_text if line is LINE_4_9 else encode_java_map(properties),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+    )
+
+
+def write_delay_offsets(
+    layout: StoreLayout, fs: Filesystem, offsets: dict[int, int], version: DataVersion | None
+) -> None:
+    """Write the file as Fastjson does; `version` is for 5.x. A crash leaves the old file or the new one."""
+    table: dict[int, Json] = {level: offsets[level] for level in sorted(offsets)}
+    document: dict[str, Json] = {"offsetTable": table}
+    if version is not None:
+        document = {"dataVersion": version.to_json(), **document}
+    path = layout.config / FILE_NAME
+    fs.make_folder(layout.config)
+    if fs.exists(path):
+        _replace(fs, path.with_name(FILE_NAME + ".bak"), fs.read_file(path))
+    _replace(fs, path, write_fastjson(document).encode())
+
+
+def _replace(fs: Filesystem, path: Path, data: bytes) -> None:
+    staged = path.with_name(FILE_NAME + ".tmp")
+    fs.unlink(staged)
+    file = fs.open_new(staged)
+    fs.write(file, 0, data)
+    fs.fdatasync(file)
+    fs.rename(staged, path)
+    fs.fsync_folder(path.parent)
