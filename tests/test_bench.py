@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tests.bench
-from tests.bench import profile_recover
+from tests.bench import gate, profile_recover
 from tests.bench.__main__ import OPERATIONS, main
 
 
@@ -26,3 +26,8 @@ def test_an_operation_prints_what_was_measured_and_what_limits_it(capsys: pytest
     assert main(["get", "--size", "small", "--runs", "1"]) == 0
     assert "get of 32 messages by offset" in capsys.readouterr().out
     assert set(OPERATIONS) >= {"recover", "bulk", "scan", "large"}
+
+
+def test_the_gate_compares_the_best_turns_of_what_both_revisions_have() -> None:
+    here, base = [{"scan": 8.0, "new": 1.0}, {"scan": 9.0, "new": 1.0}], [{"scan": 10.0}, {"scan": 12.0}]
+    assert gate.ratios(here, base) == {"scan": 0.75}

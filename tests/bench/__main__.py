@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
     parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
     parser.add_argument(
-        "--against", metavar="CMD", help="a reference with a `bench` command; put and sync measure it too"
+        "--against",
+        metavar="CMD",
+        help="a reference with `bench` and `bench-recover`; put, sync and states measure it too",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -26,11 +27,12 @@ from tests.bench.memory import PeakMemory
 from tests.bench.report import Row
 
 RECOVER_SECONDS = {KIB: 0.35, SMALL_BODY: 0.6}
-# State of the store, how it is recovered, and seconds for a million messages.
+# Body size, state of the store, how it is recovered, seconds wanted, how many times the reference's rate is wanted.
 STATES = (
-    ("closed", "normal", 0.25),
-    ("crashed with queues", "abnormal", 0.25),
-    ("nothing derived", "abnormal", 0.25),
+    (KIB, "closed", "normal", 0.25, None),
+    (KIB, "crashed with queues", "abnormal", 0.25, 4.5),
+    (KIB, "nothing derived", "abnormal", 0.117, 10.0),
+    (SMALL_BODY, "nothing derived", "abnormal", 0.15, 10.0),
 )
 LARGE_BYTES_PER_S = 10 * 450e6
 MEMORY_TARGET = 300 * MIB
@@ -97,17 +99,30 @@ def recover(bench: Bench) -> Iterator[Row]:
 
 
 def recover_states(bench: Bench) -> Iterator[Row]:
-    """`recover` of 1 KiB messages by the state of the store: what is repeated is passed over, the rest is built."""
-    root = bench.store(KIB)
-    count, share = bench.count(KIB), bench.share
-    for state, mode, seconds in STATES:
+    """`recover` by the state of the store: what is repeated is passed over, the rest is built."""
+    for body_size, state, mode, seconds, times in STATES:
+        root, count = bench.store(body_size), bench.count(body_size)
         stores.put_into_state(root, state)
         planned, cpu = min(_plan_here(root, mode) for _ in range(bench.runs + 1))
-        yield Row(f"recover --{mode} in process, {state}, 1 KiB x {count:,}", planned, "s", target=seconds * share,
+        name = f"{state}, {size_name(body_size)} x {count:,}"
+        yield Row(f"recover --{mode} in process, {name}", planned, "s", target=seconds * bench.share,
                   note=f"the plan; {cpu:.2f} s of CPU time")  # fmt: skip
         whole = min(_whole_command(root, mode) for _ in range(bench.runs))
-        yield Row(f"recover --{mode} --dry-run, {state}, 1 KiB x {count:,}", whole, "s", target=2 * seconds,
+        yield Row(f"recover --{mode} --dry-run, {name}", whole, "s", target=2 * seconds,
                   note="the whole command")  # fmt: skip
+        if bench.against and times is not None:
+            theirs = max(_reference_recovery(bench, root, state) for _ in range(bench.runs))
+            yield Row(f"recover --{mode} in process, {name}", count / planned, "messages/s", "reference", theirs,
+                      target_ratio=times)  # fmt: skip
+
+
+def _reference_recovery(bench: Bench, root: Path, state: str) -> float:
+    """Messages per second of the recovery by the command of --against, in its own process without the start of it."""
+    stores.put_into_state(root, state)
+    kept = ["--keep-derived"] if state == "crashed with queues" else []
+    command = [*bench.against, "bench-recover", "--store", str(root), *kept]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(answer["messages"] / answer["secondsLoad"])
 
 
 def _plan_here(root: Path, mode: str) -> tuple[float, float]:

@@ -1,0 +1,85 @@
+"""Compares this checkout with another revision, as ratios in one run: `python -m tests.bench.gate [--base main]`.
+
+Both revisions run the same operations on the same machine, in turns; the better turn of each operation counts. Prints
+a line an operation, and ends with exit code 1 when one of them is slower than allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATIONS = ("bulk", "scan", "get", "states")
+# The beginnings of the rows that are compared.
+COMPARED = (
+    "bulk put, dispatched, 100 B",
+    "scan + CRC, 1 KiB",
+    "scan, 100 B",
+    "get of 32 messages",
+    "recover --normal in process, closed, 1 KiB",
+    "recover --abnormal in process, nothing derived, 1 KiB",
+)
+LOWER_IS_BETTER = ("s", "B")
+Measured = dict[str, float]
+
+
+@contextlib.contextmanager
+def checkout(revision: str, folder: Path) -> Iterator[Path]:
+    """The revision's files in a work tree of its own."""
+    tree = folder / "base"
+    subprocess.run(["git", "worktree", "add", "--detach", "-q", str(tree), revision], cwd=ROOT, check=True)
+    try:
+        yield tree
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
+
+
+def measure(tree: Path, folder: Path, size: str) -> Measured:
+    """The rate of each compared operation; a time counts as its inverse, so that more is better."""
+    found = folder / "rows.json"
+    command = [sys.executable, "-m", "tests.bench", *OPERATIONS, "--size", size, "--runs", "2", "--json", str(found)]
+    subprocess.run(command, cwd=tree, check=True, stdout=subprocess.DEVNULL)
+    rates: Measured = {}
+    for row in json.loads(found.read_text())["rows"]:
+        name = next((name for name in COMPARED if row["operation"].startswith(name)), None)
+        if name is not None:
+            rates.setdefault(name, 1 / row["value"] if row["unit"] in LOWER_IS_BETTER else row["value"])
+    return rates
+
+
+def ratios(here: Sequence[Measured], base: Sequence[Measured]) -> Measured:
+    """Per operation that both have, the best turn here divided by the best turn of the base."""
+    best_here, best_base = ({name: max(turn[name] for turn in turns) for name in turns[0]} for turns in (here, base))
+    return {name: best_here[name] / best_base[name] for name in best_here if name in best_base}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.gate", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--base", default="main", help="the revision to compare with (default main)")
+    parser.add_argument("--least", type=float, default=0.75, help="the least ratio allowed (default 0.75)")
+    parser.add_argument("--turns", type=int, default=2, help="how often each revision is measured (default 2)")
+    parser.add_argument("--size", choices=("small", "full"), default="small")
+    options = parser.parse_args(arguments)
+    here: list[Measured] = []
+    base: list[Measured] = []
+    with tempfile.TemporaryDirectory(prefix="rmqctl-gate-") as name, checkout(options.base, Path(name)) as tree:
+        for path in (ROOT, tree):
+            subprocess.run([sys.executable, ".build/kernels.py"], cwd=path, check=True, stdout=subprocess.DEVNULL)
+        for _ in range(options.turns):
+            here.append(measure(ROOT, Path(name), options.size))
+            base.append(measure(tree, Path(name), options.size))
+    found = ratios(here, base)
+    for operation, ratio in found.items():
+        print(f"{ratio:5.2f} of {options.base}  {operation}{'' if ratio >= options.least else '  SLOWER'}")
+    return 0 if all(ratio >= options.least for ratio in found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
