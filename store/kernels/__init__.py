@@ -27,6 +27,7 @@ __all__ = [
     "encode_records",
     "find_break",
     "find_record_start",
+    "find_text",
     "first_bad_body",
     "first_bad_log_offset",
     "first_bad_properties_crc",
@@ -81,6 +82,7 @@ if compiled_module is None or TYPE_CHECKING:
     )
     from store.kernels.encode import append_message, encode_records
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
+    from store.kernels.properties import find_text
     from store.kernels.scan import find_record_start, scan_records
     from store.kernels.verify import (
         first_bad_body,

@@ -102,6 +102,17 @@ static inline integer find_head(bytes_in buffer, integer head, integer start, in
     return -1;
 }
 
+/* First position in start ... stop - size of `size` bytes of text, or -1. */
+static inline integer find_bytes(bytes_in buffer, bytes_in text, integer size, integer start, integer stop) {
+    while (size > 0 && stop - start >= size) {
+        bytes_in found = (bytes_in)memchr(buffer + start, text[0], (size_t)(stop - size + 1 - start));
+        if (!found) return -1;
+        if (memcmp(found, text, (size_t)size) == 0) return found - buffer;
+        start = found - buffer + 1;
+    }
+    return -1;
+}
+
 /* A bit for each of the 16 bytes at `data` that is one byte or the other. */
 static inline uint32_t matches(bytes_in data, unsigned char first, unsigned char second) {
 #ifdef __SSE2__

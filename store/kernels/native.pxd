@@ -15,6 +15,8 @@ cdef extern from "native.h" nogil:
                      long long size)
     long long body_crc(const unsigned char *buffer, long long position, long long size)
     long long find_head(const unsigned char *buffer, long long head, long long start, long long stop)
+    long long find_bytes(const unsigned char *buffer, const unsigned char *text, long long size, long long start,
+                         long long stop)
     long long find_either(const unsigned char *buffer, long long first, long long second, long long start,
                           long long stop)
     void prefetch(const unsigned char *buffer, long long position)

@@ -104,6 +104,12 @@ def find_head(buffer: Any, head: int, start: int, stop: int) -> int:
     return -1
 
 
+def find_bytes(buffer: Any, text: Any, size: int, start: int, stop: int) -> int:
+    """First position in start … stop - size of `size` bytes of text, or -1."""
+    found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 else -1
+    return start + found if found >= 0 else -1
+
+
 def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> int:
     """First position in start … stop - 1 of one byte or the other, or `stop`."""
     part = bytes(buffer[start:stop])

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from store.formats import properties as names
 from store.formats.columns import Column
-from store.kernels.cython import Address, Flag, Long, Matrix, cfunc
-from store.kernels.native import find_either, prefetch, read_byte, read_int, read_long
+from store.kernels.cython import Address, Bytes, Flag, Long, Matrix, cfunc, kernel
+from store.kernels.native import find_bytes, find_either, prefetch, read_byte, read_int, read_long, size_of, start_of
 
 # How far ahead of its turn a record's properties are asked for.
 PREFETCH_RECORDS = 6
@@ -34,6 +34,12 @@ assert [len(name) for name in (names.TAGS, names.KEYS, names.DELAY, names.UNIQ_K
 
 _PLUS, _MINUS, _ZERO = ord("+"), ord("-"), ord("0")
 _INT_LIMIT = 1 << 31
+
+
+@kernel
+def find_text(buffer: Bytes, text: Bytes, start: Long, stop: Long) -> Long:
+    """First place in start … stop - len(text) where the text stands, or -1."""
+    return find_bytes(start_of(buffer), start_of(text), size_of(text), max(start, 0), min(stop, size_of(buffer)))
 
 
 @cfunc
