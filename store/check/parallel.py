@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
+
+from store.disk.portable import processors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +29,7 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: 
 
     An item is asked for when a thread is free for it, so whoever hands out the items can stop at any time.
     """
-    threads = threads or min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    threads = threads or min(processors(), MOST_THREADS)
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -125,10 +125,11 @@ def _with_more_descriptors(action: Callable[[], T]) -> T:
 
 def copy_some(source: int, target: int, position: int, size: int) -> int:
     """Copies some bytes of a range between two open files, inside the kernel where it can; gives their number."""
-    try:
-        return os.copy_file_range(source, target, size, position, position)
-    except OSError as error:
-        if error.errno not in _NO_KERNEL_COPY:
-            raise
+    if hasattr(os, "copy_file_range"):
+        try:
+            return os.copy_file_range(source, target, size, position, position)
+        except OSError as error:
+            if error.errno not in _NO_KERNEL_COPY:
+                raise
     data = os.pread(source, min(size, COPY_CHUNK_SIZE), position)
     return os.pwrite(target, data, position)

@@ -46,6 +46,7 @@ from store.disk.descriptor import (
     os_errors,
     require_kind,
 )
+from store.disk.portable import advise, next_written, reserve_blocks, sync_data
 from store.errors import ForeignFile, StoreIOError
 
 __all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
@@ -202,7 +203,7 @@ class Filesystem:
         """Gives blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
         if size > 0:
             with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
-                os.posix_fallocate(descriptor.number, position, size)
+                reserve_blocks(descriptor.number, position, size)
 
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
         """Maps the first `size` bytes, shared. The last view unmaps them; the descriptor is not needed any more."""
@@ -249,8 +250,7 @@ class Filesystem:
             size = os.fstat(descriptor.number).st_size
             while position < size:
                 try:
-                    start = os.lseek(descriptor.number, position, os.SEEK_DATA)
-                    position = os.lseek(descriptor.number, start, os.SEEK_HOLE)
+                    start, position = next_written(descriptor.number, position, size)
                 except OSError as error:
                     if error.errno == errno.ENXIO:
                         return
@@ -325,20 +325,18 @@ class Filesystem:
 
     def will_need(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Asks the kernel to begin reading a range."""
-        with contextlib.suppress(OSError):
-            os.posix_fadvise(descriptor.number, position, size, os.POSIX_FADV_WILLNEED)
+        advise(descriptor.number, position, size, "POSIX_FADV_WILLNEED")
 
     def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Lets the kernel forget clean pages of a range."""
-        with contextlib.suppress(OSError):
-            os.posix_fadvise(descriptor.number, position, size, os.POSIX_FADV_DONTNEED)
+        advise(descriptor.number, position, size, "POSIX_FADV_DONTNEED")
 
     # Making durable.
 
     def fdatasync(self, descriptor: Descriptor) -> None:
         """Pages dirtied through a map are covered, and the interpreter is free meanwhile."""
         try:
-            os.fdatasync(descriptor.number)
+            sync_data(descriptor.number)
         except OSError as error:
             raise StoreIOError.from_os(error, descriptor.path, "flush the file") from error
 

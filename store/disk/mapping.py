@@ -15,6 +15,7 @@ import ctypes
 import errno
 import mmap
 import os
+import sys
 import weakref
 
 PAGE_SIZE = mmap.PAGESIZE
@@ -60,6 +61,9 @@ def populate(view: memoryview, start: int, stop: int) -> bool:
 
     OSError with EINVAL where the kernel does not offer it.
     """
+    if not sys.platform.startswith("linux"):
+        # Elsewhere the number of the advice may mean something else.
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
     code = _advise(view, start, stop, _MADV_POPULATE_READ)
     if code in (errno.EFAULT, errno.EIO, _EHWPOISON):
         return False

@@ -61,6 +61,7 @@ class IndexFile:
         self._fs = fs
         # Only a file that is written to is flushed.
         self._descriptor = descriptor if writable else None
+        self._read_path = descriptor.path
         self._name_is_new = writable
         self._is_new = is_new
         self._reserved = 0
@@ -163,7 +164,7 @@ class IndexFile:
 
     def _require(self, position: int, size: int) -> None:
         """StoreIOError when the disk can't give these bytes."""
-        require_readable(self._fs, self.path, self.buffer, position, position + size)
+        require_readable(self._fs, self._read_path, self.buffer, position, position + size)
 
     def flush(self) -> None:
         """Makes the file durable."""

@@ -1,0 +1,60 @@
+"""Calls that not every system has, each with a way round.
+
+    posix_fallocate    one byte of each page is read and written back, which gives the page a block
+    fdatasync          F_FULLFSYNC where the system has it (macOS: fsync leaves the device's cache alone), else fsync
+    posix_fadvise      no advice
+    SEEK_DATA          everything counts as written
+    sched_getaffinity  all processors
+
+They are looked for at each call, so that a test can take them away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+from store.disk.mapping import PAGE_SIZE
+
+
+def reserve_blocks(number: int, position: int, size: int) -> None:
+    """Gives blocks to a range of a file, which grows to its end; the bytes that it holds stay."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(number, position, size)
+        return
+    end = position + size
+    if os.fstat(number).st_size < end:
+        os.ftruncate(number, end)
+    for at in (position, *range(position - position % PAGE_SIZE + PAGE_SIZE, end, PAGE_SIZE)):
+        os.pwrite(number, os.pread(number, 1, at), at)
+
+
+def sync_data(number: int) -> None:
+    """Makes a file's bytes durable."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(number)
+    elif hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(number, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(number)
+
+
+def advise(number: int, position: int, size: int, advice: str) -> None:
+    """Gives the kernel the advice of this name, where it takes any."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(number, position, size, getattr(os, advice))
+
+
+def next_written(number: int, position: int, size: int) -> tuple[int, int]:
+    """The next range at or behind `position` that was ever written; OSError with ENXIO when there is none."""
+    if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
+        return position, size
+    start = os.lseek(number, position, os.SEEK_DATA)
+    return start, os.lseek(number, start, os.SEEK_HOLE)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
