@@ -6,6 +6,11 @@
 
 A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
 window that failed, then pages.
+
+What is left is the moment between this look and the use of a page. A file that another process shortens just then ends
+this process by SIGBUS. A broker never shortens a file: it deletes files, and a deleted file keeps its pages for those
+who map it. The kernel releases the lock of a process that ends so, readers have written nothing, a change is in its
+journal and can be undone, and the next command removes the scratch folder.
 """
 
 from __future__ import annotations

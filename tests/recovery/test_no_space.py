@@ -78,7 +78,7 @@ CHANGES = {
     "truncate-dirty": ("true", "truncate-dirty --offset 0 --yes"),
     "clean-expired": ("true", "clean-expired --force --passes 100 --yes"),
     "checkpoint rewrite": ("rm checkpoint", "checkpoint rewrite --yes"),
-    "undo": ('rmqctl --store "$PWD" truncate-dirty --offset 0 --yes > "$NOTES/first" 2>&1', "undo $ID --yes"),
+    "undo": ('rmqctl --store "$PWD" truncate-dirty --offset 0 --yes > "$NOTES/first" 2>&1', "undo $ID"),
     "put": ("true", f"put T {'x' * 3000} --queue 77"),
 }
 
