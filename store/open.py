@@ -249,8 +249,8 @@ def _set_positions(opened: OpenedStore, log_end: int) -> None:
     if files.files:
         opened.queues.truncate_dirty(log_end)
     opened.queues.correct_min_offsets(opened.log.min_offset)
-    for queue in opened.queues:
-        opened.log.set_queue_offset(queue.topic, queue.queue_id, queue.max_offset)
+    for (topic, queue_id), next_offset in opened.queues.next_offsets():
+        opened.log.set_queue_offset(topic, queue_id, next_offset)
 
 
 def _transient_pool(config: StoreConfig) -> TransientStorePool | None:

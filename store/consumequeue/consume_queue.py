@@ -47,6 +47,8 @@ SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
 RECOVER_FILES = 3
 LAST_ADDRESS = (1 << 63) - 1
 _CHUNK_UNITS = 8192
+_FIRST_UNITS = 204
+"""The first look at a file is at the units of its first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,15 @@ class ConsumeQueue:
             self.files.delete_last_file()
         if self.ext is not None:
             self.ext.truncate_by_max_address(1)
+
+    def has_lost_extension(self) -> bool:
+        """Whether a file's first or last unit names a place that no extension file holds."""
+        for file in self.files.files:
+            count = file.readable_position // UNIT_SIZE
+            for code in unit_array(file)["tags_code"][[0, count - 1] if count else []].tolist():
+                if is_ext_address(code) and (self.ext is None or self.ext.read(decode_ext_address(code)) is None):
+                    return True
+        return False
 
     def clear_cut_units(self) -> bool:
         """Zeroes the written units behind the end, which a recovery would count again; True when there were any."""
@@ -357,8 +368,8 @@ def is_written(unit: np.void) -> bool:
 
 def _written_count(units: UnitArray) -> int:
     """How many units are written before the first that is not."""
-    for start in range(0, len(units), _CHUNK_UNITS):
-        chunk = units[start : start + _CHUNK_UNITS]
+    for start, stop in _chunks(len(units)):
+        chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
         index = int(np.argmax(bad))
         if bad[index]:
@@ -366,10 +377,18 @@ def _written_count(units: UnitArray) -> int:
     return len(units)
 
 
+def _chunks(count: int) -> Iterator[tuple[int, int]]:
+    """Parts of `count` units, each as long as all before it, so that a sparse file is not read far behind its end."""
+    start, size = 0, _FIRST_UNITS
+    while start < count:
+        yield start, min(start + size, count)
+        start, size = start + size, min(start + size, _CHUNK_UNITS)
+
+
 def _count_before(units: UnitArray, log_offset: int) -> int:
     """How many written units stand before the first that points at or behind `log_offset`."""
-    for start in range(0, len(units), _CHUNK_UNITS):
-        chunk = units[start : start + _CHUNK_UNITS]
+    for start, stop in _chunks(len(units)):
+        chunk = units[start:stop]
         bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)
         index = int(np.argmax(bad))
         if bad[index]:

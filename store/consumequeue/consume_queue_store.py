@@ -5,12 +5,16 @@
 A queue is created by its first message. `dispatch` takes the runs of the walk in log order; a record that already has
 its unit is passed over, so that dispatching the same stretch twice changes nothing.
 
+Small queues rest (store.consumequeue.resting) until they are asked for or written to. Nothing that is done to all
+queues after a restart changes one that rests: it has no unit behind the cut, and its beginning is found when it wakes.
+
 Source: DefaultMessageStore.loadConsumeQueue, CommitLogDispatcherBuildConsumeQueue (4.9.8).
 """
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +25,7 @@ from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.consumequeue.numbering import QueueTable
+from store.consumequeue.resting import RestingQueue, read_resting
 from store.consumequeue.torn_units import rewrite_torn_units
 from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -73,8 +78,13 @@ class ConsumeQueueStore:
         """Whether `dispatch` rewrites units that contradict their records; a broker does not."""
         self.rewritten_units = 0
         self._queues: dict[QueueKey, ConsumeQueue] = {}
+        self._resting: dict[QueueKey, RestingQueue] = {}
+        self._wake_lock = threading.RLock()
+        self._line = LINE_4_9
+        self._is_recovered = False
+        self._log_start: int | None = None
         self._table = QueueTable()
-        self._numbered: list[ConsumeQueue | None] = []
+        self._numbered: list[QueueKey | None] = []
         self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
 
     @contextlib.contextmanager
@@ -91,36 +101,103 @@ class ConsumeQueueStore:
 
     def load(self, line: BrokerLine = LINE_4_9) -> None:
         """Opens every queue on disk; raises as a broker would refuse to start."""
-        for topic in self._topic_folders():
-            for entry in self._fs.list_folder(topic.path) if topic.is_folder else ():
-                queue_id = parse_queue_id(entry.path.name)
+        self._line = line
+        parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
+        for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
+            is_link = self._writable and self._fs.is_link(folder)
+            for name in self._fs.list_names(folder):
+                queue_id = parse_queue_id(name)
                 if queue_id is None:
                     if not line.skips_folders:
-                        raise ForeignFile("not a queue id", file=entry.path, hint="move it away")
+                        raise ForeignFile("not a queue id", file=folder / name, hint="move it away")
                     continue
-                if not entry.is_folder:
-                    raise ForeignFile("a file, where a queue's folder is expected", file=entry.path)
-                if self._writable and (topic.is_link or entry.is_link):
-                    # What is written and deleted in it may be somebody else's.
-                    raise ForeignFile("a link, where a queue's folder is expected", file=entry.path, hint=MOVE_IT_OUT)
-                queue = self._new_queue(topic.path.name, queue_id)
-                queue.files.load(line)
-                if queue.ext is not None:
-                    queue.ext.files.load(line)
-                self._queues[queue.topic, queue_id] = queue
+                self._take_in((folder.name, queue_id), folder / name, is_link=is_link)
+
+    def _take_in(self, key: QueueKey, folder: Path, *, is_link: bool) -> None:
+        """Takes in a queue of the disk: at rest where its first page tells all, else opened."""
+        if self._writable and (is_link or self._fs.is_link(folder)):
+            # What is written and deleted in it may be somebody else's.
+            raise ForeignFile("a link, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
+        resting = None
+        is_plain = not self._config.enable_consume_queue_ext and key[0] not in self._batch_topics
+        if is_plain and folder == self._layout.queue_folder(*key):
+            resting = read_resting(folder, self._config.mapped_file_size_consume_queue, self._fs)
+        if resting is not None:
+            self._resting[key] = resting
+            return
+        found = self._fs.look_at(folder)
+        if found is not None and not found.is_folder:
+            raise ForeignFile("a file, where a queue's folder is expected", file=folder)
+        self._queues[key] = self._load(key)
+
+    def _load(self, key: QueueKey) -> ConsumeQueue:
+        queue = self._new_queue(*key)
+        queue.files.load(self._line)
+        if queue.ext is not None:
+            queue.ext.files.load(self._line)
+        return queue
+
+    def _wake(self, key: QueueKey) -> ConsumeQueue | None:
+        """The queue, opened if it was resting; None without one."""
+        queue = self._queues.get(key)
+        if queue is not None or key not in self._resting:
+            return queue
+        with self._wake_lock:
+            if key in self._resting:
+                queue = self._load(key)
+                if self._is_recovered:
+                    self._recover(queue)
+                if self._log_start is not None and queue.failure is None:
+                    queue.correct_min_offset(self._log_start)
+                self._queues[key] = queue
+                del self._resting[key]
+            return self._queues[key]
 
     # Looking.
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        """The queues that can be read."""
-        return iter([queue for queue in self._queues.values() if queue.failure is None])
+        """The queues that can be read, by topic and queue id; wakes all of them."""
+        for key in list(self._resting):
+            self._wake(key)
+        return iter(sorted(self.awake(), key=lambda queue: (queue.topic, queue.queue_id)))
 
     def __len__(self) -> int:
-        return len(self._queues)
+        return len(self._queues) + len(self._resting)
+
+    def __contains__(self, key: QueueKey) -> bool:
+        return key in self._queues or key in self._resting
+
+    def names(self) -> list[QueueKey]:
+        """Topic and queue id of every queue."""
+        return [*self._queues, *self._resting]
+
+    def awake(self) -> list[ConsumeQueue]:
+        """The queues that can be read and do not rest."""
+        return [queue for queue in list(self._queues.values()) if queue.failure is None]
+
+    def is_resting(self, key: QueueKey) -> bool:
+        return key in self._resting
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic that can be read."""
+        for key in [key for key in self._resting if key[0] == topic]:
+            self._wake(key)
+        return [queue for queue in self.awake() if queue.topic == topic]
+
+    def reaching(self, log_offset: int) -> list[ConsumeQueue]:
+        """The queues that can be read and may have a unit that points at or behind `log_offset`."""
+        for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
+            self._wake(key)
+        return self.awake()
+
+    def next_offsets(self) -> Iterator[tuple[QueueKey, int]]:
+        """For every recovered queue that can be read the queue offset that its next message gets."""
+        yield from ((key, resting.unit_count) for key, resting in self._resting.items())
+        yield from (((queue.topic, queue.queue_id), queue.max_offset) for queue in self.awake())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """The queue, None without one; StoreIOError where its files can't be read."""
-        queue = self._queues.get((topic, queue_id))
+        queue = self._wake((topic, queue_id))
         if queue is not None and queue.failure is not None:
             raise queue.failure
         return queue
@@ -132,14 +209,14 @@ class ConsumeQueueStore:
 
     def topics(self) -> list[str]:
         """The topics that have queues."""
-        return sorted({topic for topic, _ in self._queues})
+        return sorted({topic for topic, _ in self.names()})
 
     def queue_ids(self, topic: str) -> list[int]:
         """The ids of a topic's queues."""
-        return sorted(key[1] for key in self._queues if key[0] == topic)
+        return sorted(key[1] for key in self.names() if key[0] == topic)
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        queue = self._queues.get((topic, queue_id))
+        queue = self._wake((topic, queue_id))
         if queue is None:
             queue = self._queues[topic, queue_id] = self._new_queue(topic, queue_id)
             if queue.ext is not None:
@@ -149,7 +226,10 @@ class ConsumeQueueStore:
     @property
     def max_physic_offset(self) -> int:
         """The log offset up to which the queues are built: the greatest of all, -1 without any."""
-        return max((queue.max_physic_offset for queue in self._queues.values()), default=-1)
+        ends = [queue.max_physic_offset for queue in self._queues.values()]
+        if self._is_recovered:
+            ends += [resting.end for resting in self._resting.values()]
+        return max(ends, default=-1)
 
     def describe_findings(self) -> list[str]:
         """What was found wrong while building, as sentences for people."""
@@ -162,25 +242,30 @@ class ConsumeQueueStore:
 
     def recover(self) -> int:
         """Finds every queue's end; gives max_physic_offset. A queue that can't be read is left out from here on."""
-        for queue in self:
-            try:
-                queue.recover()
-            except StoreIOError as error:
-                error.hint = "rebuild the queue from the log"
-                queue.failure = error
+        for queue in self.awake():
+            self._recover(queue)
+        self._is_recovered = True
         return self.max_physic_offset
+
+    def _recover(self, queue: ConsumeQueue) -> None:
+        try:
+            queue.recover()
+        except StoreIOError as error:
+            error.hint = "rebuild the queue from the log"
+            queue.failure = error
 
     def truncate_dirty(self, log_offset: int) -> None:
         """Cuts every queue back to records before `log_offset`."""
-        for queue in self:
+        for queue in self.reaching(log_offset):
             queue.truncate_dirty_logic_files(log_offset)
 
     def clear_cut_units(self) -> int:
         """Zeroes the units that a truncation left behind; gives the number of queues that had any."""
-        return sum(queue.clear_cut_units() for queue in self)
+        return sum(queue.clear_cut_units() for queue in self.awake())
 
     def correct_min_offsets(self, min_log_offset: int) -> None:
-        for queue in self:
+        self._log_start = min_log_offset
+        for queue in self.awake():
             queue.correct_min_offset(min_log_offset)
 
     def destroy(self) -> None:
@@ -201,7 +286,7 @@ class ConsumeQueueStore:
         kernels.tags_codes(run.buffer, run.array, count, self._delay_levels_ms, codes)
         kernels.order_by_queue(numbers, count, queue_count, order, starts)
         if self.rewrites_torn_units:
-            self.rewritten_units += rewrite_torn_units(self._numbered, run, order, starts, codes)
+            self.rewritten_units += self._rewrite_torn_units(run, order, starts, codes)
         self._append_new(run, order, starts, codes)
         queued = np.flatnonzero(numbers >= 0)
         if len(queued):
@@ -210,23 +295,43 @@ class ConsumeQueueStore:
         if self._config.enable_multi_dispatch:
             self._dispatch_to_light_queues(run, queued, codes)
 
+    def _rewrite_torn_units(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> int:
+        queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
+        for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
+            key = self._numbered[number]
+            resting = self._resting.get(key) if key is not None else None
+            if key is None or (resting and resting.agrees(run, order[starts[number] : starts[number + 1]], codes)):
+                continue
+            queue = self._wake(key)
+            queues[number] = queue if queue is not None and queue.failure is None else None
+        return rewrite_torn_units(queues, run, order, starts, codes)
+
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
         """Appends the units of every queue in the run behind those that are there."""
         present = np.flatnonzero(starts[1:] > starts[:-1])
-        queues = [self._numbered[number] for number in present]
+        keys = [self._numbered[number] for number in present]
         if self._config.enable_consume_queue_ext:
-            for number, queue in zip(present, queues, strict=True):
+            for number, key in zip(present, keys, strict=True):
+                queue = self._queues[key] if key is not None else None
                 if queue is not None and queue.ext is not None:
                     rows = order[starts[number] : starts[number + 1]]
                     # As the broker does, for repeats too.
                     codes[rows] = queue.ext.put_run(codes[rows], run.columns.store_timestamp_ms[rows])
-        ends = np.array([LAST_ADDRESS if queue is None else queue.max_physic_offset for queue in queues], np.int64)
+        ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
         kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
         for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
-            queue = self._numbered[number]
-            if queue is not None:
+            key = self._numbered[number]
+            queue = self._wake(key) if key is not None else None
+            if queue is not None and queue.failure is None:
                 self.append(queue, run, order[first : starts[number + 1]], codes)
+
+    def _end_of(self, key: QueueKey | None) -> int:
+        """The log offset behind the last record that has a unit in the queue; no queue takes any."""
+        if key is None:
+            return LAST_ADDRESS
+        resting = self._resting.get(key)
+        return resting.end if resting is not None else self._queues[key].max_physic_offset
 
     def tags_codes(self, run: Run) -> Int64Array:
         """The tags codes of a run's records, for their units."""
@@ -260,12 +365,13 @@ class ConsumeQueueStore:
             self.findings = [*self.findings[-99:], finding]
 
     def _meet_queues(self) -> None:
-        """The ConsumeQueues of newly numbered queues; None where no folder can have the topic's name."""
+        """Notes the keys of newly numbered queues; None where no folder can have the topic's name."""
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
+            key = topic, queue_id
             if is_topic_folder_name(topic):
-                queue = self.find_or_create(topic, queue_id)
-                self._numbered.append(queue if queue.failure is None else None)
+                is_usable = key in self._resting or self.find_or_create(*key).failure is None
+                self._numbered.append(key if is_usable else None)
             else:
                 self._numbered.append(None)
                 self.unusable_topics.append(topic)
@@ -303,7 +409,7 @@ class ConsumeQueueStore:
     # Keeping.
 
     def close(self) -> None:
-        for queue in self:
+        for queue in self.awake():
             queue.close()
 
     # What an overlay holds.
@@ -315,7 +421,7 @@ class ConsumeQueueStore:
         return [path for files in self._overlays() for path in files.removed_paths()]
 
     def _overlays(self) -> Iterator[OverlayFileQueue]:
-        for queue in self:
+        for queue in self.awake():
             for files in (queue.files, queue.ext.files if queue.ext is not None else None):
                 if isinstance(files, OverlayFileQueue):
                     yield files

@@ -70,6 +70,26 @@ class Filesystem:
             except FileNotFoundError:
                 return []
 
+    def list_names(self, folder: Path) -> list[str]:
+        """The names in a folder, sorted; a missing folder is empty. Looks at none of them, unlike list_folder."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with os.scandir(folder) as entries:
+                    return sorted([entry.name for entry in entries])
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def only_file(self, folder: Path, name: str) -> int | None:
+        """The size of the regular file that is alone in a folder and has this name; None where that is not so."""
+        try:
+            with os.scandir(folder) as entries:
+                found = [entry for _, entry in zip(range(2), entries, strict=False)]
+            if len(found) != 1 or found[0].name != name or not found[0].is_file(follow_symlinks=False):
+                return None
+            return found[0].stat().st_size
+        except OSError:
+            return None
+
     def stat(self, path: Path) -> os.stat_result:
         with os_errors(path, "look at the file"):
             return path.stat()
@@ -90,6 +110,10 @@ class Filesystem:
                 return entry_of(path, path.stat(), is_link=path.is_symlink())
             except (FileNotFoundError, NotADirectoryError):
                 return None
+
+    def is_folder(self, path: Path) -> bool:
+        with os_errors(path, "look at the file"):
+            return path.is_dir()
 
     def is_link(self, path: Path) -> bool:
         with os_errors(path, "look at the file"):
@@ -273,6 +297,20 @@ class Filesystem:
                 position += len(part)
                 size -= len(part)
             return b"".join(parts)
+
+    def read_start(self, path: Path, size: int) -> bytes:
+        """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise StoreIOError.from_os(error, path, "open the file") from error
+        try:
+            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_RANDOM)
+            return os.pread(number, size, 0)
+        except OSError as error:
+            raise StoreIOError.from_os(error, path, "read the file") from error
+        finally:
+            os.close(number)
 
     def write(self, descriptor: Descriptor, position: int, data: bytes | bytearray | memoryview) -> None:
         """Writes all of `data` at `position`."""

@@ -25,6 +25,8 @@ Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +45,9 @@ from store.errors import BadRequest, StoreClosed, StoreError
 _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
 _CELL_SIZE = 8
+MOST_MAPS = 30_000
+"""Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
+_mapped: deque[weakref.ref[MappedFile]] = deque()
 
 
 class MappedFile:
@@ -52,6 +57,7 @@ class MappedFile:
     """
 
     __slots__ = (
+        "__weakref__",
         "_descriptor",
         "_fs",
         "_is_closed",
@@ -337,6 +343,7 @@ class MappedFile:
                 self._view = self._fs.map(descriptor, self.size, writable=self.writable)
                 if not self._keeps_descriptor:
                     self._descriptor = None
+                    _limit_maps(self)
             return self._view
 
     def _open(self) -> Descriptor:
@@ -371,6 +378,15 @@ class MappedFile:
         self._pool = self._lent = None
         if pool is not None and lent is not None:
             pool.give_back(lent)
+
+
+def _limit_maps(newest: MappedFile) -> None:
+    """Unmaps the file that was mapped first when there are too many; its next use maps it again."""
+    _mapped.append(weakref.ref(newest))
+    if len(_mapped) > MOST_MAPS:
+        oldest = _mapped.popleft()()
+        if oldest is not None and oldest is not newest:
+            oldest.unmap()
 
 
 def _reserved_ahead(size: int, end: int) -> int:

@@ -70,9 +70,10 @@ def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, s
 def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margin: int = 0) -> None:
     """StoreIOError when a byte that was ever written, or one of `margin` bytes behind those, can't be read.
 
-    Holes are left alone: reading them in would take memory for nothing."""
+    Holes are left alone: reading them in would take memory for nothing. So is what is farther behind than twice the
+    way to there: whoever looks for the end goes on by doubled steps."""
     for start, stop in fs.written_ranges(path, 0):
-        require_readable(fs, path, view, start, min(stop + margin, len(view)))
+        require_readable(fs, path, view, start, min(stop + min(margin, stop + PAGE_SIZE), len(view)))
 
 
 def unreadable(path: Path, position: int) -> StoreIOError:

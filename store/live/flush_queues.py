@@ -12,10 +12,10 @@ Source: DefaultMessageStore.FlushConsumeQueueService, 4.9.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from store.config import StoreConfig
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.live.service import ServiceThread, monotonic_ms
 from store.opened.checkpoint import StoreCheckpoint
 
@@ -23,11 +23,11 @@ LAST_FLUSH_TRIES = 3
 
 
 class FlushConsumeQueueService(ServiceThread):
-    """Flushes each of `queues`; intervals are ms of `clock`."""
+    """Flushes each queue that `queues` gives; intervals are ms of `clock`."""
 
     def __init__(
         self,
-        queues: ConsumeQueueStore,
+        queues: Callable[[], Iterable[ConsumeQueue]],
         checkpoint: StoreCheckpoint,
         config: StoreConfig,
         clock: Callable[[], int] = monotonic_ms,
@@ -51,7 +51,7 @@ class FlushConsumeQueueService(ServiceThread):
         self._flush_all(0, tries=LAST_FLUSH_TRIES)
 
     def _flush_all(self, least_pages: int, tries: int) -> None:
-        for queue in self._queues:
+        for queue in self._queues():
             for _ in range(tries):
                 if queue.flush(least_pages):
                     break

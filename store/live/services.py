@@ -58,7 +58,7 @@ class StoreServices:
         self.group_commit = GroupCommitService(segments, checkpoint)
         self._flush_log = FlushRealTimeService(segments, checkpoint, config)
         self._commit_log = CommitRealTimeService(segments, self._flush_log, config)
-        self._flush_queues = FlushConsumeQueueService(opened.queues, checkpoint, config)
+        self._flush_queues = FlushConsumeQueueService(opened.queues.awake, checkpoint, config)
         self._disk_check = DiskCheckService(self.check_disk)
         self._running: list[ServiceThread] = []
         self.ha = HAService(opened.log, config, opened.line, listen, master)

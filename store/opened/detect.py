@@ -253,12 +253,11 @@ def _numbered(folder: Path, fs: Filesystem) -> list[Entry]:
 def _queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
     """The files of the first few queues; a broker gives all of them one length."""
     queues = 0
-    for topic in fs.list_folder(folder):
-        for queue in fs.list_folder(topic.path) if topic.is_folder else ():
-            if queue.is_folder:
-                files = _numbered(queue.path, fs)
-                yield from files
-                queues += bool(files)
+    for topic in fs.list_names(folder):
+        for queue in fs.list_names(folder / topic):
+            files = _numbered(folder / topic / queue, fs) if fs.is_folder(folder / topic / queue) else []
+            yield from files
+            queues += bool(files)
             if queues >= 16:
                 return
 

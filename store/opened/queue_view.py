@@ -103,7 +103,7 @@ class QueueView(ConsumeQueueStore):
             return -1
 
     def close(self) -> None:
-        for queue in super().__iter__():
+        for queue in self.awake():
             queue.close()
 
     # Opening.

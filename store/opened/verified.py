@@ -26,7 +26,7 @@ def verified_until(opened: OpenedStore) -> int:
     try:
         log_end, queues = int(known["log_end"]), known["queues"]
         is_same = known["segments"] == _segments(opened, log_end)
-        has_all = all(opened.queues.find(topic, number) for topic, numbers in queues.items() for number in numbers)
+        has_all = all((topic, number) in opened.queues for topic, numbers in queues.items() for number in numbers)
     except (KeyError, TypeError, ValueError, AttributeError):
         return 0
     return log_end if is_same and has_all else 0
@@ -38,8 +38,8 @@ def remember_verified(opened: OpenedStore) -> None:
     if log_end - opened.log.min_offset < WORTH_REMEMBERING_BYTES:
         return
     queues: dict[str, list[int]] = {}
-    for queue in opened.queues:
-        queues.setdefault(queue.topic, []).append(queue.queue_id)
+    for topic, queue_id in opened.queues.names():
+        queues.setdefault(topic, []).append(queue_id)
     text = json.dumps({"log_end": log_end, "segments": _segments(opened, log_end), "queues": queues})
     fs, path = opened.fs, opened.layout.own / FILE_NAME
     fs.make_folder(path.parent)

@@ -25,7 +25,7 @@ from store.commitlog.commit_log import CommitLog
 from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
-from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit, decode_unit
+from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit, decode_unit, is_ext_address
 
 MAX_FILTERED_UNIT_BYTES = 16_000
 
@@ -182,7 +182,11 @@ class _Call:
     def _wants(self, unit: QueueUnit) -> bool:
         if self.message_filter is None:
             return True
-        return self.message_filter.matches_tags_code(self.queue.real_tags_code(unit.tags_code))
+        tags_code = self.queue.real_tags_code(unit.tags_code)
+        if is_ext_address(tags_code):
+            # The extension unit is lost; the message itself has its tags.
+            return True
+        return self.message_filter.matches_tags_code(tags_code)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
         """Takes the unit's message in; gives the log offset before which everything is gone, or -1."""

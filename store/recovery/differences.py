@@ -82,7 +82,7 @@ def applying(
         found.append(Difference.DELIVER_TIME)
     if opened.line.dispatches_in_recovery and 0 <= queue_end < end.log_end:
         found.append(Difference.RECORD_AT_QUEUE_END)
-    if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues):
+    if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues.awake()):
         found.append(Difference.ZERO_QUEUE_FILE)
     if keep_index:
         found.append(Difference.KEPT_INDEX)

@@ -46,7 +46,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
             hint="does a broker write to it, or is another folder mounted there on the executors?",
         )
     end.start, end.record_count = start, made.record_count
-    delayed = sum(queue.max_offset for queue in opened.queues if queue.topic == SCHEDULE_TOPIC)
+    delayed = sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
     found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
     if segments:
         losses = LossCounter(opened)

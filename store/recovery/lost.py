@@ -215,7 +215,7 @@ class LossCounter:
         """Counts the units that point into low … high - 1; those without a record there are unreadable messages."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
-        for queue in self._opened.queues:
+        for queue in self._opened.queues.reaching(low):
             numbers, offsets, sizes = units_between(queue, low, high)
             self.units_cut += len(offsets)
             named.append(offsets)

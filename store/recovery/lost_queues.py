@@ -29,10 +29,14 @@ def build_lost_queues(
     log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
     if log.stop <= log.start:
         return []
-    repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, log.stop) for queue in opened.queues}
+    dropped = _drop_units_without_extension(opened)
+    repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, log.stop) for queue in opened.queues.awake()}
     met: list[Repair] = []
 
-    def meet(key: QueueKey) -> Repair:
+    def meet(key: QueueKey) -> Repair | None:
+        if opened.queues.is_resting(key):
+            # Its only file begins at 0 and has room behind its units.
+            return None
         repair = Repair.of(opened.queues.find_or_create(*key), log, log.stop)
         met.append(repair)
         return repair
@@ -41,7 +45,21 @@ def build_lost_queues(
     known = max(begin, verified_until(opened))
     builder = QueueBuilder(opened.queues, opened.log.segments.files, log, opened.scan_rules(check_crc=False))
     builder.repair(repairs, meet, start=known if known < dispatched else None, progress=progress)
-    return [_describe(repair) for repair in (*repairs.values(), *met) if repair.placed]
+    return dropped + [_describe(repair) for repair in (*repairs.values(), *met) if repair.placed]
+
+
+def _drop_units_without_extension(opened: OpenedStore) -> list[str]:
+    """Takes away the units of queues whose extension files are lost, so that they are built anew with their tags code.
+
+    Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
+    """
+    found = []
+    for queue in opened.queues.awake():
+        if queue.has_lost_extension():
+            queue.destroy()
+            name = f"{queue.topic}, queue {queue.queue_id}"
+            found.append(f"{name}: its files in consumequeue_ext/ are lost, and its units are built without them")
+    return found
 
 
 def _describe(repair: Repair) -> str:

@@ -163,7 +163,7 @@ class _Behind:
 
 
 def _delayed_units(opened: OpenedStore) -> int:
-    return sum(queue.max_offset for queue in opened.queues if queue.topic == SCHEDULE_TOPIC)
+    return sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
 
 
 def walk(

@@ -27,8 +27,9 @@ class OneByOne(ConsumeQueueStore):
 
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
         for row in sorted(order[: starts[-1]].tolist()):
-            queue = self._numbered[int(np.searchsorted(starts, np.flatnonzero(order == row)[0], side="right")) - 1]
-            assert queue is not None
+            key = self._numbered[int(np.searchsorted(starts, np.flatnonzero(order == row)[0], side="right")) - 1]
+            assert key is not None
+            queue = self.find_or_create(*key)
             code = int(codes[row])
             if queue.ext is not None:
                 address = queue.ext.put(ExtUnit(code, int(run.columns.store_timestamp_ms[row]), b""))
@@ -81,7 +82,9 @@ def test_runs_over_what_is_there_give_what_one_by_one_gives(
         prefix.dispatch_to(open_queues(folder / name, config), start=0)
         queues = make(folder / name, config)
         log.dispatch_to(queues, start=start)
-        found.append((tree(folder / name), queues.findings, [queue.max_physic_offset for queue in queues]))
+        found.append(
+            (tree(folder / name), sorted(queues.findings, key=repr), [queue.max_physic_offset for queue in queues])
+        )
     assert found[0] == found[1]
 
 

@@ -137,7 +137,7 @@ def test_the_last_commit_goes_on_until_nothing_moves() -> None:
 
 def test_consume_queues_are_flushed_once_a_round_and_the_checkpoint_only_thoroughly() -> None:
     queues, checkpoint, clock = [Queue(rounds=5), Queue()], Checkpoint(), Clock()
-    service = FlushConsumeQueueService(queues, checkpoint, StoreConfig(), clock)
+    service = FlushConsumeQueueService(lambda: queues, checkpoint, StoreConfig(), clock)
     service.work()
     service.work()
     assert [queue.asked for queue in queues] == [[0, 2], [0, 2]]
@@ -149,7 +149,7 @@ def test_consume_queues_are_flushed_once_a_round_and_the_checkpoint_only_thoroug
 
 def test_at_the_stop_consume_queues_get_three_tries_and_the_checkpoint_is_written() -> None:
     queues, checkpoint = [Queue(rounds=5), Queue()], Checkpoint()
-    FlushConsumeQueueService(queues, checkpoint, StoreConfig()).last_work()
+    FlushConsumeQueueService(lambda: queues, checkpoint, StoreConfig()).last_work()
     assert [queue.asked for queue in queues] == [[0, 0, 0], [0]]
     assert checkpoint.flush_count == 1
 

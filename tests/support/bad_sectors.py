@@ -32,6 +32,9 @@ class BadSectors(Filesystem):
             raise StoreIOError.from_os(error, descriptor.path, "read the file")
         return super().read(descriptor, position, size)
 
+    def read_start(self, path: Path, size: int) -> bytes:
+        return self.read(self.open_read(path), 0, size)
+
     def is_bad(self, path: Path, start: int, stop: int) -> bool:
         first, behind = start // PAGE_SIZE, -(-stop // PAGE_SIZE)
         return any(first <= page < behind for page in self.pages.get(path.name, ()))

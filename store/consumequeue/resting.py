@@ -1,0 +1,79 @@
+"""Resting queues: queues of one file that begins at 0, whose units all are in its first page.
+
+A store for devices has a hundred thousand of them. What a recovery asks of each is read with one read of 4 KiB, and
+kept with the units; the ConsumeQueue with its file and map is made when the queue is asked for or written to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from store.disk.filesystem import Filesystem
+from store.errors import StoreError
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
+from store.kernels.run import Int64Array, Run
+from store.layout import segment_name
+
+FIRST_FILE = segment_name(0)
+PAGE_SIZE = 4096
+
+
+class RestingQueue(NamedTuple):
+    """The ends of a recovered queue.
+
+    unit_count      its units, so the queue offset that its next message gets
+    max_log_offset  the greatest log offset of a unit
+    end             the log offset behind the last record that has a unit
+    units           as they are in the file
+    """
+
+    unit_count: int
+    max_log_offset: int
+    end: int
+    units: bytes
+
+    def agrees(self, run: Run, rows: Int64Array, codes: Int64Array) -> bool:
+        """Whether these records of a run have the units that are at their queue offsets, or behind the last."""
+        columns = run.columns
+        rows = rows[columns.queue_offset[rows] < self.unit_count]
+        places = columns.queue_offset[rows]
+        if places.min(initial=0) < 0:
+            return False
+        units = units_of(self.units)[places]
+        return bool(
+            np.array_equal(units["log_offset"], columns.log_offset[rows])
+            and np.array_equal(units["size"], columns.size[rows])
+            and np.array_equal(units["tags_code"], codes[rows])
+        )
+
+
+def read_resting(folder: Path, file_size: int, fs: Filesystem) -> RestingQueue | None:
+    """The ends of the queue in `folder`, None unless it is one that may rest or where its page can't be read."""
+    if fs.only_file(folder, FIRST_FILE) != file_size:
+        return None
+    try:
+        return ends_of_page(fs.read_start(folder / FIRST_FILE, min(PAGE_SIZE, file_size)))
+    except StoreError:
+        # Whoever opens the queue says what is wrong with it.
+        return None
+
+
+def ends_of_page(page: bytes) -> RestingQueue | None:
+    """The ends of a queue whose file begins with this page; None where units go on behind it, or there are none."""
+    units = units_of(page[: len(page) // UNIT_SIZE * UNIT_SIZE])
+    if not len(units):
+        return None
+    written = (units["log_offset"] >= 0) & (units["size"] > 0)
+    count = int(np.argmin(written))
+    if written[count] or not count or is_pre_blank(units[:1])[0]:
+        return None
+    if (units["tags_code"][:count] <= MAX_EXT_ADDRESS).any():
+        # Its extension files have to be looked at.
+        return None
+    log_offsets = units["log_offset"][:count]
+    end = int(log_offsets[-1]) + int(units["size"][count - 1])
+    return RestingQueue(count, int(log_offsets.max()), end, page[: count * UNIT_SIZE])
