@@ -6,9 +6,6 @@ import pytest
 
 from tests.support import tidy
 
-# Rooms whose tests still are in other folders (tests/recovery, tests/golden).
-ROOMS_WITHOUT_MIRROR = {"opened", "rebuild"}
-
 
 @pytest.mark.parametrize("rule", tidy.RULES)
 def test_no_file_breaks_a_rule_more_often_than_it_may(rule: str) -> None:
@@ -28,7 +25,7 @@ def test_the_engine_has_few_loose_modules() -> None:
 def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
     rooms = {path.parent.name for path in (tidy.ROOT / "store").glob("*/__init__.py")}
     tested = {path.parent.name for path in (tidy.ROOT / "tests").glob("*/test_*.py")}
-    assert rooms - tested <= ROOMS_WITHOUT_MIRROR
+    assert rooms - tested == set()
 
 
 def test_the_picture_in_the_readme_shows_the_imports_of_the_rooms() -> None:

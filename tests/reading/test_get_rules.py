@@ -130,6 +130,13 @@ def test_a_message_is_on_disk_when_more_of_the_log_is_behind_it_than_the_ratio_o
     assert len(found.messages) == (8 if on_disk else 32)
 
 
+@pytest.mark.parametrize(("offset", "count"), [(10, 8), (11, 32)])
+def test_a_message_exactly_as_far_from_the_end_as_the_ratio_of_memory_is_in_memory(offset: int, count: int) -> None:
+    """The ratio is that of 31 records; the ninth message is 32 or 31 records before the log's end."""
+    found = get(ListQueue(50), offset, memory=50 * SIZE, access_message_in_memory_max_ratio=62)
+    assert len(found.messages) == count
+
+
 def test_a_call_that_comes_from_disk_to_memory_goes_on_by_the_limits_of_memory() -> None:
     found = get(ListQueue(50), 0, memory=110 * SIZE, access_message_in_memory_max_ratio=40)
     # 44 records are in memory: the first six are on disk, fewer than the eight that the disk allows.
