@@ -87,6 +87,7 @@ COMMANDS = (
     CommandPlace("send", "send"),
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
+    CommandPlace("timer show", "timer", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("schema", "schema"),
     CommandPlace("config check", "config", "run_check"),
@@ -102,6 +103,7 @@ GROUPS = {
     "config": "Show and mend a broker's settings and its tables",
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",
+    "timer": "Show what becomes of timer messages",
     "transaction": "Show what became of transactions",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -167,7 +167,7 @@ class BatchConsumeQueue(ConsumeQueue):
 
 
 def all_units(file: MappedFile) -> BatchUnitArray:
-    """View every unit of a file; StoreIOError where the disk can't give what was written."""
+    """View every unit of a file; StoreIOError where the disk can't give them."""
     file.require_written(_CHUNK_BYTES)
     return batch_units_of(file.buffer)
 

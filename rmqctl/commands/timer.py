@@ -1,0 +1,75 @@
+"""timer: show messages that are delivered at a time of their own (5.x)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from store.five.timer.review import TimerMessage
+
+EXAMPLES = {
+    "timer show": (
+        "rmqctl --store /data/store timer show",
+        "rmqctl --store /data/store timer show --topic Orders --at +10m --overdue",
+    ),
+}
+SEE_ALSO = ("delay show", "check")
+COLUMNS = ("state", "queue_offset", "deliver_timestamp_ms", "topic", "queue_id", "uniq_key", "log_offset", "is_overdue")
+UNKNOWN_WHEN_NEGATIVE = (
+    "queue_id",
+    "deliver_timestamp_ms",
+    "slot_timestamp_ms",
+    "magic",
+    "timer_log_position",
+    "delivered_log_offset",
+)
+
+
+def run_show(
+    ctx: typer.Context,
+    at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
+    topic: Annotated[str | None, typer.Option(metavar="T", help="Only messages for this topic.")] = None,
+    overdue: Annotated[bool, typer.Option("--overdue", help="Only what is pending and due.")] = False,
+) -> Result:
+    """Show timer messages and their states (5.x).
+
+    States: pending, rolled (put into the timer topic anew, for a long delay), delivered, deleted, delete (it deletes
+    another one), deleteRolling (deleted, effective once both have rolled), assumed (delivered, the record has
+    expired), lost (the wheel does not lead to it, or the log no longer has its record). Exit code 1 when a
+    message is lost.
+    """
+    session: Session = ctx.obj
+    time_ms = session.parse_time(at, "--at")
+
+    from store.five.timer.review import TimerState, review_timers
+
+    review = review_timers(session.open_store().opened, time_ms)
+    messages = [one for one in review.messages if topic in (None, one.topic)]
+    counts = Counter(message.state.value for message in messages)
+    shown = [_row(message) for message in messages if message.is_overdue or not overdue]
+    late = sum(message.is_overdue for message in messages)
+    facts = {
+        "at_ms": time_ms,
+        "read_time_ms": review.read_time_ms or None,
+        "timer_queue_offset": review.queue_offset,
+        "timer_max_offset": review.max_queue_offset,
+        "slot_seconds": review.precision_ms / 1000,
+        "overdue_count": late,
+        "counts": {state.value: counts[state] for state in TimerState},
+    }
+    verdict = ", ".join(f"{counts[state]} {state}" for state in TimerState if counts[state]) or "no timer messages"
+    verdict += f"; {late} overdue" if late else ""
+    return Result("timer show", facts, [Table("messages", shown, COLUMNS)], FINDINGS if counts["lost"] else OK, verdict)
+
+
+def _row(message: TimerMessage) -> dict[str, Any]:
+    row = asdict(message) | {"state": message.state.value}
+    return row | {name: None for name in UNKNOWN_WHEN_NEGATIVE if row[name] < 0}

@@ -1,0 +1,159 @@
+"""Read timerwheel, timerlog and timercheck as arrays.
+
+    timerwheel          slots of 32 bytes   time/precision | first position | last position | num | magic
+    timerlog/<n>        units of 52 bytes   size | previous position | magic | write time | delay | log offset | ...
+                        as many as fit, then a blank of 16 bytes
+    config/timercheck   read time | flushed position | queue offset | master's queue offset | version | time | counter
+
+A slot is a list of units, newest first: its last position names a unit, which names the one before. Write time plus
+delay of a unit is the time of its slot. A slot is never cleared; those before the read time have fired.
+
+Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from store.disk.filesystem import Filesystem
+from store.layout import StoreLayout, parse_segment_name
+
+SLOT_DTYPE = np.dtype([("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("num", ">i4"), ("magic", ">i4")])
+UNIT_DTYPE = np.dtype(
+    [
+        ("size", ">i4"),
+        ("previous", ">i8"),
+        ("magic", ">i4"),
+        ("write_time_ms", ">i8"),
+        ("delay_ms", ">i4"),
+        ("log_offset", ">i8"),
+        ("record_size", ">i4"),
+        ("topic_hash", ">i4"),
+        ("reserved", ">i8"),
+    ]
+)
+SLOT_SIZE, UNIT_SIZE = 32, 52
+assert (SLOT_DTYPE.itemsize, UNIT_DTYPE.itemsize) == (SLOT_SIZE, UNIT_SIZE)
+SLOT_COUNT = 7 * 86_400 * 2
+WHEEL_SIZE = SLOT_COUNT * SLOT_SIZE
+BLANK_SIZE = 16
+MAX_MAGIC = 15
+ROLL, DELETE = 2, 4
+NO_POSITION = -1
+_CHECK = struct.Struct(">qqqqqqq")
+# A slot's time field is a time of this century divided by the precision.
+_PRECISIONS_MS = (1000, 100, 10, 1)
+_MOST_SECONDS = 10_000_000_000
+
+Slots = npt.NDArray[np.void]
+Units = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerCheckpoint:
+    """How far the timer service came, of config/timercheck."""
+
+    read_time_ms: int = 0
+    flushed_position: int = 0
+    queue_offset: int = 0
+    master_queue_offset: int = 0
+
+
+@dataclass(frozen=True)
+class TimerFiles:
+    """The files of the timer service as they are; None where one is missing.
+
+    units      of all timerlog files, in the order of `positions`
+    positions  the timerlog position of each unit
+    """
+
+    wheel: Slots | None
+    checkpoint: TimerCheckpoint | None
+    units: Units
+    positions: npt.NDArray[np.int64]
+    log_files: dict[Path, int] = field(default_factory=dict)
+    """Length of each timerlog file."""
+    wheel_size: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the timer service ever ran here."""
+        return self.wheel is not None or self.checkpoint is not None or bool(self.log_files)
+
+    @property
+    def read_time_ms(self) -> int:
+        """The time of the next slot to fire; 0 where nothing says it."""
+        return self.checkpoint.read_time_ms if self.checkpoint is not None else 0
+
+    @cached_property
+    def used_slots(self) -> npt.NDArray[np.int64]:
+        """Numbers of the slots that were ever used."""
+        return np.flatnonzero(self.wheel["time"]) if self.wheel is not None else np.empty(0, np.int64)
+
+    @cached_property
+    def precision_ms(self) -> int:
+        """Milliseconds of one slot, by the size of the numbers in the wheel."""
+        if self.wheel is None or not len(self.used_slots):
+            return _PRECISIONS_MS[0]
+        newest = int(self.wheel["time"][self.used_slots].max())
+        return next((one for one in _PRECISIONS_MS if newest < _MOST_SECONDS * 1000 // one), 1)
+
+    @cached_property
+    def slot_times_ms(self) -> npt.NDArray[np.int64]:
+        """Add up the time of each unit's slot."""
+        return np.asarray(self.units["write_time_ms"].astype(np.int64) + self.units["delay_ms"])
+
+    def row_at(self, position: int) -> int | None:
+        """The row of the unit at a timerlog position, None without one."""
+        row = int(np.searchsorted(self.positions, position))
+        return row if row < len(self.positions) and self.positions[row] == position else None
+
+    def chain(self, slot: int) -> list[int]:
+        """Rows of a slot's units, newest first, up to the first that is not of this slot."""
+        assert self.wheel is not None
+        time_ms, position = int(self.wheel["time"][slot]) * self.precision_ms, int(self.wheel["last"][slot])
+        rows: list[int] = []
+        while position != NO_POSITION and (row := self.row_at(position)) is not None:
+            if int(self.slot_times_ms[row]) != time_ms:
+                break
+            rows.append(row)
+            previous = int(self.units["previous"][row])
+            if previous >= position:
+                break
+            position = previous
+        return rows
+
+
+def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
+    """Read the three structures; StoreIOError where one can't be read."""
+    wheel_path, check_path = layout.root / "timerwheel", layout.config / "timercheck"
+    wheel_size = fs.stat(wheel_path).st_size if fs.exists(wheel_path) else 0
+    slots = fs.read_file(wheel_path) if wheel_size else b""
+    wheel = np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if wheel_size else None
+    data = fs.read_file(check_path) if fs.exists(check_path) else b""
+    checkpoint = TimerCheckpoint(*_CHECK.unpack_from(data)[:4]) if len(data) >= _CHECK.size else None
+    sizes: dict[Path, int] = {}
+    pieces, places = [np.empty(0, UNIT_DTYPE)], [np.empty(0, np.int64)]
+    for entry in sorted(fs.list_folder(layout.root / "timerlog"), key=lambda entry: entry.path.name):
+        start = parse_segment_name(entry.path.name)
+        if entry.is_folder or start is None:
+            continue
+        sizes[entry.path] = entry.size
+        units = _units_of_file(fs.read_file(entry.path))
+        pieces.append(units)
+        places.append(start + np.arange(len(units), dtype=np.int64) * UNIT_SIZE)
+    return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size)
+
+
+def _units_of_file(data: bytes) -> Units:
+    """The units of a file before the first that is none, as a broker reads them after a start."""
+    count = max(0, len(data) - BLANK_SIZE) // UNIT_SIZE
+    units = np.frombuffer(data, UNIT_DTYPE, count)
+    wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
+    return units[: int(wrong[0])] if len(wrong) else units

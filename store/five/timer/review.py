@@ -1,0 +1,190 @@
+"""Find the state of every record of rmq_sys_wheel_timer.
+
+    U   its newest unit in the timerlog     T   the time of its slot     R   the read time of the timer service
+
+    no U, and a copy is in its real topic              delivered (due when the service read it)
+    no U                                               pending: not on the wheel yet
+    T < R, U rolls                                     rolled: put into the topic anew
+    T < R, a delete of it was in its slot              deleted
+    T < R, copy found                                  delivered
+    T < R                                              lost
+    T >= R, the wheel does not lead to U               lost
+    T >= R, a delete of it is in its slot              deleted; deleteRolling while both roll
+    T >= R                                             pending
+
+A record with TIMER_DEL_UNIQKEY is a delete. A record that the log no longer has is lost, or
+assumed delivered where T < R.
+
+Source: TimerMessageStore.enqueue, dequeue (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.five.timer.files import DELETE, ROLL, TimerFiles, read_timer_files
+from store.formats.message import StoredMessage
+from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
+from store.formats.queue_unit import QueueUnit
+from store.opened.opened_store import OpenedStore
+from store.services.rewritten import queue_records, rewritten_records
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+
+class TimerState(StrEnum):
+    """Name the state of a timer message."""
+
+    PENDING = "pending"
+    ROLLED = "rolled"
+    DELIVERED = "delivered"
+    DELETED = "deleted"
+    DELETE = "delete"
+    DELETE_ROLLING = "deleteRolling"
+    ASSUMED = "assumed"
+    LOST = "lost"
+
+
+@dataclass(slots=True)
+class TimerMessage:
+    """One record of the timer topic. Positions and times are -1 where nothing names them.
+
+    deliver_timestamp_ms  when it is due, a multiple of the precision below the wanted time
+    slot_timestamp_ms     when its slot fires, which is earlier while it rolls
+    """
+
+    state: TimerState
+    queue_offset: int
+    log_offset: int
+    size: int
+    topic: str | None = None
+    queue_id: int = -1
+    uniq_key: str | None = None
+    deliver_timestamp_ms: int = -1
+    slot_timestamp_ms: int = -1
+    roll_times: int = 0
+    magic: int = -1
+    timer_log_position: int = -1
+    delivered_log_offset: int = -1
+    is_overdue: bool = False
+
+    @property
+    def times_ms(self) -> tuple[int, int]:
+        """Deliver time and slot: a delete is effective only on a message that has the same ones."""
+        return self.deliver_timestamp_ms, self.slot_timestamp_ms
+
+
+@dataclass(frozen=True, slots=True)
+class TimerReview:
+    """All timer messages, and how far the service came."""
+
+    messages: list[TimerMessage]
+    read_time_ms: int
+    queue_offset: int
+    max_queue_offset: int
+    precision_ms: int
+
+
+def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
+    """Find the state of every timer message; those due before `time_ms` that are pending are overdue."""
+    files = read_timer_files(opened.layout, opened.fs)
+    queue = opened.queues.find(TIMER_TOPIC, 0)
+    messages = list(_Review(opened, files).messages(queue)) if queue is not None else []
+    for message in messages:
+        message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
+    at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
+    return TimerReview(messages, files.read_time_ms, at, queue.max_offset if queue else 0, files.precision_ms)
+
+
+class _Review:
+    """Walk over the timer queue, and compare its records with units and copies."""
+
+    def __init__(self, opened: OpenedStore, files: TimerFiles) -> None:
+        self._opened, self._files = opened, files
+        # Of a record that was enqueued twice the newest unit counts.
+        self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
+        self._reachable = _reachable_rows(files)
+        self._copies = _copies_by_identity(rewritten_records(opened.log))
+
+    def messages(self, queue: ConsumeQueue) -> Iterator[TimerMessage]:
+        found = [
+            (self._message(at, unit, record), record) for at, unit, record in queue_records(self._opened.log, queue)
+        ]
+        deletes = {
+            (*message.times_ms, record.properties.get(TIMER_DEL_UNIQKEY))
+            for message, record in found
+            if record is not None and message.magic >= 0 and message.magic & DELETE
+        }
+        for message, record in found:
+            name = f"{message.topic}+{message.uniq_key}"
+            message.state = self._state(message, record, has_delete=(*message.times_ms, name) in deletes)
+            yield message
+
+    def _message(self, queue_offset: int, unit: QueueUnit, record: StoredMessage | None) -> TimerMessage:
+        message = TimerMessage(TimerState.PENDING, queue_offset, unit.log_offset, unit.size)
+        row = self._rows.get(message.log_offset)
+        if row is not None:
+            message.slot_timestamp_ms = int(self._files.slot_times_ms[row])
+            message.magic = int(self._files.units["magic"][row])
+            message.timer_log_position = int(self._files.positions[row])
+        if record is not None:
+            properties = record.properties
+            message.topic, message.uniq_key = properties.get(REAL_TOPIC), record.uniq_key
+            message.queue_id = number_in(properties.get(REAL_QUEUE_ID), -1)
+            message.deliver_timestamp_ms = number_in(properties.get(TIMER_OUT_MS), -1)
+            message.roll_times = number_in(properties.get(TIMER_ROLL_TIMES), 0)
+        return message
+
+    def _state(self, message: TimerMessage, record: StoredMessage | None, *, has_delete: bool) -> TimerState:
+        row = self._rows.get(message.log_offset)
+        fired = row is not None and message.slot_timestamp_ms < self._files.read_time_ms
+        rolls = row is not None and bool(message.magic & ROLL)
+        if record is None:
+            return TimerState.ASSUMED if fired else TimerState.LOST
+        if fired and rolls:
+            return TimerState.ROLLED
+        if TIMER_DEL_UNIQKEY in record.properties:
+            return TimerState.DELETE
+        if has_delete:
+            return TimerState.DELETE_ROLLING if rolls else TimerState.DELETED
+        if row is None or fired:
+            return self._delivered_state(message, record, is_late=fired)
+        return TimerState.PENDING if row in self._reachable else TimerState.LOST
+
+    def _delivered_state(self, message: TimerMessage, record: StoredMessage, *, is_late: bool) -> TimerState:
+        copies = self._copies.get(_identity(record), [])
+        if copies:
+            message.delivered_log_offset = copies.pop(0)
+            return TimerState.DELIVERED
+        return TimerState.LOST if is_late else TimerState.PENDING
+
+
+def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | None, ...], list[int]]:
+    """Group the log offsets of delivered records by identity."""
+    found: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
+    for record in records:
+        if record.topic != TIMER_TOPIC and TIMER_OUT_MS in record.properties:
+            found[_identity(record)].append(record.log_offset)
+    return found
+
+
+def _identity(record: StoredMessage) -> tuple[str | None, ...]:
+    return record.properties.get(REAL_TOPIC), record.uniq_key, record.properties.get(TIMER_OUT_MS)
+
+
+def _reachable_rows(files: TimerFiles) -> set[int]:
+    """Collect the rows of the units in slots that have not fired."""
+    if files.wheel is None:
+        return set()
+    times = files.wheel["time"][files.used_slots].astype("i8") * files.precision_ms
+    live = files.used_slots[times >= files.read_time_ms]
+    return {row for slot in live.tolist() for row in files.chain(slot)}
+
+
+def number_in(text: str | None, default: int) -> int:
+    """The number of a property, `default` where it is none."""
+    return int(text) if text is not None and text.isascii() and text.removeprefix("-").isdigit() else default

@@ -1,0 +1,83 @@
+"""Timer messages: the state of every one is what the real service made of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.five.timer.review import TimerMessage, review_timers
+from tests.cli.running import rmqctl
+from tests.five.stores import asked, copy_of_five, damage, five, lines
+from tests.support.answers import mismatches
+
+NAMES = ("timer", "timer-aborted", "timer-roll", "timer-rolled")
+
+
+def messages_of(root: Path, at_ms: int = 0) -> list[TimerMessage]:
+    with open_store(root) as store:
+        return review_timers(store.opened, at_ms).messages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_message_is_in_the_state_that_the_service_left_it_in(name: str) -> None:
+    expected = json.loads((five(name) / "timers.json").read_text(encoding="utf-8"))["messages"]
+    given = [_as_listed(message) for message in messages_of(five(name) / "store")]
+    assert given == [{key: value for key, value in line.items() if key != "wantedMs"} for line in expected]
+
+
+def _as_listed(message: TimerMessage) -> dict[str, object]:
+    def known(number: int) -> int | None:
+        return number if number >= 0 else None
+
+    return {
+        "state": message.state.value,
+        "realTopic": message.topic,
+        "realQueueId": message.queue_id,
+        "uniqKey": message.uniq_key,
+        "timerOutMs": message.deliver_timestamp_ms,
+        "queueOffset": message.queue_offset,
+        "commitLogOffset": message.log_offset,
+        "size": message.size,
+        "rollTimes": message.roll_times,
+        "slotTimeMs": known(message.slot_timestamp_ms),
+        "magic": known(message.magic),
+        "timerLogPos": known(message.timer_log_position),
+        "deliveredOffset": known(message.delivered_log_offset),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plain_answers_of_a_store_with_timers_are_those_of_the_broker(name: str) -> None:
+    with open_store(five(name) / "store") as store:
+        for kind in ("minmax", "get", "time", "query"):
+            assert mismatches(store, asked(name, kind)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_due_when_the_service_went_on_is_what_it_delivered_then(name: str) -> None:
+    resumed = lines(name, "resumed.jsonl")[0]
+    due = [one for one in messages_of(five(name) / "store", resumed["readTimeMs"]) if one.is_overdue]
+    delivered = {line[0] for line in resumed["delivered"]}
+    assert delivered <= {one.uniq_key for one in due}
+
+
+def test_messages_that_no_slot_leads_to_are_lost(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    damage(root, {"remove": ["timerwheel"]})
+    assert Counter(one.state.value for one in messages_of(root))["lost"] == 41
+
+
+def test_the_command_shows_the_overdue_ones_of_a_topic() -> None:
+    run = rmqctl("--store", five("timer") / "store", "timer", "show", "--at", "1795290771000", "--overdue",
+                 "--topic", "TimerA", "--format", "json")  # fmt: skip
+    assert run.code == 0
+    assert {(row["state"], row["topic"], row["is_overdue"]) for row in run.json["messages"]} == {
+        ("pending", "TimerA", True)
+    }
+    assert run.json["counts"]["pending"] == sum(
+        one.topic == "TimerA" and one.state == "pending" for one in messages_of(five("timer") / "store")
+    )
