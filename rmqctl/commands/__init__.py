@@ -87,6 +87,7 @@ COMMANDS = (
     CommandPlace("send", "send"),
     CommandPlace("flush-bench", "flush_bench"),
     CommandPlace("delay show", "delay", "run_show"),
+    CommandPlace("delay rewrite-offsets", "delay", "run_rewrite_offsets"),
     CommandPlace("timer show", "timer", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("schema", "schema"),

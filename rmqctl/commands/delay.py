@@ -1,4 +1,4 @@
-"""delay: what becomes of delayed messages."""
+"""delay: what becomes of delayed messages, and where a broker goes on delivering."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from store.services.delay import DelayedMessage, DelayLevel
@@ -19,6 +21,10 @@ EXAMPLES = {
     "delay show": (
         "rmqctl --store /data/store delay show",
         "rmqctl --store /data/store delay show --level 3 --at +10m --state due",
+    ),
+    "delay rewrite-offsets": (
+        "rmqctl --store /data/store delay rewrite-offsets --dry-run",
+        "rmqctl --store /data/store delay rewrite-offsets --yes",
     ),
 }
 SEE_ALSO = ("transaction show", "get")
@@ -55,6 +61,28 @@ def run_show(
     wrong = sum(counts[name] for name in WRONG_STATES)
     verdict = ", ".join(f"{counts[name]} {name}" for name in DelayState if counts[name]) or "no delayed messages"
     return Result("delay show", facts, tables, FINDINGS if wrong else OK, verdict)
+
+
+def run_rewrite_offsets(
+    ctx: typer.Context,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Let a broker deliver nothing twice.
+
+    A broker that was killed starts with offsets up to ten seconds old, and delivers again what it delivered since. This
+    writes config/delayOffset.json with each level's first message that is still to be delivered.
+    """
+    session: Session = ctx.obj
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.services.delay_offsets import plan_delay_offsets
+
+    with planning(session, consent) as opened:
+        change = plan_delay_offsets(opened, session.environment.clock_ms())
+        return run_change(session, "delay rewrite-offsets", change, consent)
 
 
 def _row(message: DelayedMessage) -> dict[str, Any]:

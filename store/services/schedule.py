@@ -1,9 +1,11 @@
-"""ScheduleMessageService: delivers delayed messages of a store that is written to, and keeps config/delayOffset.json.
+"""ScheduleMessageService: delivers delayed messages of a store that is written to.
+
+It keeps config/delayOffset.json, as the broker does.
 
 For each level, from the queue offset that it has reached, until a unit is not due:
 
     deliver time      the unit's tags code; now, where that is later than now + delay (the clock went back)
-    record gone       passed over
+    no record         passed over
     REAL_TOPIC half   passed over: a half message is never delivered
     REAL_QID no int   4.9: the level waits there for ever; 5.3: passed over
     put refused       tried again at the next round
@@ -59,7 +61,10 @@ class DataVersion:
 
 
 class ScheduleMessageService(ServiceThread):
-    """Delivers from the levels of `store`; `clock` gives milliseconds. start() runs it in a thread, stop() saves."""
+    """Deliver from the levels of `store`; `clock` gives milliseconds.
+
+    start() runs it in a thread, stop() saves the offsets.
+    """
 
     def __init__(self, store: WritableStore, clock: Callable[[], int]) -> None:
         super().__init__(ROUND_MS)
@@ -72,7 +77,7 @@ class ScheduleMessageService(ServiceThread):
         self.offsets = self._load()
         """The next queue offset of each level that ever delivered."""
         self._reached = dict(self.offsets)
-        self._version = self._load_version()
+        self._version = read_data_version(opened.layout, opened.fs) or DataVersion(timestamp_ms=self._began)
 
     def work(self) -> None:
         now_ms = self._clock()
@@ -108,14 +113,6 @@ class ScheduleMessageService(ServiceThread):
             if queue is not None:
                 offsets[level] = min(max(offset, queue.min_offset), queue.max_offset)
         return offsets
-
-    def _load_version(self) -> DataVersion:
-        found = read_config_file(self._opened.layout.config, FILE_NAME, self._opened.fs).loaded
-        saved = members((found.document or {}).get("dataVersion")) if found is not None else {}
-        numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
-        if all(isinstance(number, int) for number in numbers):
-            return DataVersion(*(int(str(number)) for number in numbers))
-        return DataVersion(timestamp_ms=self._began)
 
     def _queue(self, level: int) -> ConsumeQueue | None:
         return self._opened.queues.find(SCHEDULE_TOPIC, level - 1)
@@ -174,7 +171,7 @@ class ScheduleMessageService(ServiceThread):
 
 
 def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
-    """The message that a delayed record delivers (messageTimeup). ValueError where its real place is no place."""
+    """The message that a delayed record delivers; ValueError without its real place (messageTimeup)."""
     properties = record.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)
     if not topic or queue_id is None:
@@ -193,19 +190,34 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
     )
 
 
-def write_delay_offsets(
-    layout: StoreLayout, fs: Filesystem, offsets: dict[int, int], version: DataVersion | None
-) -> None:
-    """Write the file as Fastjson does; `version` is for 5.x. A crash leaves the old file or the new one."""
+def read_data_version(layout: StoreLayout, fs: Filesystem) -> DataVersion | None:
+    """The data version in the file; None without one."""
+    found = read_config_file(layout.config, FILE_NAME, fs).loaded
+    saved = members((found.document or {}).get("dataVersion")) if found is not None else {}
+    numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
+    if not all(isinstance(number, int) for number in numbers):
+        return None
+    return DataVersion(*(int(str(number)) for number in numbers))
+
+
+def encode_delay_offsets(offsets: dict[int, int], version: DataVersion | None) -> bytes:
+    """The file's bytes, as Fastjson writes them; `version` is for 5.x."""
     table: dict[int, Json] = {level: offsets[level] for level in sorted(offsets)}
     document: dict[str, Json] = {"offsetTable": table}
     if version is not None:
         document = {"dataVersion": version.to_json(), **document}
+    return write_fastjson(document).encode()
+
+
+def write_delay_offsets(
+    layout: StoreLayout, fs: Filesystem, offsets: dict[int, int], version: DataVersion | None
+) -> None:
+    """Write the file; `version` is for 5.x. A crash leaves the old file or the new one."""
     path = layout.config / FILE_NAME
     fs.make_folder(layout.config)
     if fs.exists(path):
         _replace(fs, path.with_name(FILE_NAME + ".bak"), fs.read_file(path))
-    _replace(fs, path, write_fastjson(document).encode())
+    _replace(fs, path, encode_delay_offsets(offsets, version))
 
 
 def _replace(fs: Filesystem, path: Path, data: bytes) -> None:

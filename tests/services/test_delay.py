@@ -97,6 +97,7 @@ def test_the_state_of_one_message(
     assert message["state"] == state
 
 
+@pytest.mark.leaves_damage
 def test_a_message_behind_one_that_waits_longer_is_blocked(tmp_path: Path) -> None:
     """The clock went back between the two puts."""
 
