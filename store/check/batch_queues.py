@@ -50,8 +50,8 @@ from store.five.batchqueue.units import (
 from store.formats.message import INNER_BATCH as INNER_BATCH_FLAG
 from store.formats.message import decode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.run import Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.kernels.run import Run
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
 
 Queue = tuple[str, int]

@@ -36,8 +36,8 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.expected import Entries, Ints, Units, expected_entries, expected_units, log_offsets
 from store.formats.columns import DamageReason
 from store.formats.message import LMQ_PREFIX
+from store.formats.run import Run
 from store.formats.sets import distinct
-from store.kernels.run import Run
 
 NO_INTS: Ints = np.empty(0, np.int64)
 NO_UNITS = Units([], NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_INTS)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from store.errors import BadRequest
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 
 def bytes_of(batch: Any, name: str, *, may_be_null: bool) -> tuple[memoryview, Int64Array]:

@@ -28,7 +28,7 @@ from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
 from store.formats.properties import WAIT_MARK, says_no_wait
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 NUMBER_COLUMNS = (
     "queue_id",

@@ -29,8 +29,8 @@ from store.formats.message import (
     host_flags,
 )
 from store.formats.properties import DELAY_MARK
+from store.formats.run import Int64Array
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
-from store.kernels.run import Int64Array
 
 # Two IPv6 hosts take 12 bytes each more than IPv4 ones.
 _MOST_EXTRA = 24

@@ -18,7 +18,7 @@ import numpy as np
 
 from store.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 from store.errors import BadRequest
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 _MAX_QUEUE_ID = 0x7FFFFFFF
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from store.commitlog.resync import find_record
 from store.commitlog.scan import Damage, Outcome, ScanRules, Segment, Step, scan_log, scan_segment
 from store.formats.columns import DamageReason
-from store.kernels.run import Run
+from store.formats.run import Run
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from store.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segmen
 from store.disk.filesystem import Filesystem
 from store.formats.columns import COLUMN_NAMES, DamageReason
 from store.formats.message import BLANK_SIZE
-from store.kernels.run import Run
+from store.formats.run import Run
 
 FIND_BYTES = 128 << 20
 LARGEST_RECORD_BYTES = 16 << 20

@@ -29,7 +29,7 @@ from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
 from store.formats.message import BLANK_SIZE
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 
 # Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
 RUN_CAPACITY = 8192 + 64

@@ -27,7 +27,7 @@ from store.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segme
 from store.disk.readable import Stretch
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
-from store.kernels.run import Run
+from store.formats.run import Run
 
 DEFAULT_PART_BYTES = 256 << 20
 WINDOW_BYTES = 64 << 20

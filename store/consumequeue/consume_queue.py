@@ -39,7 +39,7 @@ from store.formats.queue_unit import (
     decode_unit,
     is_ext_address,
 )
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 
 UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")

@@ -27,7 +27,7 @@ from store.formats.queue_unit import (
     encode_ext_address,
     is_ext_address,
 )
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 EXT_DTYPE = np.dtype([("size", ">i2"), ("tags_code", ">i8"), ("store_timestamp_ms", ">i8"), ("bit_map_size", ">i2")])
 assert EXT_DTYPE.itemsize == EXT_UNIT.size == EXT_UNIT_MIN_SIZE

@@ -35,7 +35,7 @@ from store.formats.columns import Column
 from store.formats.java import decode_utf8
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]

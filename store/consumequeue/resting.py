@@ -15,7 +15,7 @@ from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 from store.layout import segment_name
 
 FIRST_FILE = segment_name(0)

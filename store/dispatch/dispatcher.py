@@ -21,7 +21,7 @@ from store.commitlog.resync import find_record
 from store.commitlog.scan import Blank, Damage, ScanRules, Segment, Step, scan_segment
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.columns import DamageReason
-from store.kernels.run import Run
+from store.formats.run import Run
 
 # With less to do, starting threads takes longer than they save.
 THREADS_WORTH_BYTES = 4 << 20

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from store import kernels
 from store.consumequeue.numbering import QueueTable
+from store.formats.run import Run
 from store.index.keys import KeyHasher
-from store.kernels.run import Run
 
 Ints = npt.NDArray[np.int64]
 

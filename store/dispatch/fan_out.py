@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 from store import kernels
-from store.kernels.run import Run
+from store.formats.run import Run
 
 RUNS_IN_FLIGHT = 16
 FINISH_POLL_S = 0.5

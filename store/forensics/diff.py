@@ -18,8 +18,8 @@ from store.commitlog.scan import ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader
 from store.forensics.fingerprint import Digest, queue_digests
+from store.formats.run import Run
 from store.formats.sets import is_in
-from store.kernels.run import Run
 
 COMPARED = ("size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "body_size", "body_crc", "topic_size")
 

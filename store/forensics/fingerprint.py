@@ -23,7 +23,7 @@ from store.formats.derived import is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.message import BLANK_SIZE
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels.run import Run
+from store.formats.run import Run
 
 CHUNK_BYTES = 16 << 20
 

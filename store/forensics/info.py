@@ -34,7 +34,7 @@ from store.forensics.structures import Structure, find_structures
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import detect_line, infer_settings, traces_of_5
 

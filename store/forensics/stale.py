@@ -29,7 +29,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import BLANK_SIZE, StoredMessage, decode_record
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import parse_segment_name
 from store.tables.message_batch import MessageRows
 

@@ -22,7 +22,7 @@ from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import QueueEnd, queue_ends
 from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import LMQ_PREFIX
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.tables.message_batch import MessageRows
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.store_reader import StoreReader
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 from store.tables.message_batch import MessageRows
 
 UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}

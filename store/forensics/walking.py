@@ -8,7 +8,7 @@ from store.commitlog.scan import ScanRules, Step
 from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
-from store.kernels.run import Run
+from store.formats.run import Run
 
 RELEASE_BYTES = 64 << 20
 

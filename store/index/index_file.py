@@ -35,7 +35,7 @@ from store.formats.index_page import (
     index_file_size,
 )
 from store.formats.java import key_hash
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 RESERVED_AHEAD_BYTES = 1 << 20
 

@@ -26,9 +26,9 @@ from store.disk.overlay import Overlay, StagedFile, stage_new_file
 from store.errors import StoreError, StoreIOError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import HEADER_SIZE, IndexHeader, entry_position, index_file_size, index_key
+from store.formats.run import Int64Array, Run
 from store.index.index_file import IndexFile
 from store.index.keys import KeyHasher, Keys
-from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
+from store.formats.run import Int64Array, Run
 from store.kernels.index import MAX_KEYS_OF_RECORD
-from store.kernels.run import Int64Array, Run
 
 # Enough for a run of records with three keys each.
 CAPACITY = 2 * MAX_KEYS_OF_RECORD

@@ -16,7 +16,7 @@ import threading
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.dispatcher import Dispatcher
 from store.errors import StoreIOError
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.live.service import ServiceThread
 
 POLL_INTERVAL_MS = 1

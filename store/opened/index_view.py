@@ -24,10 +24,10 @@ from store.errors import StoreIOError
 from store.formats.derived import entries_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size
 from store.formats.java import key_hash
+from store.formats.run import Int64Array, Run
 from store.index.index_file import IndexFile
 from store.index.index_service import IndexService, IndexSource
 from store.index.keys import KeyHasher
-from store.kernels.run import Int64Array, Run
 from store.layout import StoreLayout, parse_index_file_name
 from store.opened.missing import Stretch
 

@@ -17,7 +17,7 @@ from store.commitlog.scan import VERIFYING, ScanRules, Segment
 from store.config import BrokerLine
 from store.formats.java import decode_utf8
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, is_queued
-from store.kernels.run import Run
+from store.formats.run import Run
 
 NORMAL_SEGMENTS = 3
 """How many of the newest segments a normal recovery reads."""

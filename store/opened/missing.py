@@ -27,8 +27,8 @@ from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
-from store.kernels.run import Int64Array, Run
 from store.layout import is_topic_folder_name
 
 

@@ -18,9 +18,9 @@ from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.java import decode_utf8
+from store.formats.run import Run
 from store.formats.sets import is_in
 from store.index.index_service import IndexService
-from store.kernels.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics
 from store.rebuild.publish import staged_files

@@ -18,7 +18,7 @@ from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.end import LogEnd, find_end
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.start import first_store_timestamp, starting_segment
 

@@ -31,9 +31,9 @@ from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.java import decode_utf8
 from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.index.index_file import IndexFile
-from store.kernels.run import Int64Array, Run
 from store.opened.opened_store import OpenedStore
 
 QueueKey = tuple[str, int]

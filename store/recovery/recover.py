@@ -31,8 +31,8 @@ from store.disk.read_advice import ReadAdvice
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
+from store.formats.run import Run
 from store.index.index_file import IndexFile
-from store.kernels.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before

@@ -21,7 +21,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.errors import StoreError
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore
 from store.opened.opened_store import OpenedStore

@@ -23,8 +23,8 @@ from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
 from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import QueueUnit
+from store.formats.run import Run
 from store.formats.sets import distinct
-from store.kernels.run import Run
 
 _MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
 

@@ -32,9 +32,9 @@ from store.disk.store_reader import StoreReader
 from store.formats.columns import COLUMN_NAMES
 from store.formats.java import decode_utf8
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Int64Array, Run
 from store.index.keys import KeyHasher
 from store.kernels.index import MAX_KEYS_OF_RECORD
-from store.kernels.run import Int64Array, Run
 from store.layout import is_topic_folder_name
 from store.rebuild.scope import Queue, RebuildScope
 

@@ -23,8 +23,8 @@ from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import units_of
 from store.formats.index_page import IndexHeader, index_file_size
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.formats.run import Int64Array
 from store.index.index_file import IndexFile
-from store.kernels.run import Int64Array
 from store.rebuild.scope import Queue
 from store.spark.pieces import KEY_BYTES, LOG_OFFSET, RECORD_BYTES, STORE_TIME, KeyPiece, UnitPiece
 

@@ -25,7 +25,7 @@ from store.formats.message import (
     STORE_HOST_IPV6,
 )
 from store.formats.properties import KEYS, TAGS, UNIQ_KEY
-from store.kernels.run import Columns
+from store.formats.run import Columns
 from store.tables.gather import Ints, distinct_text, hex_text, ints, longs, rows, slices, text
 from store.tables.property_map import PropertyTable, split_words
 

@@ -22,8 +22,8 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Run
 from store.index.geometry import geometry_of
-from store.kernels.run import Run
 from store.tables.anomalies import plan_anomalies, read_anomalies
 from store.tables.message_batch import TIMESTAMP, MessageRows, row_limits
 from store.tables.request import Request

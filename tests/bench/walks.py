@@ -16,7 +16,7 @@ from store.change.workspace import staging_folder
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.opened.opened_store import OpenedStore

@@ -14,7 +14,7 @@ from store.commitlog.bulk import MessageColumns
 from store.errors import BadRequest
 from store.formats.host import Host
 from store.formats.properties import encode_properties
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 from tests.support.golden import copy_store, golden
 
 SETTINGS = {

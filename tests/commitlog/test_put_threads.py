@@ -13,7 +13,7 @@ import pytest
 from store import Message, MessageStore, PutResult, open_store
 from store.commitlog.bulk import MessageColumns
 from store.commitlog.scan import VERIFYING
-from store.kernels.run import Run
+from store.formats.run import Run
 from tests.support.stores import SMALL, Clock, text_message
 
 THREADS, COUNT = 6, 400

@@ -18,7 +18,7 @@ from store.disk.mapped_file import MappedFile
 from store.disk.mapping import PAGE_SIZE
 from store.disk.store_reader import StoreReader
 from store.formats.columns import DamageReason
-from store.kernels.run import Run
+from store.formats.run import Run
 from tests.support.bad_sectors import BadSectors
 
 SEGMENT = f"{0:020d}"

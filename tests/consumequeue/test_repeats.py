@@ -14,7 +14,7 @@ from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.filesystem import Filesystem
 from store.formats.queue_unit import UNIT_SIZE, ExtUnit
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
 from tests.support.small_log import SMALL_CONFIG, SmallLog, log_offsets_of, open_queues, reopened_queues, tree
 

@@ -17,7 +17,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
-from store.kernels.run import Run
+from store.formats.run import Run
 from tests.support.small_log import START_MS, SmallLog
 
 SEGMENT_SIZE = 4096

@@ -13,7 +13,7 @@ from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay
-from store.kernels.run import Run
+from store.formats.run import Run
 from tests.support.golden import Golden, golden
 from tests.support.small_log import open_index, open_queues
 from tests.support.twice import KINDS

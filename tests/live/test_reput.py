@@ -16,7 +16,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.dispatch.dispatcher import Dispatcher
 from store.errors import StoreIOError
 from store.formats.message import Message
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.live.reput import QUEUE_TRIES, ReputMessageService, RetriedQueues
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.small_log import START_MS

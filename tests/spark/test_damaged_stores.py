@@ -27,7 +27,7 @@ from store.commitlog.slices import split_into, walk_slice
 from store.disk.store_reader import StoreReader
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import UNIT_SIZE
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.spark import audit as audit_module
 from tests.spark.test_check import findings, overwrite
 from tests.support.golden import copy_store, golden

@@ -13,7 +13,7 @@ from store.commitlog.slices import split, split_into, walk_slice
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.formats.message import StoredMessage, decode_record
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.tables.request import Request
 from tests.support.golden import golden
 

@@ -21,8 +21,8 @@ from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.formats.message import Message, encode_record
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
+from store.formats.run import Run
 from store.index.index_service import IndexService
-from store.kernels.run import Run
 from store.layout import StoreLayout
 
 RECORDS_PER_RUN = 5

@@ -13,7 +13,7 @@ from store.commitlog.scan import ScanRules
 from store.commitlog.slices import split, split_into, walk_slice
 from store.disk.store_reader import StoreReader
 from store.formats.message import BORN_HOST_AT
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.tables.message_batch import TIMESTAMP
 from store.tables.request import Request
 from store.tables.row_filter import Condition, Conditions

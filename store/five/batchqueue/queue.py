@@ -23,7 +23,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest
 from store.five.batchqueue.units import BatchUnitArray, batch_units_of, units_of_records, written_count
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit, QueueUnit
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 
 _CHUNK_BYTES = 1 << 20
 

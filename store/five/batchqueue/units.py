@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from store.formats.properties import INNER_BASE, INNER_NUM, NAME_VALUE_SEPARATOR, decode_properties
 from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
-from store.kernels.run import Int64Array, Run
 
 BATCH_UNIT_DTYPE = np.dtype(
     [

@@ -25,7 +25,7 @@ from store.formats.message import (
     decode_record,
     record_fields,
 )
-from store.kernels.run import Run
+from store.formats.run import Run
 from store.layout import parse_segment_name
 
 HEAD_BYTES = 64

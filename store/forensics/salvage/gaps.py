@@ -20,7 +20,7 @@ from store.consumequeue.numbering import QueueTable
 from store.errors import BadRequest
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.formats.message import record_size
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 
 NO_QUEUE_OFFSET = -1
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from store.kernels.run import Int64Array, Run
+from store.formats.run import Int64Array, Run
 
 
 class Grade(StrEnum):

@@ -23,7 +23,7 @@ from store.formats.message import (
     encode_record,
     record_size,
 )
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 from store.layout import segment_name
 
 FILLER_TOPIC = "F"

@@ -27,7 +27,7 @@ from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2, Message, encode_record, record_size
-from store.kernels.run import Int64Array
+from store.formats.run import Int64Array
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally

@@ -19,8 +19,8 @@ from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
+from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
-from store.kernels.run import Int64Array
 
 
 @dataclass(slots=True)

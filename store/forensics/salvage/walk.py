@@ -25,7 +25,7 @@ from store.commitlog.slices import Window
 from store.forensics.salvage.grade import Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.formats.columns import DamageReason
 from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
-from store.kernels.run import Run
+from store.formats.run import Run
 
 _MAGICS = [magic.to_bytes(4, "big") for magic in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)]
 _MAGIC = re.compile(b"|".join(map(re.escape, _MAGICS)))

@@ -19,8 +19,8 @@ from store.forensics.search.coverage import Stretch
 from store.forensics.walking import walk_part
 from store.formats.body import compression_of, decode_body
 from store.formats.message import COMPRESSED, StoredMessage, decode_record
+from store.formats.run import Run
 from store.formats.sets import distinct
-from store.kernels.run import Run
 
 OnProgress = Callable[[int], None]
 Choose = Callable[[Run], Iterable[int]]
