@@ -1,3 +1,6 @@
-"""rmqctl: the command line of the message store. It parses, makes one engine call, and prints the result."""
+"""rmqctl: the command line of the message store.
+
+A command parses, makes one engine call, and prints the result.
+"""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The application: one command line in, an exit code out, and the one place where an error becomes that code.
+"""The application: takes one command line, gives an exit code, and turns errors into such codes.
 
     rmqctl [GLOBAL OPTIONS] COMMAND [GLOBAL OPTIONS] …
 
@@ -113,7 +113,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _silence_stdout() -> None:
-    """After the reader of our output has gone, keeps the interpreter from complaining when it flushes at exit."""
+    """Keeps the interpreter from complaining when it flushes to a closed stdout at exit."""
     with contextlib.suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Which engine does the work: this process, or Spark.
+"""The choice of engine: this process, or Spark.
 
     --engine local, spark           as it says
     --master, --remote              Spark
@@ -133,7 +133,7 @@ def _size(byte_count: int) -> str:
 
 
 def require_own_commitlog(layout: StoreLayout) -> None:
-    """BadRequest where the commit log lies elsewhere: a store at an address is one folder."""
+    """BadRequest for a commit log in another folder: a store at an address is one folder."""
     from store.errors import BadRequest
 
     if layout.commitlog != layout.root / "commitlog":

@@ -1,4 +1,4 @@
-"""Measuring puts: latency and throughput of one way of flushing, and the device's own limits in the same run.
+"""Measuring puts: latency and throughput of one flush mode, beside the device's limits in that run.
 
     limits   plain appends of records, each followed by fdatasync; a large write with one fdatasync; a memory copy
     modes    async (page cache, flushed by time), sync (put returns when the device has it), transient (locked buffers)
@@ -34,7 +34,7 @@ GEOMETRY = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "100
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What device and memory do without a message store."""
+    """Figures of device and memory without a message store."""
 
     fdatasync_per_s: float
     write_bytes_per_s: float
@@ -145,7 +145,7 @@ def measure_mode(
     from store.disk.filesystem import Descriptor, Filesystem
 
     class CountingFilesystem(Filesystem):
-        """Counts what makes bytes durable."""
+        """Counts the calls that make bytes durable."""
 
         flush_count = 0
 

@@ -1,4 +1,4 @@
-"""What every changing command shares: show the plan, ask or require --yes, apply, say how to undo.
+"""The steps of every changing command: show the plan, ask or require --yes, apply, name the undo.
 
     --dry-run          prints the plan and changes nothing
     --yes              applies without asking
@@ -61,7 +61,7 @@ class ChangeOptions:
         quarantine: Path | None = None,
         no_quarantine: bool = False,
     ) -> ChangeOptions:
-        """The options as a ChangeOptions; a usage error where they contradict or nobody can be asked."""
+        """The options as a ChangeOptions; a usage error where they contradict or no terminal can be asked."""
         if dry_run and yes:
             raise typer.BadParameter("--dry-run changes nothing, --yes changes without asking; give one of them")
         if quarantine is not None and no_quarantine:
@@ -100,7 +100,7 @@ def run_change(
 
 
 def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any]) -> Result:
-    """The plan as a value; rows are taken now, because sizes are gone once it is applied."""
+    """The plan as a value; its rows are read at once, because applying it removes the files' sizes."""
     tables = [Table(name, value) for name, value in facts.items() if _is_table(value)]
     facts = {name: value for name, value in facts.items() if not _is_table(value)}
     tables.insert(0, Table("actions", change.rows(), ("action", "file", "size_bytes", "reason")))

@@ -1,4 +1,4 @@
-"""What the shell completes from the store itself: topics, queue ids, consumer groups, changes that can be undone.
+"""Shell completion from the store: topics, queue ids, consumer groups, changes that can be undone.
 
 Only names of folders and small files are read, no engine is imported; a store that cannot be read completes nothing.
 """
@@ -23,7 +23,7 @@ def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
 def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
     """Queue ids of the topic that was given."""
     topics = set(_names(_root(ctx) / "consumequeue"))
-    # What stands before an option that has no value yet is not parsed: the words themselves name the topic.
+    # Words before an option that has no value yet are not parsed: the words themselves name the topic.
     topic = ctx.params.get("topic") or next((word for word in _words() if word in topics), None)
     return _chosen(_names(_root(ctx) / "consumequeue" / topic), incomplete) if topic else []
 

@@ -1,4 +1,4 @@
-"""What a command runs in: the environment (streams, terminal, clock), the global options, and the opened store.
+"""A command's surroundings: streams, terminal and clock, the global options, and the opened store.
 
     Environment  the outside world; tests put their own in its place
     Options      the global options as they were given             options.py
@@ -56,7 +56,10 @@ class Environment:
 
     @classmethod
     def real(cls) -> Environment:
-        """The process's own; what stdout's encoding lacks is escaped, so that no output breaks off in the middle."""
+        """The process's own environment.
+
+        Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
+        """
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
@@ -97,14 +100,20 @@ class Session:
 
     @functools.cached_property
     def reached(self) -> tuple[Path, Filesystem]:
-        """Folder and file system of --store for readers: of a remote store a mirror that fetches what they read."""
+        """Folder and file system of --store for readers.
+
+        A remote store is a mirror that fetches the bytes they read.
+        """
         from store.opened.reach import reach_store
 
         return reach_store(self.place, scratch=self.options.scratch)
 
     @property
     def root(self) -> Path:
-        """The folder of --store; without it storePathRootDir, else the default. BadRequest where --store is a URI."""
+        """The folder of --store; without it storePathRootDir, else the default.
+
+        BadRequest where --store is a URI.
+        """
         if self.options.uri is not None:
             from store.errors import BadRequest
 
@@ -120,12 +129,15 @@ class Session:
         return root.expanduser()
 
     def settings(self, **changes: str) -> dict[str, str]:
-        """Settings given: of --broker-conf, then --set, then `changes`. What is not given is read off the files."""
+        """Settings given: of --broker-conf, then --set, then `changes`.
+
+        Others are inferred from the files.
+        """
         return {**self.file_settings, **self.options.settings, **changes}
 
     @functools.cached_property
     def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf; tells once which of these and of --set have no effect."""
+        """The settings of --broker-conf; warns once of those there and in --set that have no effect."""
         from store.config import check_settings, read_broker_conf
 
         check_settings(self.options.settings, "--set")
@@ -145,7 +157,7 @@ class Session:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
     def open_reader(self, *, as_it_is: bool = False) -> StoreReader:
-        """The files of --store, for commands that read them without opening the store; refuses what is none.
+        """The files of --store, for commands that don't open the store; refuses a folder that is no store.
 
         as_it_is  refuses nothing
         """
@@ -183,7 +195,7 @@ class Session:
         """The store of --store, open for puts until the command's result is printed."""
         from store import open_store
 
-        # A store that is written to runs threads: a signal waits until somebody is there to close it.
+        # A store that is written to runs threads: a signal waits until the store can be closed.
         with self.interrupts.deferred(), self.progress("reading the log") as bar:
             options = self._open_options(bar, **settings)
             options["recover"] = recover
@@ -206,7 +218,9 @@ class Session:
             self.log(f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, {opened.config}")
 
     def open_for_reading(self) -> MessageStore:
-        """The store, shown behind a body with a wrong CRC too, where a broker would cut its log at the next start.
+        """Opens the store for readers, also behind a body with a wrong CRC.
+
+        A broker would cut its log there at the next start.
 
         A store that was not shut down is shown as its recovery will leave it, which cuts there.
         """
@@ -285,7 +299,7 @@ class Session:
         return answer
 
     def progress(self, title: str, total: int | None = None, unit: str = "bytes") -> Progress:
-        """A bar on stderr for what takes longer than a second; shows nothing with --no-progress or --quiet."""
+        """A bar on stderr for work of more than a second; shows nothing with --no-progress or --quiet."""
         from rmqctl.progress import Progress
 
         stderr = self.environment.stderr

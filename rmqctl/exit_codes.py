@@ -1,4 +1,6 @@
-"""What the process says when it ends. An engine error becomes a number here and nowhere else.
+"""The exit codes of the process.
+
+An engine error becomes a number here and nowhere else.
 
 0    done, nothing wrong found
 1    done, with findings: damage, a message that was not found, a put that was refused

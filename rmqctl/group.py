@@ -1,4 +1,4 @@
-"""How the application finds and parses a command: lazily, and with the global options in either place.
+"""Finds and parses commands: lazily, and with the global options in either place.
 
 A command's module is imported, and its parameters are read, when that command is asked for. `rmqctl --help` imports
 the modules for their first lines, and reads no parameters.
@@ -34,7 +34,7 @@ class _TakesGlobals:
         return own + [_copied(option) for option in root.params if _is_repeated(option, taken)]
 
     def take_globals(self, ctx: Any) -> None:
-        """Moves what was given behind the command's name to the session."""
+        """Moves options given behind the command's name to the session."""
         given = {}
         for name in [name for name in ctx.params if name.startswith(GLOBAL_PREFIX)]:
             value = ctx.params.pop(name)
@@ -49,7 +49,10 @@ def _is_repeated(option: Any, taken: set[str]) -> bool:
 
 
 def _copied(option: Any) -> Any:
-    """The option under a name of its own, which no parameter of a command has. Help shows it at the root only."""
+    """Copies an option under a name that no parameter of a command has.
+
+    Help shows it at the root only.
+    """
     twin = copy.copy(option)
     twin.name = GLOBAL_PREFIX + option.name
     twin.get_help_record = lambda ctx: None
@@ -85,7 +88,7 @@ class LazyCommands(Mapping[str, Any]):
 
 
 class CommandGroup(TyperGroup):
-    """Commands in the order in which people need them, with the first line of each one's help."""
+    """Lists commands in the order of need, with the first line of each one's help."""
 
     def __init__(self, *, commands: Any = None, summaries: Callable[[], Mapping[str, str]], **attributes: Any) -> None:
         super().__init__(**attributes)

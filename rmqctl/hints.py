@@ -1,4 +1,4 @@
-"""What a user can do about an error of the engine, in words of the command line.
+"""Advice on an error of the engine, in words of the command line.
 
 The engine knows no commands and options. Its errors carry a code and what the code is about; here is the hint.
 """
@@ -23,7 +23,7 @@ HINTS = {
 
 
 def describe(error: BaseException) -> str:
-    """The error as a sentence, with what the user can do."""
+    """Writes the error as a sentence, with the user's way out."""
     from store.errors import StoreError
 
     if not isinstance(error, StoreError) or error.code is None:

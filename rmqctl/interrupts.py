@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt in the main thread, but not in the middle of a change."""
+"""Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, but not in the middle of a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How wide each column of a table may be, and its cells folded to that. Widths are columns of a terminal, not letters.
+"""Fits a table to the terminal: the width of each column, and cells folded to it.
+
+Widths are columns of a terminal, not letters.
 
 A Chinese character or an emoji is two columns wide (wcwidth).
 """
@@ -28,7 +30,7 @@ class Column:
     numeric: bool
 
     def least_width(self, *, whole_moments: bool) -> int:
-        """Columns of the terminal that are needed at least; a moment may go on two lines unless `whole_moments`."""
+        """Columns of the terminal needed at least; a moment may go on two lines unless `whole_moments`."""
         longest = max(map(text_width, self.cells), default=0)
         header = max((text_width(word) for word in self.header.split()), default=0)
         if any(map(_MOMENT.fullmatch, self.cells)):
@@ -73,7 +75,10 @@ def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]
 
 
 def fold(text: str, width: int) -> str:
-    """`text` on lines of `width` at most, cut at blanks and behind slashes and commas; only longer pieces are torn."""
+    """Folds `text` to lines of `width` at most.
+
+    Cuts at blanks and behind slashes and commas; only longer pieces are torn.
+    """
     if text_width(text) <= width:
         return text
     lines = [""]

@@ -1,4 +1,4 @@
-"""The log of a run: what was opened, decided and changed, with times, for --log FILE and --verbose.
+"""The log of a run: files opened, decisions and changes, with times, for --log FILE and --verbose.
 
 logging is imported only when one of the two is asked for. Lines hold no control characters, so that a name in a store
 can neither drive a terminal nor forge a line.
@@ -20,7 +20,7 @@ _LINE = "%(asctime)s %(levelname)s %(message)s"
 
 
 class _Escaped(logging.Formatter):
-    """Formats records, tracebacks included, with control characters escaped; lines of a traceback stay lines."""
+    """Formats records with control characters escaped; the lines of a traceback stay lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.msg, record.args = escape_controls(record.getMessage()), None

@@ -185,7 +185,7 @@ def _times_and_formats() -> list[str]:
 
 
 def _exit_codes(special: Mapping[int, str]) -> list[str]:
-    """All exit codes; `special` says what one of them means for the command at hand."""
+    """All exit codes; `special` gives one of them its meaning for the command at hand."""
     codes = re.findall(r"^(\d+) +(.*)$", exit_codes.__doc__ or "", re.MULTILINE)
     texts = {int(code): f"{text[:1].upper()}{text[1:]}." for code, text in codes} | dict(special)
     return [".SH EXIT STATUS", *(_entry(f"\\fB{code}\\fR", text) for code, text in texts.items())]

@@ -1,4 +1,4 @@
-"""Messages from JSON lines: what `get`, `index-query` and `export` write, read back for `put --from`.
+"""Reads messages for `put --from`: JSON lines as `get`, `index-query` and `export` write them.
 
 A line is an object with the names of messages.py; names that the store itself gives (offsets, sizes, CRC) are passed
 over, unknown ones are refused. Every problem with a line is a ValueError that says what is wrong.

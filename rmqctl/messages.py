@@ -1,4 +1,4 @@
-"""The message object: the names under which every command shows a message, and under which `put --from` reads one.
+"""The message object: its names wherever a command shows a message or `put --from` reads one.
 
     body             text in the encoding that body_encoding names: utf8, hex or base64
     body_state       plain, decompressed, or stored: still compressed, by what compression says
@@ -53,7 +53,7 @@ OnlySound = Annotated[
 
 
 class MessageRows:
-    """Makes message objects, and remembers what is wrong with the messages that were shown."""
+    """Makes message objects, and remembers the damage of the messages that were shown."""
 
     def __init__(
         self, encoding: BodyEncoding | None, form: Format, *, stored: bool = False, warn: Callable[[str], None]
@@ -64,7 +64,7 @@ class MessageRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What people see of a message in a table."""
+        """Columns that people see of a message in a table."""
         shown = SHOWN_COLUMNS[:-1] if self._encoding is BodyEncoding.NONE else SHOWN_COLUMNS
         return (*shown, "damage") if self.unsound_count else shown
 
@@ -109,7 +109,7 @@ class MessageRows:
         return row
 
     def warn_of_damage(self) -> None:
-        """Says on stderr how many of the rows are not what was put."""
+        """Says on stderr how many of the rows differ from the message that was put."""
         if self.unsound_count:
             bodies = "one body does" if self.unsound_count == 1 else f"{self.unsound_count} bodies do"
             self._warn(f"{bodies} not have the record's CRC (crc_ok false); --only-sound leaves such messages out")
@@ -127,7 +127,7 @@ class MessageRows:
 
 
 def message_line(record: bytes, *, with_body: bool = True, stored: bool = False, encoding: str = "utf-8") -> str:
-    """The message object of a stored record as one line of JSON, which put --from reads.
+    """Writes the message object of a stored record as one line of JSON for put --from.
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """

@@ -1,4 +1,7 @@
-"""Results for programs: JSON, JSON lines, CSV. Numbers and texts are given as they are, rows as they come."""
+"""Results for programs: JSON, JSON lines, CSV.
+
+Numbers and texts are given as they are, rows as they come.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def json_for(stream: TextIO, value: Any, *, indent: int | None = None) -> str:
-    """Compact JSON that `stream` can hold: text stays readable where the stream is UTF-8, else it is escaped."""
+    """Writes compact JSON that `stream` can hold: readable where the stream is UTF-8, else escaped."""
     return to_json(value, ascii_only=not is_utf8(getattr(stream, "encoding", None) or "utf-8"), indent=indent)
 
 

@@ -1,4 +1,7 @@
-"""A progress bar with rate and ETA on stderr. It appears only when the work has taken longer than a second."""
+"""A progress bar with rate and ETA on stderr.
+
+The bar appears only when the work has taken longer than a second.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ REDRAW_EVERY_S = 0.1
 
 
 class Progress:
-    """Counts work that is done. Rich is imported when the bar appears, so quick commands do not pay for it."""
+    """Counts work that is done.
+
+    Rich is imported when the bar appears, so quick commands do not pay for it.
+    """
 
     def __init__(self, title: str, total: int | None, unit: str, stream: TextIO | None) -> None:
         self.title, self.total, self.unit = title, total, unit

@@ -24,7 +24,7 @@ Rows = list[dict[str, Any]]
 
 
 class Tables(Protocol):
-    """What can be asked of the stores, whatever the engine."""
+    """Answers questions about the stores with either engine."""
 
     @property
     def stores(self) -> Sequence[str]:
@@ -74,7 +74,9 @@ def open_tables(
 
 
 def _spare_pandas() -> None:
-    """Keeps pyarrow from importing pandas, where it is installed, with its first array: half a second for nothing.
+    """Keeps pyarrow from importing an installed pandas with its first array.
+
+    The import takes half a second.
 
     For a process of our own only: pyarrow takes pandas as not installed from here on.
     """

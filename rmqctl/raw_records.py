@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RecordWriter:
-    """Copies stored records to a stream: by sendfile where it takes the target, else through this process."""
+    """Copies stored records to a stream: by sendfile where the stream allows it, else through memory."""
 
     def __init__(self, store: MessageStore, stream: TextIO) -> None:
         stream.flush()

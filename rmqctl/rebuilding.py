@@ -1,4 +1,4 @@
-"""The walk that builds queues and index for `rebuild` and `recover`: in this process, or mapped over Spark's tasks."""
+"""Builds queues and index for `rebuild` and `recover`: in this process, or mapped over Spark's tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `put --from` takes messages that another store had: where they go, as what, and with which store time.
+"""Takes another store's messages for `put --from`: their destination, form and store time.
 
 --as-new      as a producer would send them (the default): a message that waits in the schedule or half topic goes to
               its real topic, from where the store delays it again

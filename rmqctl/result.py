@@ -37,9 +37,11 @@ class Table:
 
 @dataclass(slots=True)
 class Result:
-    """What a command found or did. Facts, exit code and verdict may be functions, asked after the rows were read.
+    """The result of a command.
 
-    The verdict is one line for people, which stands first; programs see what it says in the facts.
+    Facts, exit code and verdict may be functions, asked after the rows were read.
+
+    The verdict is one line for people, printed first; programs see what it says in the facts.
     """
 
     command: str

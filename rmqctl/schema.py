@@ -3,7 +3,7 @@
     schemas/vocabulary.json     every name once, with its type and meaning
     schemas/get.json            the document of `rmqctl get`: which names it has, and which lists
 
-`load_schema` puts the definitions into the schema that refer to it, so that what it gives stands alone.
+`load_schema` puts the definitions into the schema that refer to it, so that the schema needs no other file.
 A document names its schema and number, `rmqctl.get/1`; the number goes up when a name goes or changes its meaning.
 """
 
@@ -17,7 +17,7 @@ VOCABULARY = "vocabulary.json#/$defs/"
 
 
 def load_schema(command: str) -> dict[str, Any]:
-    """The schema of a command's document, by its path (`checkpoint show`). FileNotFoundError where there is none."""
+    """Loads the schema of a command's document (`checkpoint show`); FileNotFoundError without one."""
     schema = _read(f"{command.replace(' ', '-')}.json")
     defs: dict[str, Any] = {}
     _localise(schema, _read("vocabulary.json")["$defs"], defs)
@@ -25,7 +25,7 @@ def load_schema(command: str) -> dict[str, Any]:
 
 
 def _localise(node: Any, vocabulary: dict[str, Any], defs: dict[str, Any]) -> None:
-    """Makes references to the vocabulary references into `defs`, which gets what they refer to."""
+    """Makes references to the vocabulary references into `defs`, and adds the definitions referred to."""
     for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _localise(value, vocabulary, defs)
     if isinstance(node, dict) and str(node.get("$ref", "")).startswith(VOCABULARY):

@@ -49,7 +49,7 @@ def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:
 
 
 def _command(text: str) -> Result:
-    """What a word with a dot shows."""
+    """Answers a word with a dot."""
     word, *names = text.split()
     if word == ".tables":
         rows = [{"table": name, "columns": len(columns)} for name, columns in TABLES.items()]
@@ -152,7 +152,7 @@ def complete(start: str, number: int) -> str | None:
 
 
 def completions(start: str) -> Sequence[str]:
-    """Words of SQL, tables and columns that begin with `start`, whatever its case."""
+    """Words of SQL, tables and columns that begin with `start`, in either case."""
     columns = (column for table in TABLES.values() for column in table)
     known = dict.fromkeys((*DOT_WORDS, *TABLES, *columns, *WORDS))
     return [word for word in known if re.match(re.escape(start), word, re.IGNORECASE)]

@@ -68,7 +68,7 @@ _ADJECTIVES = {"unsound", "damaged", "intact", "unreadable", "set_aside"}
 
 
 def words(name: str) -> str:
-    """A JSON name as people read it: the unit is in the value, not in the heading, and messages are counted."""
+    """Writes a JSON name for people: without the unit, as the value has it; messages are counted."""
     if name.endswith("_count"):
         noun = name.removesuffix("_count")
         name = noun if noun in _ADJECTIVES else f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
@@ -97,13 +97,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def printable(text: str, limit: int = CELL_LIMIT) -> str:
-    """`text` on one line, with control characters escaped, cut to what people will read."""
+    """Puts `text` on one line, with control characters escaped, cut to a readable length."""
     shown = escape_controls(text[: limit + 1])
     return shown if len(text) <= limit else shown[: limit - 1] + "…"
 
 
 def escape_controls(text: str, keep: str = "") -> str:
-    """`text` with everything escaped that a terminal does not show as a character, but for those in `keep`."""
+    """Escapes everything in `text` that a terminal does not show as a character, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

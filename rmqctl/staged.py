@@ -36,7 +36,7 @@ def planning(
 def locked(
     session: Session, *, take: bool = True, with_batch_queues: bool = False
 ) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of --store inside of the block, unless told not to `take` it; gives its layout.
+    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
 
     with_batch_queues  also of a store with batch queues, which few changes carry along
     """
@@ -46,7 +46,7 @@ def locked(
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:
-    """Gives a folder for what a command builds, which is removed when the block ends."""
+    """Gives a folder for files that a command builds; removes it when the block ends."""
     from store.opened.staged import staging as staged_folder
 
     return staged_folder(layout, fs, name, dry_run=dry_run)

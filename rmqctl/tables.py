@@ -127,7 +127,7 @@ _STYLES = {
 
 
 def _write_verdict(result: Result, stream: TextIO, style: Callable[[str], str]) -> str:
-    """The first line, once the rows are read; gives what parts it from what follows."""
+    """Writes the first line, once the rows are read; gives the separator behind it."""
     verdict = result.read_verdict()
     if not verdict:
         return ""
@@ -142,7 +142,7 @@ def _write_dropped(block: Block, stream: TextIO, width: int | None) -> None:
 
 
 def _fit(block: Block, width: int | None, gap: int) -> None:
-    """Folds the block's cells to `width`, and drops the columns for which there is no room."""
+    """Folds the block's cells to `width`, and drops the columns that don't fit."""
     if width is None:
         return
     cells = list(zip(*block.rows, strict=True))
@@ -159,7 +159,10 @@ def _fit(block: Block, width: int | None, gap: int) -> None:
 
 
 def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
-    """Facts first, then each table; a title only where there is more than one table. All rows are read here."""
+    """Facts first, then each table; titles only for several tables.
+
+    All rows are read here.
+    """
     tables = [_table_block(table, times, len(result.tables) > 1) for table in result.tables]
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]

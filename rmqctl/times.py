@@ -1,4 +1,4 @@
-"""Times on the command line: epoch milliseconds, ISO 8601, or relative to now (-15m, -2h, -3d); always shown as ISO."""
+"""Times on the command line: epoch ms, ISO 8601, or relative to now (-15m, -2h, -3d); shown as ISO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _RELATIVE = re.compile(r"([+-])(\d+)(ms|[smhdw])")
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """`text` as epoch milliseconds. A time without a zone is local. ValueError says what is accepted."""
+    """Reads `text` as epoch milliseconds.
+
+    A time without a zone is local. ValueError names the accepted forms.
+    """
     time_ms = _parse(text.strip(), now_ms)
     if not 0 <= time_ms <= LATEST_MS:
         raise ValueError(f"{text[:40]!r} is out of range: {_ACCEPTED}, between 1970 and 9999")
@@ -35,7 +38,10 @@ def _parse(text: str, now_ms: int) -> int:
 
 
 def show_time(time_ms: int, *, local: bool = False) -> str:
-    """Epoch milliseconds as ISO 8601, in UTC or the local zone; 0 (never set) as a dash, no date as the bare number."""
+    """Shows epoch milliseconds as ISO 8601, in UTC or the local zone.
+
+    0 (never set) is a dash, a number that is no date stays a number.
+    """
     if time_ms == 0:
         return "-"
     try:

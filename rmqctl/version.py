@@ -1,4 +1,4 @@
-"""What `--version` says, and whether kernels were compiled when rmqctl was installed."""
+"""The text of `--version`, with whether kernels were compiled when rmqctl was installed."""
 
 from __future__ import annotations
 

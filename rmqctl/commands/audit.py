@@ -34,7 +34,7 @@ def run(
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
-    """Find what is wrong with many or large stores.
+    """Find damage in many or large stores.
 
     Finds what check finds, in each of the stores. On Spark every queue, index file and segment is a task of its own.
     Exit code 1 when something was found.

@@ -41,7 +41,7 @@ def run(
         bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
     ] = False,
 ) -> Result:
-    """Find what is wrong with a store.
+    """Find damage in a store.
 
     Looks in both directions and changes nothing.
 
@@ -54,7 +54,7 @@ def run(
     Beside a live broker the log is checked up to what was dispatched when the check began.
 
     A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
-    queue offset that does not follow the one before when that one's record lies more than a segment back.
+    queue offset that does not follow the one before when that one's record is more than a segment back.
     """
     session: Session = ctx.obj
 
@@ -99,7 +99,7 @@ def run(
         return {"finding_count": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
 
     def verdict() -> str:
-        """What was found, and where the check ended early."""
+        """Sums up the findings, and says where the check ended early."""
         checked = f"in {show_bytes(progress.bytes_done)} of the log"
         return f"{count(findings, 'finding') if findings else 'nothing wrong'} {checked}"
 

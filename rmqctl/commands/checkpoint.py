@@ -1,4 +1,4 @@
-"""checkpoint: what the store says of itself, against what is on disk."""
+"""checkpoint: compares the store's checkpoint with the files on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = ("checkpoint", "commitlog", "consumequeue", "index")
 
 
 def run_show(ctx: typer.Context) -> Result:
-    """Show what the checkpoint promises and what is there.
+    """Show the checkpoint's promises against the files.
 
     For each of its times: what it promises, and what the files on disk reach. Also the segment from which an
     abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the
@@ -76,7 +76,7 @@ def run_rewrite(
     quarantine: Quarantine = None,
     no_quarantine: NoQuarantine = False,
 ) -> Result:
-    """Write a checkpoint that promises what the files hold.
+    """Write a checkpoint that promises no more than the files hold.
 
     Walks the log with CRC from where an abnormal recovery would start now, makes the files durable, and writes the
     times that they reach.

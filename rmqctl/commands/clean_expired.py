@@ -1,4 +1,4 @@
-"""clean-expired: delete what the broker's retention rules let go."""
+"""clean-expired: delete files that the broker's retention rules let expire."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _row(setting: Setting, values: Mapping[str, tuple[Any, str]], shown: Callabl
 
 
 def run_check(ctx: typer.Context) -> Result:
-    """Say what a broker would load of its tables.
+    """Show how a broker would load its tables.
 
     For each table under config/ with its .bak and .tmp: what a broker would load, what that silently loses, consumer
     offsets outside of their queues, topics of the store without an entry. Each finding has its remedy. Exit code 1

@@ -1,4 +1,4 @@
-"""delay: what becomes of delayed messages, and where a broker goes on delivering."""
+"""delay: the delivery of delayed messages, and where a broker goes on delivering."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def run_show(
     at: Annotated[str, typer.Option(metavar="TIME", help="As it is at this time.")] = "now",
     state: Annotated[str | None, typer.Option(metavar="STATE", help="Only messages of this state.")] = None,
 ) -> Result:
-    """Show delayed messages and what becomes of them.
+    """Show delayed messages and their delivery.
 
     States: pending, due, delivered, assumed (delivered, the copy has expired), duplicate (delivered, and will be
-    again), blocked (an earlier one of its level keeps the service waiting), lost (gone before it was delivered). Exit
+    again), blocked (an earlier one of its level keeps the service waiting), lost (expired before delivery). Exit
     code 1 when a message is blocked, duplicate or lost.
     """
     session: Session = ctx.obj

@@ -141,7 +141,7 @@ def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, 
 
 
 def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: int | None) -> None:
-    """Notes on what else there is: other queues of the topic, or the topic that was meant."""
+    """Notes other queues of the topic, or the topic that was meant."""
     own = opened.queue_ids(topic)
     if not own:
         session.note(f"no topic is called {topic!r}{did_you_mean(topic, set(opened.topics()))}")
@@ -158,7 +158,7 @@ class _Reading:
         self.session, self.opened, self.reader, self.rows = session, opened, reader, rows
 
     def result(self) -> Result:
-        """The messages as they come, and what there is to say when all have."""
+        """The messages as they come, and the facts about them when all have."""
         table = Table("messages", self._rows(), lambda: self.rows.columns)
         return Result("get", self._facts, [table], self._exit_code, self._verdict)
 

@@ -1,4 +1,4 @@
-"""info: what a store is and in which state, on one screen."""
+"""info: a store's kind, sizes and state, on one screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEE_ALSO = ("check", "simulate", "dump", "config settings")
 
 
 def run(ctx: typer.Context) -> Result:
-    """Show what a store is and in which state.
+    """Show a store's kind, sizes and state.
 
     The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
     free space, settings that are not at their default, what is missing or behind, and the command to run next. Reads

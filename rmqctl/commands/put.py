@@ -200,7 +200,7 @@ def _shown(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _exit_code(statuses: Collection[str]) -> int:
-    """A segment that could not be created is the disk's fault, everything else that was refused a finding."""
+    """The code of a failed put: a segment that could not be created is the disk's fault, else a finding."""
     if NO_SEGMENT in statuses:
         return IO_ERROR
     return FINDINGS if set(statuses) - {"PUT_OK"} else OK
@@ -226,7 +226,7 @@ def _put_many(session: Session, opened: WritableStore, replay: Replay, name: str
 def _rows(
     session: Session, opened: WritableStore, replay: Replay, name: str, topic: str | None, counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Puts what the file holds, many messages at a time; from a pipe each at once, for its writer may be waiting."""
+    """Puts the file's messages, many at a time; from a pipe each at once, for its writer may be waiting."""
     size = 1 if name == "-" else BULK_SIZE
     waiting: list[Timed] = []
     with _open(session, name) as stream, session.progress("put", None, "messages") as bar:
@@ -255,7 +255,7 @@ def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Tim
 def _put_waiting(
     session: Session, opened: WritableStore, replay: Replay, waiting: list[Timed], counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Stores and forgets what waits: in one go where all messages have the same hosts."""
+    """Stores and forgets the waiting messages: in one go where all have the same hosts."""
     timed, waiting[:] = list(waiting), []
     hosts = {(message.born_host, message.store_host) for message, _ in timed}
     if replay.is_plain and len(hosts) == 1 and len(timed) > 1:

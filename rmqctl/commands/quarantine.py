@@ -1,4 +1,4 @@
-"""quarantine: list and purge what changing commands took away."""
+"""quarantine: list and purge files that changing commands took away."""
 
 from __future__ import annotations
 

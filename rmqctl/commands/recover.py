@@ -1,4 +1,4 @@
-"""recover: what a broker does at its start, as a plan that can be looked at first."""
+"""recover: a broker's recovery at its start, as a plan that can be looked at first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""simulate: what a broker would do at its next start."""
+"""simulate: show a broker's next start without making it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(
         Line | None, typer.Option(help="The broker line that starts.", show_default="the line that wrote the store")
     ] = None,
 ) -> Result:
-    """Say what a broker's next start would do.
+    """Show a broker's next start without making it.
 
     Whether a broker of the line starts, where its recovery begins, where and why the log ends for it, what happens to
     each file of log and queues, and what is lost: messages and bytes per topic and queue, how many of them are intact

@@ -1,4 +1,4 @@
-"""transaction: what became of transactions."""
+"""transaction: the outcome of transactions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_show(
     ] = None,
     state: Annotated[str | None, typer.Option(metavar="STATE", help="Only transactions of this state.")] = None,
 ) -> Result:
-    """Show transactions and what became of each.
+    """Show transactions and the outcome of each.
 
     States: committed, rolled-back, discarded (given up after too many checks), in-doubt (the broker will ask its
     producer), inconsistent (the check pass is done with it, and nothing says how it ended). The evidence is in the

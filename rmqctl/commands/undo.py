@@ -1,4 +1,4 @@
-"""undo: bring back what a change took away."""
+"""undo: bring back the files of a change."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def run(
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
 ) -> Result:
-    """Show what uses the disk.
+    """Show disk usage.
 
     Messages, bytes, share and times by topic, queue, tag or day, largest first; of several stores by store as well.
     """

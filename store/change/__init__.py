@@ -1,1 +1,1 @@
-"""What changes a store: planned, shown, applied in a crash-safe order, kept in quarantine, undone."""
+"""Changes to a store: planned, shown, applied in a crash-safe order, kept in quarantine, undone."""

@@ -1,12 +1,12 @@
-"""The three things a change does, each with what must be written down before it, how it is done and taken back.
+"""The three actions of a change: how each is recorded beforehand, done and taken back.
 
     Remove   a file goes into quarantine
-    Publish  a staged file takes a place; what stood there goes into quarantine
+    Publish  a staged file takes a place; the file before it goes into quarantine
     Patch    a few bytes are overwritten in place; the old bytes go into the manifest
 
 An entry is what the manifest says of one action:
 
-    kind, path, reason   path is relative to the store where the file lies in it
+    kind, path, reason   path is relative to the store for a file inside of it
     original             size, mtime_ns and (of smaller files) sha256 of what stood there; None when nothing did
     kept_as              where in the change's quarantine folder the file goes        (Remove, Publish)
     published            size and mtime_ns of the file that takes the place           (Publish)
@@ -127,7 +127,7 @@ class Workplace:
         return entry["kind"] == Patch.verb and self._patched(entry) not in (entry["before"], entry["after"])
 
     def take_back(self, entry: ManifestEntry) -> int:
-        """Puts back what the entry's action changed, if it came to that; gives the number of files restored."""
+        """Puts back the file or bytes that the entry's action changed; gives the number of files restored."""
         self._require_own_places(entry)
         if entry["kind"] == Patch.verb:
             return self._take_back_patch(entry)
@@ -161,7 +161,10 @@ class Workplace:
             raise DamagedFile("the kept file is not the one that was taken away", file=kept, hint="nothing was done")
 
     def _require_own_places(self, entry: ManifestEntry) -> None:
-        """ForeignFile when a link leads to another place. The store's own folders may be links to another disk."""
+        """Raises ForeignFile for a link to another place.
+
+        The store's own folders may be links to another disk.
+        """
         path = self.root / entry["path"]
         if path.is_relative_to(self.root):
             require_no_link(self.fs, self.root / path.relative_to(self.root).parts[0], path)
@@ -179,7 +182,10 @@ class Workplace:
         return 1
 
     def _patched(self, entry: ManifestEntry) -> str:
-        """The bytes that stand now where a Patch wrote, in hex. A file that is gone counts as if they were back."""
+        """Reads, in hex, the bytes at the place that a Patch wrote.
+
+        A missing file counts as if they were back.
+        """
         path = self.root / entry["path"]
         if not self.fs.exists(path):
             return str(entry["before"])
@@ -187,7 +193,7 @@ class Workplace:
         return self.fs.read(descriptor, entry["position"], len(entry["after"]) // 2).hex()
 
     def _set_aside(self, path: Path, entry: ManifestEntry) -> None:
-        """Moves what others wrote in the action's place since into the quarantine."""
+        """Moves files that others wrote in the action's place since into the quarantine."""
         if not self.fs.exists(path):
             return
         now, original = self._look(path), entry["original"]
@@ -223,8 +229,10 @@ class Workplace:
             self.fs.unlink(source)
 
     def _copy(self, source: Path, target: Path, mtime_ns: int) -> None:
-        """A quarantine on another file system: the copy is whole and durable before it gets its name, and that before
-        the original goes. So a name in the quarantine always stands for all of a file."""
+        """Copies a file into a quarantine on another file system.
+
+        The copy is whole and durable before it gets its name, and that before the
+        original goes. So a name in the quarantine always means all of a file."""
         size = self.fs.stat(source).st_size
         part = target.with_name(target.name + PART_SUFFIX)
         self.fs.unlink(part)

@@ -59,14 +59,14 @@ class Change:
         self.actions.append(Publish(path, staged, reason))
 
     def bytes_affected(self, action: Action) -> int:
-        """Size of what the action takes away or writes."""
+        """Size of the bytes that the action takes away or writes."""
         if isinstance(action, Patch):
             return len(action.after)
         path = action.staged if isinstance(action, Publish) else action.path
         return self.fs.stat(path).st_size if self.fs.exists(path) else 0
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per action: action, file (relative to the root where it lies in it), size_bytes, reason."""
+        """Rows of the actions: action, file (relative to the root if inside of it), size_bytes, reason."""
         return [
             {
                 "action": action.verb,
@@ -114,13 +114,16 @@ class Change:
         return journal.id
 
     def drop(self) -> None:
-        """Removes what was staged and not published."""
+        """Removes files that were staged and not published."""
         if self.staging is not None:
             self.fs.remove_tree(self.staging)
             self.staging = None
 
     def _roll_back(self, journal: Journal, error: BaseException) -> None:
-        """Puts back what was done, also after an interrupt; tells in the error's hint how that went."""
+        """Puts back the actions done so far, also after an interrupt.
+
+        The error's hint says how that went.
+        """
         try:
             journal.take_back()
         except StoreError:

@@ -1,4 +1,4 @@
-"""The journal of one change: its manifest, written before anything is touched, so that a crash can be taken back.
+"""The journal of one change: its manifest, written before anything is touched, for undo.
 
     <quarantine>/<id>/manifest.json    what is done: names, sizes, mtimes, hashes, old bytes; how far it came
     <quarantine>/<id>/files/…          what was taken away, under its old name
@@ -99,7 +99,9 @@ class Journal:
     def load(
         cls, root: Path, change_id: str, quarantine: Path, fs: Filesystem, elsewhere: Iterable[Path] | None = None
     ) -> Journal:
-        """The journal of a change in the quarantine; BadRequest for an unknown one, DamagedFile for a foreign one.
+        """Reads a change's journal from the quarantine.
+
+        BadRequest for an unknown change, DamagedFile for a foreign one.
 
         elsewhere  see decode_manifest
         """
@@ -111,7 +113,10 @@ class Journal:
         return cls(root, folder, decode_manifest(fs.read_file(path), path, elsewhere), fs)
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
-        """Does one action. Before the abort marker goes, everything else is durable: a broker trusts its absence."""
+        """Does one action.
+
+        Before the abort marker is removed, everything else is durable: a broker trusts its absence.
+        """
         if action.path == self.root / "abort":
             self._flush_folders()
         self._workplace.perform(action, entry)
@@ -123,7 +128,7 @@ class Journal:
         self.retract()
 
     def take_back(self) -> int:
-        """Puts every action's place back to what it was; gives the number of files restored."""
+        """Restores every action's place; gives the number of files restored."""
         count = sum(self._workplace.take_back(entry) for entry in reversed(self.entries))
         self._flush_folders()
         return count
@@ -155,15 +160,15 @@ class Journal:
             )
 
     def kept_files(self) -> list[Entry]:
-        """What was taken away."""
+        """Files that were taken away."""
         return self.fs.list_folder(self.folder / "files")
 
     def later_files(self) -> list[Entry]:
-        """What others wrote in its place since, and was set aside."""
+        """Files that others wrote in its place since, and that were set aside."""
         return self.fs.list_folder(self.folder / LATER)
 
     def announce(self) -> None:
-        """Leaves in the store where the quarantine is, so that a change cut short by a crash is noticed there."""
+        """Records the quarantine's place in the store, so that a change cut short is noticed there."""
         if self.folder.parent != quarantine_folder(self.root):
             note = self.root / OWN_FOLDER / ELSEWHERE
             self.fs.make_folder(note.parent)
@@ -232,7 +237,10 @@ def _require_outside_of_data(root: Path, quarantine: Path) -> None:
 
 
 def store_look(root: Path, fs: Filesystem, quarantine: Path) -> dict[str, list[int]]:
-    """Size and mtime of every file of the store, except rmqctl's own, what is kept in `quarantine`, and the lock."""
+    """Size and mtime of every file of the store.
+
+    Left out: rmqctl's own files, those kept in `quarantine`, and the lock.
+    """
     look: dict[str, list[int]] = {}
     folders = [root]
     while folders:

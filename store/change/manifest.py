@@ -1,9 +1,9 @@
-"""manifest.json: what a change does, as it is written down and as it may be believed when it is read again.
+"""manifest.json: a change as it is written down, and the checks before it is believed again.
 
 A store may come from anywhere. A manifest names files that undo moves and overwrites, so each name must be one that a
 change of this store could have written:
 
-    path      below one of the store's folders, or below a folder of the commit log that lies elsewhere
+    path      below one of the store's folders, or below a folder of the commit log elsewhere
     kept_as   files/<number>-<the file's name>
     digest    SHA-256 of the rest of the document: a manifest that was cut or edited is not acted on
 """
@@ -35,7 +35,7 @@ def encode_manifest(document: dict[str, Any]) -> bytes:
 
 
 def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = None) -> dict[str, Any]:
-    """The document; DamagedFile when it is not what a change of this store writes.
+    """Reads the document; DamagedFile unless a change of this store could have written it.
 
     elsewhere  folders outside of the store's that belong to it, such as storePathCommitLog; None where nothing is
                done to the files, so that any may be named
@@ -63,7 +63,7 @@ def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = 
 
 
 def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:
-    """What is wrong with an action's entry."""
+    """Names the fault of an action's entry, None for a sound one."""
     if not isinstance(entry, dict) or entry.get("kind") not in KINDS:
         return "unknown kind"
     path, kind = entry.get("path"), entry["kind"]

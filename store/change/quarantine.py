@@ -32,7 +32,10 @@ class QuarantineEntry:
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """`file_count` files were put back; `set_aside` are those that stood in their places, now in the quarantine."""
+    """The result of an undo.
+
+    `file_count` files were put back; `set_aside` lists those found in their places, kept in quarantine.
+    """
 
     file_count: int
     set_aside: tuple[Path, ...]
@@ -47,7 +50,7 @@ def undo(
     fs: Filesystem,
     elsewhere: Sequence[Path] = (),
 ) -> UndoReport:
-    """Puts the store back to what it was before the change.
+    """Restores the store to its state before the change.
 
     elsewhere  folders of the commit log outside of the store's
 
@@ -61,7 +64,7 @@ def undo(
     if journal.state == "applied" and not force:
         journal.require_unchanged()
     journal.require_patches_untouched()
-    # So that an undoing that is cut short can be taken up again, and nobody works on the half of it.
+    # So that an undoing that is cut short can be taken up again, and no other command works on the half of it.
     journal.announce()
     journal.mark("undoing")
     count = journal.take_back()
@@ -92,7 +95,9 @@ def _entry_of(journal: Journal) -> QuarantineEntry:
 
 
 def interrupted_change(root: Path, fs: Filesystem) -> str | None:
-    """Id of a change that a crash left half done, with the option that undo needs if its quarantine is elsewhere.
+    """Id of a change that a crash left half done.
+
+    With the option that undo needs if the change's quarantine is elsewhere.
 
     StoreIOError when that quarantine is not there, perhaps because its disk is not mounted.
     """

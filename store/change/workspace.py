@@ -1,4 +1,4 @@
-"""ROOT/.rmqctl/: the folder in which changes are staged and in which what they take away is kept."""
+"""ROOT/.rmqctl/: the folder where changes are staged and where removed files are kept."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def staging_folder(root: Path, name: str) -> Path:
 
 
 def relative_name(root: Path, path: Path) -> str:
-    """The path as people read it: relative to the store where it lies in the store."""
+    """Shortens a path for people: relative to the store for a file inside of it."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def require_no_link(fs: Filesystem, base: Path, path: Path) -> None:
-    """ForeignFile when a folder between `base` and `path` is a link, which may lead anywhere."""
+    """Raises ForeignFile when a folder between `base` and `path` is a link, for a link may lead anywhere."""
     for folder in path.parents:
         if folder == base or not folder.is_relative_to(base):
             return

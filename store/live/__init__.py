@@ -1,1 +1,1 @@
-"""The services of a store that is written to: dispatch, group commit, timed flush and commit, disk check."""
+"""The services of a writable store: dispatch, group commit, timed flush and commit, disk check."""

@@ -1,4 +1,4 @@
-"""CommitRealTimeService: copies the lent write buffers into the commit log's files (transientStorePoolEnable).
+"""CommitRealTimeService: copies lent write buffers into the log's files (transientStorePoolEnable).
 
     every commitIntervalCommitLog, and after a put     commit if commitCommitLogLeastPages pages wait
     every commitCommitLogThoroughInterval              commit whatever waits

@@ -1,4 +1,4 @@
-"""DiskCheckService: refuses puts while the log's partition is nearly full, and after a service has failed.
+"""DiskCheckService: refuses puts while the log's partition is nearly full, or after a service failed.
 
 Looks when the store opens and every ten seconds. The broker's first look comes a second after its start.
 

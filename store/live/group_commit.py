@@ -1,4 +1,4 @@
-"""GroupCommitService: one fdatasync for all messages that wait at the moment (flushDiskType SYNC_FLUSH).
+"""GroupCommitService: one fdatasync for all waiting messages (flushDiskType SYNC_FLUSH).
 
     put threads    join the group that gathers, wake the service, wait at the group's gate
     service        takes the group, flushes until its last byte is durable or a flush moves nothing, opens the gate
@@ -49,7 +49,7 @@ class CommitGroup:
         return self.next_offset < 0
 
     def wait(self, timeout_ms: int) -> None:
-        """Return when the gate is open or the time is over; raise what the flush raised."""
+        """Returns when the gate is open or the time is over; raises the flush's error."""
         if self.gate.acquire(timeout=timeout_ms / 1000):
             self.gate.release()
         if self.failure is not None:
@@ -57,7 +57,7 @@ class CommitGroup:
 
 
 class GroupCommitService(ServiceThread):
-    """Flushes `segments` for the groups, and tells `checkpoint` the time up to which all is durable."""
+    """Flushes `segments` for the groups, and gives `checkpoint` the time of the last durable message."""
 
     def __init__(self, segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
         super().__init__(GROUP_INTERVAL_MS)
@@ -86,7 +86,7 @@ class GroupCommitService(ServiceThread):
     def work(self) -> None:
         group = self._take()
         if group.is_empty:
-            # Messages that nobody waits for are flushed in passing; like the broker's, the checkpoint stays.
+            # Messages without a waiting producer are flushed in passing; like the broker's, the checkpoint stays.
             self._segments.flush(0)
             return
         try:

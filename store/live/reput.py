@@ -1,4 +1,4 @@
-"""ReputMessageService: the thread that keeps queues and index up with the log of a store that is written to.
+"""ReputMessageService: the thread that keeps a writable store's queues and index up with its log.
 
     every millisecond    dispatch what was put since
     stop                 dispatch the rest

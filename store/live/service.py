@@ -1,4 +1,4 @@
-"""ServiceThread: a loop in a thread that sleeps until its interval is over or it is woken, and stops when told to.
+"""ServiceThread: a loop in a thread that sleeps for its interval or until it is woken or stopped.
 
     start      begins the thread
     wakeup     ends the sleep early; a wake-up that comes while the loop works is kept for its next sleep
@@ -60,7 +60,7 @@ class ServiceThread:
         raise NotImplementedError
 
     def last_work(self) -> None:
-        """Do what is left when the loop has ended."""
+        """Does the work that is left when the loop has ended."""
 
     def sleep(self) -> None:
         """Wait until the interval is over or a wake-up comes."""
@@ -96,6 +96,6 @@ def monotonic_ms() -> int:
 
 
 def note_flushed(segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
-    """Tell the checkpoint the store time up to which all is durable; 0 before the first thorough flush."""
+    """Gives the checkpoint the last durable store time; 0 before the first thorough flush."""
     if segments.store_timestamp_ms > 0:
         checkpoint.physic_ms = segments.store_timestamp_ms

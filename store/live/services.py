@@ -1,4 +1,4 @@
-"""StoreServices: the threads of a store that is written to, and the order in which they start and stop.
+"""StoreServices: the threads of a writable store, and their order at start and stop.
 
     start   a first look at the disk; dispatch, commit (transient pool), flush of the log, flush of the queues, disk
             check; then the abort marker; replication
@@ -114,23 +114,23 @@ class StoreServices:
             self._opened.abort.create()
             self.ha.start()
         except BaseException:
-            # The caller gets no store to close, so nobody else would end the threads.
+            # The caller gets no store to close, so no other code would end the threads.
             for service in self._running:
                 service.stop()
             raise
 
     def _refuse_puts(self) -> None:
-        """Refuse what would never be durable, or never be found."""
+        """Refuses messages that would never be durable, or never be found."""
         self.refusal = self._failed()
 
     def catch_up(self) -> None:
-        """Wait until everything put so far is dispatched; raise what a service failed of."""
+        """Waits until everything put so far is dispatched; raises a service's failure."""
         while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
             time.sleep(0.001)
         self.raise_failure()
 
     def describe_findings(self) -> list[str]:
-        """Damage and disorder that dispatch met, and memory that could not be locked, as sentences for people."""
+        """Describes dispatch's damage and disorder, and memory that could not be locked, for people."""
         pool_note = [] if self._pool is None or self._pool.note is None else [self._pool.note]
         return (
             self.ha.describe_findings()
@@ -140,7 +140,7 @@ class StoreServices:
         )
 
     def raise_failure(self) -> None:
-        """StoreClosed, naming what a background service failed of."""
+        """Raises StoreClosed with the failure of a background service."""
         for service in self._running:
             if service.failure is not None:
                 self.refusal = f"{type(service).__name__} has failed"
