@@ -1,1 +1,1 @@
-"""The broker's own tables under config/: what a broker would load of them, and what they say about a store."""
+"""Reads the broker's own tables under config/ as a broker would, and reviews them against the store."""

@@ -1,4 +1,4 @@
-"""One file under config/ with its .bak and .tmp: what a broker would load of it, and what that would lose.
+"""Reads one table under config/ with its .bak and .tmp, and names the file that a broker would load.
 
     main                  .bak                  a broker
     parses                any                   loads main
@@ -49,7 +49,7 @@ class State(StrEnum):
 
 
 class Load(StrEnum):
-    """What a broker does with the three files."""
+    """How a broker starts with the three files."""
 
     MAIN = "loads the file"
     BACKUP = "loads .bak"
@@ -85,7 +85,7 @@ class ConfigFile:
 
     @property
     def load(self) -> Load:
-        """What a broker does, by the table above."""
+        """How a broker starts, by the table above."""
         if self.main.state is State.PARSES:
             return Load.MAIN
         if self.backup.state is State.PARSES:
@@ -106,13 +106,16 @@ class ConfigFile:
 
 
 def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
-    """The three files of one table. ForeignFile where one is no regular file, StoreIOError where one is unreadable."""
+    """Reads the three files of one table.
+
+    ForeignFile where one is no regular file, StoreIOError where one is unreadable.
+    """
     path = folder / name
     return ConfigFile(name, *(_read_copy(path.with_name(path.name + end), fs) for end in ("", ".bak", ".tmp")))
 
 
 def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
-    """The tables of which at least one file is there."""
+    """Reads the tables that have at least one file."""
     found = (read_config_file(folder, name, fs) for name in JSON_FILES)
     return [one for one in found if not one.is_absent]
 

@@ -1,4 +1,4 @@
-"""Fastjson's text: JSON in which integer keys of a map are written without quotes.
+"""Reads and writes Fastjson's text: JSON with integer keys of a map written without quotes.
 
     {
     →"offsetTable":{"T@G":{0:7,1:9

@@ -1,4 +1,4 @@
-"""The tables under config/ reviewed: what a broker would load of each, and what it would silently lose.
+"""Reviews the tables under config/: the file that a broker would load, and the entries it would lose.
 
 Findings, each with what to do:
 

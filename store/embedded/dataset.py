@@ -39,7 +39,7 @@ REMOTE_PART_BYTES = 64 << 20
 
 
 class Watch:
-    """What happens in the scans of a query: the bytes of log behind them, and what made one fail.
+    """Watches the scans of a query: counts the bytes of log that were read, and keeps the first failure.
 
     DuckDB gives the text of an exception that a scan raised, not the exception.
     """
@@ -156,7 +156,9 @@ def export_arrow(
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,
 ) -> pa.RecordBatchReader:
-    """Reads a table of one or several stores as Arrow batches; nothing but what is asked for is read.
+    """Reads a table of one or several stores as Arrow batches.
+
+    Only the requested columns, and the files that may hold a requested row, are read.
 
     table    messages, consumequeue, index, segments or anomalies
     columns  names in the order wanted, all by default; of several stores `store` is the first

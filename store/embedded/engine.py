@@ -75,7 +75,10 @@ class Engine:
         return unique_names(answer.schema.names), rows
 
     def ask(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
-        """The answer to a query; the scans run as it is read. BadRequest where it is no query, or a wrong one."""
+        """Answers a query; the scans run while the answer is read.
+
+        BadRequest for a text that is no query, or a wrong one.
+        """
         check_is_query(text)
         self._watch.begin(on_progress)
         with self._errors():
@@ -105,7 +108,7 @@ class Engine:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raises what made a scan fail, or DuckDB's own refusal as one sentence."""
+        """Raises the failure of a scan, or DuckDB's own refusal as one sentence."""
         try:
             yield
         except Exception as error:
@@ -147,7 +150,7 @@ def _memory_bytes() -> int:
 
 
 def restrict(connection: duckdb.DuckDBPyConnection) -> None:
-    """Leaves a connection nothing to do but to answer queries about what is registered in it."""
+    """Restricts a connection to queries over its registered tables."""
     for statement in _BEFORE_QUERIES:
         connection.execute(statement)
 

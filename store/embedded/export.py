@@ -1,8 +1,8 @@
-"""export in this process: the messages of a query as Parquet, CSV or JSON lines, by folder of a partition.
+"""Exports messages in this process as Parquet, CSV or JSON lines, a folder for each partition.
 
     engine.ask ──batches──> rows by partition ──> one open file each, up to MOST_OPEN; then the oldest is closed
 
-Memory holds one batch and what the open Parquet files keep of their row groups.
+Memory holds one batch and the unwritten row groups of the open Parquet files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _File(Protocol):
 
 
 def write_export(engine: Engine, target: Path, export: Export, *, on_progress: OnProgress | None = None) -> None:
-    """Writes the messages as files under `target`, which must not exist."""
+    """Writes the messages as files under `target`; `target` must not exist."""
     answer = engine.ask(_query(engine, export), on_progress)
     count = len(answer.schema.names) - len(export.partition_by)
     written = pa.schema([answer.schema.field(i) for i in range(count)])

@@ -25,7 +25,7 @@ ROW = "row number"
 
 
 class ExpressionFilter:
-    """Wants the rows for which the expression is true.
+    """Keeps the rows that make the expression true.
 
     schema     all columns of the table
     constants  columns that have one value in all rows
@@ -54,7 +54,7 @@ class ExpressionFilter:
         return [shares[number] for number in sorted(int(fragment.path) for fragment in left)]
 
     def _known(self, ranges: Ranges) -> pc.Expression:
-        """What holds for every row of a share."""
+        """Builds the expression that every row of a share satisfies."""
         known = [ds.field(name) == value for name, value in self.constants.items()]
         for name, (smallest, largest) in ranges.items():
             kind = self._table.field(name).type

@@ -1,1 +1,4 @@
-"""Forensics: what is on the disk, where a message is, who has not consumed, and how two stores differ. Reads only."""
+"""Forensics: reads stores and never writes to them.
+
+State of a store, timeline, lag of the consumers, digests, differences between two stores, salvage.
+"""

@@ -34,7 +34,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class FirstDifference:
-    """The first record that differs: its log offset, what differs, and both values."""
+    """The first record that differs: its log offset, the name of the field, and both values."""
 
     log_offset: int
     field: str
@@ -44,7 +44,10 @@ class FirstDifference:
 
 @dataclass(frozen=True, slots=True)
 class StoreDiff:
-    """What differs between store A and store B. `only_a` and `only_b` are ranges of records in one log alone."""
+    """The differences between store A and store B.
+
+    `only_a` and `only_b` are ranges of records that only one of the logs has.
+    """
 
     first: FirstDifference | None
     differing_records: int
@@ -111,7 +114,7 @@ def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
 
 
 class _Comparison:
-    """Adds up what the compared stretches of log show."""
+    """Adds up the differences of the compared stretches of log."""
 
     def __init__(self, deep: bool) -> None:
         self.deep = deep
@@ -147,7 +150,7 @@ class _Comparison:
 
 
 def _ranges(records: _Records, rows: Any) -> list[Range]:
-    """The ranges that these rows cover; neighbours are one."""
+    """The ranges that these rows cover; adjacent rows form one range."""
     if not len(rows):
         return []
     starts = records.offsets[rows]

@@ -1,4 +1,6 @@
-"""fingerprint: SHA-256 digests of a store that do not depend on stale bytes, preallocation or index file names.
+"""fingerprint: digests segments, queues and index files of a store by SHA-256.
+
+Stale bytes, preallocation and the names of index files do not change a digest.
 
     segment   its bytes up to its valid end, a blank's 8 bytes among them
     queue     its units from the minimum to the maximum queue offset

@@ -1,4 +1,4 @@
-"""info: what a store is and in which state, read off its files without opening it.
+"""info: describes a store and its state from its files, without opening the store.
 
     1. structures and broker line         structures.py, opened/detect.py
     2. lock, abort marker, free space
@@ -77,7 +77,7 @@ class IndexInfo:
 
 @dataclass(slots=True)
 class StoreInfo:
-    """What a store is and in which state."""
+    """Kind and state of a store."""
 
     layout: StoreLayout
     line: BrokerLine
@@ -112,7 +112,7 @@ class StoreInfo:
 
     @property
     def next_command(self) -> str:
-        """What to run next: the command of the first problem, else a check."""
+        """The command to run next: the command of the first problem, else `check`."""
         return self.problems[0].command if self.problems else "check"
 
 
@@ -168,7 +168,7 @@ class _Look:
 
     @contextlib.contextmanager
     def _noting(self) -> Iterator[None]:
-        """Makes a problem of what a step fails with."""
+        """Notes a step's failure as a problem."""
         try:
             yield
         except StoreError as error:
@@ -205,7 +205,10 @@ class _Look:
         return int(first.columns.store_timestamp_ms[0]) if isinstance(first, Run) else -1
 
     def _walk_tail(self, segment: StoredFile) -> None:
-        """Walks the last written segment from the newest record that a queue names; from its start if that is none."""
+        """Walks the last written segment from the newest record that a queue names.
+
+        Where no record starts there, the walk begins at the segment's start.
+        """
         named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
         damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
         if damage is not None and named and self.info.log.last_ms < 0:
@@ -216,7 +219,10 @@ class _Look:
             self.failures.append(Problem("damage", detail, "simulate"))
 
     def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
-        """Walks up to the first bytes that are no record, and notes where they are; the damage if they are that."""
+        """Walks up to the first bytes that are no record, and notes their log offset.
+
+        Gives the damage, if these bytes are damaged.
+        """
         log = self.info.log
         part = LogSlice(segment.path, segment.number, segment.size, start, segment.size, is_exact=True)
         log.end = part.log_start

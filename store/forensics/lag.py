@@ -3,7 +3,7 @@
     consumed < min    messages were deleted before the group consumed them        below-min
     consumed = max    nothing is left to consume                                  ok
     consumed > max    the group waits for offsets that do not exist               beyond-max
-    no queue          the queue is gone, or was never written                     no-queue
+    no queue          the queue was deleted or never written                      no-queue
     else              max - consumed messages are left                            behind
 
 Offsets are queue offsets. Bytes are the sizes of the records that are left, as the queue's units have them.

@@ -1,4 +1,4 @@
-"""What a store's folder holds besides a plain log with file queues, each by the sign that a broker goes by.
+"""Finds the structures of a store besides a plain log with file queues, by the broker's own criteria.
 
     1. dledger-*/                          DLedger commit log
     2. consumequeue/CURRENT                RocksDB consume queues, or both kinds where topics' folders are there too

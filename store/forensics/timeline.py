@@ -27,7 +27,7 @@ MAX_JUMPS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Two neighbouring records, the later at `log_offset`, whose store times differ by more than they should."""
+    """Two adjacent records with too large a step in store time; `log_offset` is the later record's."""
 
     kind: str
     log_offset: int
@@ -65,7 +65,10 @@ def build_timeline(
     gap_ms: int = 3_600_000,
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> Timeline:
-    """Walks the whole log, behind damage as well. `topic` limits the counts; jumps are always the whole log's."""
+    """Walks the whole log, behind damage as well.
+
+    `topic` limits the counts; jumps are always those of the whole log.
+    """
     timeline, done, last_ms = Timeline(unit), 0, -1
     for segment in reader.segments():
         whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)

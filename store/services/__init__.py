@@ -1,1 +1,1 @@
-"""What the broker's services left in a store: delayed messages and transactions, and what became of each."""
+"""Reads the state of the broker's services from a store: delayed messages and transactions."""

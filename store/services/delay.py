@@ -1,11 +1,11 @@
-"""Delayed messages: for every unit of SCHEDULE_TOPIC_XXXX, what became of the message, or what will.
+"""Tells the state of every delayed message, by its unit in SCHEDULE_TOPIC_XXXX.
 
     i   the unit's queue offset        D   its deliver time: the unit's tags code
     d   the level's offset in config/delayOffset.json, moved into the queue as a broker moves it when it loads the file
     T   the time that is asked about   copy   a delivered record of the same message
 
     i below the queue's first unit, not yet delivered          lost
-    record gone                                                lost, assumed where i < d
+    record not in the log                                      lost, assumed where i < d
     copy found                                                 delivered where i < d, else duplicate: delivered again
     i < d                                                      assumed: the copy has expired
     D > T                                                      pending
@@ -39,7 +39,7 @@ UNKNOWN_LEVEL_DELAY_MS = 1000
 
 
 class DelayState(StrEnum):
-    """What became of a delayed message."""
+    """State of a delayed message."""
 
     PENDING = "pending"
     DUE = "due"
@@ -69,7 +69,7 @@ class DelayedMessage:
 
 @dataclass(frozen=True, slots=True)
 class DelayLevel:
-    """One level: its delay, its queue, and the queue offset it goes on at; `saved_offset` None without one."""
+    """One level: its delay, its queue and its next queue offset; `saved_offset` None without one."""
 
     level: int
     delay_ms: int | None
@@ -134,7 +134,7 @@ class _Copies:
 
 
 def _identity(record: StoredMessage) -> object:
-    """What a copy has in common with its source: the unique key, else birth and body."""
+    """The fields that a copy shares with its source: the unique key, else birth and body."""
     return record.uniq_key or (record.born_timestamp_ms, record.born_host, record.body_crc)
 
 
@@ -219,7 +219,7 @@ class _Level:
 
 
 def _number(text: str | None) -> int | None:
-    """What Integer.parseInt makes of it, None where it throws."""
+    """Parses a number like Integer.parseInt; None where Java would throw."""
     try:
         return int(text) if text is not None and text.isascii() and "_" not in text else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Records that a broker put in another message's name: they keep its topic in the property REAL_TOPIC.
+"""Finds records that a broker wrote for another message; property REAL_TOPIC has the message's topic.
 
     topic                        sys flag     the record is
     SCHEDULE_TOPIC_XXXX          any          a delayed message that waits

@@ -92,7 +92,7 @@ class TransactionQueues:
 
 @dataclass(slots=True)
 class TransactionReview:
-    """Every transaction by its first half, and what is wrong with the two queues."""
+    """Every transaction by its first half, and the faults of the two queues."""
 
     queues: TransactionQueues
     transactions: list[Transaction]
@@ -130,7 +130,7 @@ def _queues(opened: OpenedStore, offsets: ConsumerOffsets) -> TransactionQueues:
 
 
 def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int], list[str]]:
-    """The half queue offsets that op records name, and what is wrong with op records."""
+    """Reads the half queue offsets that op records name, and the faults of op records."""
     named: set[int] = set()
     warnings: list[str] = []
     queue = opened.queues.find(OP_TOPIC, 0)
@@ -154,7 +154,10 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
 
 
 def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredMessage]]]:
-    """The readable half records with their queue offsets, by unique key; one without a key stands alone."""
+    """The readable half records with their queue offsets, by unique key.
+
+    A record without a key is a group of its own.
+    """
     groups: dict[object, list[tuple[int, StoredMessage]]] = defaultdict(list)
     queue = opened.queues.find(HALF_TOPIC, 0)
     for queue_offset, _, record in queue_records(opened.log, queue) if queue is not None else ():

@@ -1,4 +1,7 @@
-"""check with its work on the files as Spark tasks: the functions and their inputs are the same, so the findings are."""
+"""Runs check with its work on the files as Spark tasks.
+
+Functions and inputs are those of a local check, so the findings are the same.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ def audit(
 
 
 def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:
-    """Findings as a DataFrame with the columns of the table `anomalies`, which lacks what lies between segments."""
+    """Findings as a DataFrame with the columns of the table `anomalies`.
+
+    Findings between segments are among these, unlike in the table.
+    """
     rows = [tuple(getattr(finding, name) for name in ANOMALIES) for finding in findings]
     return spark.createDataFrame(rows, ddl(ANOMALIES))

@@ -49,7 +49,7 @@ class RocketMQDataSource(DataSource):
 
 
 class TablePartition(InputPartition):
-    """One task's share of a table; `value` is what the table's module cut."""
+    """One task's share of a table; `value` is the share as the table's module planned it."""
 
 
 class TableReader(DataSourceReader):

@@ -1,10 +1,11 @@
-"""What one part of the log adds to queues and index, laid down for the tasks that write their files.
+"""Walks a part of the log into pieces: units of a queue, or keys, for the tasks that write files.
 
     part ──walk──> runs ──> units by queue, keys ──> scratch file, one of each part
                                                      | units of a queue | units of another | … | keys |
 
-The driver is told where each piece lies and what it takes to plan the files, never its bytes. A part has one piece of
-each queue, or several where it holds more than SPILL_BYTES of units, and a piece of keys for every KEY_CAPACITY.
+The driver gets the place of each piece in the scratch file and the numbers to plan the files, never the bytes. A part
+has one piece of each queue, or several where it holds more than SPILL_BYTES of units, and a piece of keys for every
+KEY_CAPACITY.
 
     unit piece   20 bytes a unit, as in the queue's file; a piece that is not dense has the int64 queue offsets behind
     key piece    int32 hash of every key, int32 number of every key's record; int64 log offset and store time of every
@@ -80,11 +81,11 @@ class KeyPiece(NamedTuple):
 
 @dataclass(slots=True)
 class PartPieces:
-    """What one part holds, with log offsets.
+    """The pieces of one part, with log offsets.
 
     first               None where nothing begins
     outcome             what ended the walk, if anything did
-    is_true_to_place    every record says of itself that it lies where it lies
+    is_true_to_place    every record has its own log offset as its physical offset
     ends_with_keys      its last record has keys
     """
 
@@ -110,7 +111,7 @@ class Gatherer:
     rules: ScanRules = VERIFYING
 
     def __call__(self, part: LogSlice) -> PartPieces:
-        """Walks a part up to its stop or to what ends the log in it."""
+        """Walks a part up to its stop or to the end of the log."""
         found = PartPieces(part)
         scratch = _Scratch(self.folder)
         units = _Units(scratch, found, self.scope, np.array(self.delay_levels_ms, np.int64))
@@ -231,7 +232,10 @@ class _Units:
 
 
 class _Keys:
-    """The keys of a part; a piece has those of one call of the kernel, so that a processor's cache holds it."""
+    """The keys of a part.
+
+    A piece has the keys of one call of the kernel, so it fits in the processor's cache.
+    """
 
     def __init__(self, scratch: _Scratch, found: PartPieces) -> None:
         self._scratch = scratch

@@ -1,4 +1,4 @@
-"""sql and export: the tables of one store or of a fleet as Spark views, and a query's answer as rows or files.
+"""sql and export on Spark: queries the tables of one or several stores, for rows or for files.
 
 Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
 A view holds the columns that the query's text may mean: see store.tables.query_text.
@@ -73,7 +73,7 @@ def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
 def write_export(
     spark: Any, stores: Sequence[str], target: Path, export: Export, *, progress: Progress | None = None
 ) -> None:
-    """Writes the messages as files under `target`, which must not exist."""
+    """Writes the messages as files under `target`; `target` must not exist."""
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
         columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
         frame = _chosen(fleet_frame(spark, stores, "messages", columns), export)

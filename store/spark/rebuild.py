@@ -1,7 +1,7 @@
 """rebuild on Spark: consume queues and index from the log, into a staging folder.
 
-    1. gather   every part of every segment is walked once: its units and keys go to a scratch file, and the driver is
-                told where they lie, which queue offsets they have and how the walk ended
+    1. gather   every part of every segment is walked once: its units and keys go to a scratch file, and the driver
+                gets their places in it, their queue offsets and the end of the walk
     2. plan     the driver knows the log's valid end, the files there will be, and who has the bytes of each
     3. write    a task writes a file from its pieces, or several small files; the index files, which are large, first
 
@@ -10,7 +10,7 @@
 The pieces change hands through the staging folder, which must be the same path on every executor (local, or a shared
 mount) anyway, and not through Spark's shuffle: there every byte goes from Python through the JVM to disk and back.
 
-Whatever a task writes it makes anew, so a retried task writes the same bytes; nobody looks into the staging folder
+Whatever a task writes it makes anew, so a retried task writes the same bytes; the staging folder is not read
 before the job is over.
 """
 

@@ -1,4 +1,4 @@
-"""Which parts of the log count, and the files that come of them, divided among tasks.
+"""Plans a rebuild: selects the valid parts of the log, and divides the files among tasks.
 
     parts ──valid_parts──> parts up to the log's end ──plan_shares──> a share for every file
 
@@ -105,7 +105,10 @@ def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: Store
 
 
 def _has_fixed_places(pieces: Sequence[UnitPiece], file_size: int) -> bool:
-    """Whether each unit is at its queue offset; only a damaged record has an offset that no file can be named after."""
+    """Whether each unit is at its queue offset.
+
+    Only a damaged record has an offset that no file can be named after.
+    """
     in_range = pieces[0].first >= 0 and pieces[-1].last * UNIT_SIZE < LAST_ADDRESS - file_size
     return (
         in_range
@@ -151,5 +154,5 @@ def _index_shares(
 
 
 def _place_of(value: int, starts: Sequence[int]) -> int:
-    """The number of the piece that `value` lies in; the first one's where it lies before them."""
+    """The number of the piece that contains `value`; the first piece's where `value` is before all."""
     return max(bisect_right(starts, value) - 1, 0)

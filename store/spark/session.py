@@ -1,7 +1,7 @@
-"""Starting and talking to Spark: the session, its quiet log, its progress, and its failures as one sentence each.
+"""Starts Spark sessions and watches them: quiet log, progress, failures as one sentence each.
 
 Steps of `open_session`:
-  1. look for what would fail late and badly: no Java, an old Java, a master nobody listens at
+  1. look for what would fail late and badly: no Java, an old Java, a master that does not listen
   2. set what workers need: the running interpreter, this package on their path, the loopback address for local masters
   3. start (Spark's log goes to a file unless verbose; its tail is quoted when the start fails)
   4. register the data source `rocketmq`
@@ -125,7 +125,7 @@ def open_session(
             yield spark
         finally:
             with suppress(Exception), warnings.catch_warnings():
-                # After an interrupt the JVM may have gone before it is asked to.
+                # After an interrupt the JVM may have exited already.
                 warnings.simplefilter("ignore", RuntimeWarning)
                 spark.stop()
 
@@ -187,7 +187,10 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _set_environment(master: str | None) -> None:
-    """What the workers inherit: without it executors start whatever python3 the PATH names."""
+    """Sets the variables that workers inherit.
+
+    Without them executors start the python3 of PATH, not the running interpreter.
+    """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     package_parent = str(Path(store.errors.__file__).parents[1])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -221,7 +224,10 @@ def _check_address(master: str | None, remote: str | None) -> None:
 
 
 def _ship_packages(spark: Any, master: str | None, folder: Path, others: Sequence[Path]) -> None:
-    """Executors on other machines get this package as a zip, and its compiled kernels; those on this one have both."""
+    """Ships this package as a zip, and its compiled kernels, to executors on other machines.
+
+    Executors on this machine have both.
+    """
     if master and master.startswith("local"):
         return
     archive = folder / "store.zip"
@@ -241,10 +247,11 @@ def _ship_packages(spark: Any, master: str | None, folder: Path, others: Sequenc
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Keeps Ctrl-C and SIGTERM until the block is over: the JVM of a Spark that is half started would outlive us.
+    """Holds Ctrl-C and SIGTERM back until the block is over.
 
-    Afterwards they are handled as before. Spark takes Ctrl-C over, which would cut a change in two; it may keep it only
-    where nobody but the interpreter had it, as in a notebook.
+    An interrupted start would leave the JVM running. Afterwards they are handled as before.
+    Spark takes Ctrl-C over, which would cut a change in two; Spark may keep Ctrl-C only where the interpreter's own
+    handler was set, as in a notebook.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -268,7 +275,10 @@ def _interrupts_wait() -> Iterator[None]:
 
 @contextmanager
 def _quiet_stderr(verbose: bool) -> Iterator[Path | None]:
-    """Descriptor 2 points at a file while the JVM starts, so that the JVM keeps writing there; None when verbose."""
+    """Points descriptor 2 at a file while the JVM starts; gives the file, None when verbose.
+
+    The JVM keeps the descriptor, so it goes on writing to the file.
+    """
     if verbose:
         yield None
         return
@@ -303,7 +313,7 @@ def _tail(log: Path | None) -> str:
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """What Spark raises, as the StoreError of the task that failed, or as one sentence."""
+    """Raises Spark's errors as the StoreError of the failed task, or as one sentence."""
     try:
         yield
     except StoreError:
@@ -317,7 +327,10 @@ def errors_as_sentences() -> Iterator[None]:
 
 
 def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Whether it came while an interrupt was handled: the JVM, which Ctrl-C reaches too, may answer no more."""
+    """Whether the error was raised while an interrupt was handled.
+
+    Ctrl-C reaches the JVM too, so the JVM may not answer any more.
+    """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -342,7 +355,7 @@ def _as_store_error(error: Exception) -> StoreError:
 
 
 def _reason(error: Exception) -> str:
-    """What the innermost of the errors says that an error's text holds."""
+    """The message of the innermost error in an error's text."""
     raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", str(error), re.MULTILINE)
     return raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
 

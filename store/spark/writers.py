@@ -1,4 +1,4 @@
-"""Writing the files of queues and index from the pieces of the log's parts: the second half of a rebuild on Spark.
+"""Writes the files of queues and index from the pieces of the log, as tasks of a rebuild on Spark.
 
     QueueFile    one file of a queue whose units follow one another: every unit has its place
     WholeQueue   a queue with a repeat or a gap: the broker's rules one by one (ConsumeQueue.put)
@@ -33,7 +33,10 @@ _CHUNK_UNITS = 8192
 
 @dataclass(frozen=True, slots=True)
 class QueueFile:
-    """Units at the addresses file_start … file_start + size - 1 of a queue that begins at `first_address`."""
+    """One file of a queue that begins at `first_address`.
+
+    The file has the addresses file_start … file_start + size - 1.
+    """
 
     path: Path
     file_start: int
@@ -46,7 +49,10 @@ class QueueFile:
         return self.size
 
     def write(self) -> int:
-        """Fillers before the queue's first unit, then what the pieces hold of this file; gives the number of files."""
+        """Writes fillers up to the queue's first unit, then this file's units; gives the number of files.
+
+        The units come from the pieces.
+        """
         fs = Filesystem()
         fs.unlink(self.path)
         descriptor = fs.create_file(self.path, self.size)
@@ -93,7 +99,9 @@ class WholeQueue:
 
 @dataclass(frozen=True, slots=True)
 class IndexKeys:
-    """Keys by rank: `count` of those in the pieces, behind the first `skip`, which belong to the file before.
+    """Keys by rank: `count` keys of the pieces, after the first `skip`.
+
+    The skipped keys belong to the file before.
 
     path               of the file; of the first one, if the keys fill several, which are named by counting on
     has_record_behind  a record without keys comes behind them: a full file is followed by an empty one

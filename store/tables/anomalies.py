@@ -1,4 +1,6 @@
-"""The table `anomalies`: what store.check finds in files and segments, as rows; not what lies between segments.
+"""Reads the table `anomalies`: the findings of store.check as rows.
+
+Findings in files and in single segments; those between segments are left to `audit`.
 
 A share is a list of findings that the planning made, or a segment with the files that may point into it.
 """
@@ -19,7 +21,10 @@ from store.disk.store_reader import StoredFile, StoreReader
 
 
 def plan_anomalies(files: StoreReader) -> list[Any]:
-    """The shares. Queues and index files are surveyed here; for stores of many queues `audit` does it in tasks."""
+    """Divides the check into shares.
+
+    Queues and index files are surveyed here, in one process; `audit` surveys them in tasks.
+    """
     listing = Listing.of(files, {})
     rules = SurveyRules(listing.queue_file_size, listing.index_geometries, listing.segments)
     found = [survey_share(files, rules, share) for share in listing.shares()]

@@ -1,6 +1,6 @@
-"""What an export is asked for, and what of it can be refused before anything is read.
+"""Describes an export, and refuses a faulty one before anything is read.
 
-A folder of an export appears when everything is written: it is written beside its place, and renamed.
+An export is written to a folder beside its target, and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STDOUT = "-"
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Which messages are written, and how.
+    """Selection and form of the messages to write.
 
     kind          one of FORMATS
     where         a condition in SQL over the columns of `messages`, `store` and `day`; None for all
@@ -46,7 +46,7 @@ class Export:
 
 
 def check_export(target: Path, export: Export, store_count: int = 1) -> None:
-    """BadRequest for what can be known to fail before an engine is started."""
+    """Raises BadRequest for an export that is certain to fail, before an engine starts."""
     if export.kind not in FORMATS:
         raise BadRequest(f"no export is called {export.kind!r}", hint=", ".join(FORMATS))
     if re.match(r"[A-Za-z][\w+.-]*:/", str(target)):  # a Path has s3:/ for s3://
@@ -68,7 +68,7 @@ def check_export(target: Path, export: Export, store_count: int = 1) -> None:
 
 
 def require_to_line(export: Export) -> Callable[[bytes], str]:
-    """How a record becomes a line; BadRequest where an export as JSON lines was not told."""
+    """The function that makes a line of a record; BadRequest where an export as JSON lines has none."""
     if export.to_line is None:
         raise BadRequest("an export as jsonl needs to_line")
     return export.to_line

@@ -1,4 +1,4 @@
-"""Fields at many places of a buffer at once, by numpy and Arrow; nothing here takes a step per record.
+"""Gathers fields at many positions of a buffer at once, without a loop over records.
 
 longs, ints      big-endian numbers at byte positions: one fancy index over an overlapping view of the buffer
 slices           byte strings at (position, size): the buffer itself is the data of an Arrow array whose offsets
@@ -49,7 +49,10 @@ def rows(buffer: Any, positions: Ints, width: int) -> npt.NDArray[np.uint8]:
 
 
 def slices(buffer: Any, positions: Ints, sizes: Ints) -> pa.Array:
-    """The byte strings at these places, which rise and do not overlap; a size below 0 counts as 0."""
+    """The byte strings at these positions; a size below 0 counts as 0.
+
+    Positions rise, and the strings do not overlap.
+    """
     count = len(positions)
     if not count:
         return pa.array([], pa.binary())
@@ -64,7 +67,10 @@ def slices(buffer: Any, positions: Ints, sizes: Ints) -> pa.Array:
 
 
 def distinct_text(strings: pa.Array) -> pa.DictionaryArray:
-    """Byte strings as dictionary-encoded text. Distinct bytes may decode to equal text, and then stay two entries."""
+    """Byte strings as dictionary-encoded text.
+
+    Distinct bytes that decode to equal text stay two entries.
+    """
     encoded = strings.dictionary_encode()
     words = pa.array([decode_utf8(word.as_py()) for word in encoded.dictionary], pa.string())
     return pa.DictionaryArray.from_arrays(encoded.indices, words)

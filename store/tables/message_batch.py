@@ -64,7 +64,7 @@ class MessageRows:
 
     @cached_property
     def log_offset(self) -> Ints:
-        """Where each record lies, which on a healthy log is what it says of itself."""
+        """Log offset of each record by its position; on a healthy log the same as its physical offset."""
         return self.columns.position + self.file_start
 
     @cached_property
@@ -155,12 +155,15 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
 
 
 def distinct_text_or_null(strings: pa.Array) -> pa.Array:
-    """Text of byte strings of which few are distinct, null where there is none."""
+    """Text of byte strings with few distinct values, null where there is none."""
     return distinct_text(strings).cast(pa.string())
 
 
 def row_limits(sizes: Ints, most_rows: int, most_bytes: int) -> Sequence[int]:
-    """Where to cut so that no piece has more rows or bytes than allowed; a single larger row is a piece of its own."""
+    """Limits between pieces that have no more rows or bytes than allowed.
+
+    A single larger row is a piece of its own.
+    """
     cuts, start = [0], 0
     ends = np.cumsum(sizes)
     while start < len(sizes):

@@ -26,7 +26,10 @@ SPACE = 0x20
 
 
 class PropertyTable:
-    """The properties of `count` records as parallel arrays: `row` (rising), `names` (dictionary of bytes), `values`."""
+    """The properties of `count` records as parallel arrays.
+
+    `row` rises, `names` is a dictionary of bytes, `values` has bytes.
+    """
 
     def __init__(self, strings: pa.Array) -> None:
         self.count = len(strings)
@@ -64,7 +67,10 @@ class PropertyTable:
 
 
 def split_words(strings: pa.Array) -> pa.ListArray:
-    """KEYS values as lists of keys: separated by one space each, empty ones skipped; no value gives an empty list."""
+    """KEYS values as lists of keys; no value gives an empty list.
+
+    Keys are separated by one space each; empty keys are skipped.
+    """
     data, ends = _flat(strings.fill_null(b""))
     starts, stops, row = _parts(data, ends, separator=SPACE)
     good = stops > starts

@@ -1,4 +1,4 @@
-"""What a text of SQL is, before Spark sees it: whether it only asks, and which columns it may mean.
+"""Inspects a text of SQL before an engine runs it: whether it only asks, and the columns it may name.
 
 Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names the text holds.
 That is right for a plain select, where a column that is not named cannot be asked for. All columns are taken where some
@@ -38,7 +38,10 @@ _MEANS_UNNAMED = re.compile(
 
 
 def check_is_query(text: str) -> None:
-    """BadRequest unless the text only asks: a statement that changes something would do so with the user's rights."""
+    """Raises BadRequest unless the text only asks.
+
+    A statement that changes something would do so with the user's rights.
+    """
     require_shallow(text)
     code = _code(text)
     first = _first_word(code)
@@ -104,7 +107,7 @@ def _first_word(code: str) -> str:
 
 
 def _code(text: str) -> str:
-    """The text in small letters, a blank for each comment, and quotes without what they held."""
+    """The text in small letters, with a blank for each comment, and quotes emptied."""
     code, at = [], 0
     while found := _QUOTED.search(text, at):
         code.append(text[at : found.start()])

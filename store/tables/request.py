@@ -1,4 +1,4 @@
-"""Request: what a reader of the data source was asked for, as plain values."""
+"""Request: the options of a reader of the data source, as plain values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Request:
 
 
 def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
-    """`from` or `to` as a condition; a time is told from a log offset by its form."""
+    """`from` or `to` as a condition; log offset and time differ by their form."""
     if text is None:
         return ()
     if text.isdigit():

@@ -1,8 +1,8 @@
-"""What is wanted of a table's rows, as its readers see it: a filter rules out whole files, and picks rows of a run.
+"""Filters the rows of a table: rules out whole files, and selects rows of a run.
 
 RowFilter     the interface: the reader of a table is handed one
 Conditions    comparisons of columns with constants, all of which must hold; without any, every row is wanted
-ranges        what is known of a share of a table before it is read: {column: (smallest, largest)}
+ranges        limits of a share's values, known before the share is read: {column: (smallest, largest)}
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class RowFilter(Protocol):
-    """Decides which rows of a table are wanted."""
+    """Selects the wanted rows of a table."""
 
     def mentions(self, column: str) -> bool:
         """Whether a range of this column may rule something out."""
 
     def choose(self, shares: Sequence[Share], ranges_of: Callable[[Share], Ranges]) -> Sequence[Share]:
-        """The shares that may hold a wanted row, by what is known of each."""
+        """The shares that may hold a wanted row, by the ranges of each."""
 
     def select_messages(self, found: MessageRows) -> MessageRows:
         """The messages that are wanted."""
@@ -67,7 +67,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Conditions on messages, all of which must hold. Other tables are not narrowed."""
+    """Selects the messages that meet all conditions. Other tables are not narrowed."""
 
     conditions: Sequence[Condition] = ()
 

@@ -1,4 +1,4 @@
-"""The columns of every table of a store, and what they mean.
+"""The columns of every table of a store, and their meaning.
 
 messages: one row per record of the commit log, in log order inside a partition
     topic                        as stored; a delayed message's is SCHEDULE_TOPIC_XXXX until it is due
@@ -54,12 +54,12 @@ segments: one row per commit-log file, what a walk of it found
                                  file's end), damage
     reason                       what is damaged, in words; null without damage
 
-anomalies: one row per finding in files and in single segments; `audit` finds what lies between segments as well
+anomalies: one row per finding in files and in single segments; `audit` has those between segments as well
     kind                         one of the kinds in store/check/findings.py
     file                         path in the store
     offset                       a log offset in the commit log, a queue offset in a queue, an entry number in an index
     topic, queue_id              of the queue or record concerned; null where it is none's
-    count                        how many of the kind the row stands for; offset and detail are those of the first
+    count                        how many of the kind the row counts; offset and detail are those of the first
     detail                       what is wrong there, in words
 
 Names are those of the message object of the command line; times are timestamps (the session's zone is UTC), bytes are

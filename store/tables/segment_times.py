@@ -1,4 +1,4 @@
-"""Which segments a filter on store times leaves out unread.
+"""Chooses the segments that a filter on store times leaves out unread.
 
 Store times rise along the log, but for a clock that was set back and for damage, and only a walk shows all of them. So
 a segment is left out only when everything that can be had without a walk agrees, the first record's time of every
@@ -6,14 +6,14 @@ segment of the store and the time of every file's last change:
 
     all of them     the first times rise from segment to segment, none is later than its own file's last change, and
                     only empty files at the log's end have none; otherwise every segment is read
-    too old         the next segment's first time and this file's last change lie before the wanted times: a copy that
+    too old         the next segment's first time and this file's last change are before the wanted times: a copy that
                     lost its files' times is read, not left out
-    too new         this first time lies behind the wanted times, and with it every later one
+    too new         this first time is behind the wanted times, and with it every later one
 
 "Before" and "behind" mean by more than BOUND_SLACK_US, so a clock set back by up to that never loses a row. What stays
-unseen is a record in the middle of a segment whose time is further than that from both neighbours' first times: a clock
-that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such a record as
-time-backwards; limits on log_offset find it whatever its time.
+unseen is a record in the middle of a segment whose time is further than that from the first times of this and the next
+segment: a clock that was wrong and right again within one segment, or a damaged time. `check` and `audit` report such
+a record as time-backwards; limits on log_offset find it whatever its time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ CLOCK_SLACK_US = 60 * 1_000_000
 
 
 def segment_times(files: StoreReader, segments: Sequence[StoredFile]) -> list[tuple[int | None, int | None]]:
-    """The smallest and largest store time that each segment may hold (µs, None: no limit); `segments` is the log."""
+    """The smallest and largest store time that each segment may hold, in µs; None for no limit.
+
+    `segments` is the whole log.
+    """
     firsts = [first_store_time_us(files, file) for file in segments]
     filled = len(firsts) - len(list(itertools.takewhile(lambda first: first is None, reversed(firsts))))
     times = [first for first in firsts[:filled] if first is not None]
@@ -62,7 +65,7 @@ def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool
 
 
 def first_store_time_us(files: StoreReader, file: StoredFile) -> int | None:
-    """The store time of the record at the segment's start; None when none lies there."""
+    """The store time of the record at the segment's start; None without a record there."""
     head = bytes(files.read(file.path, 0, BORN_HOST_AT + 28))
     if len(head) < BORN_HOST_AT + 28:
         return None

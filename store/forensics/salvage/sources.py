@@ -48,7 +48,10 @@ def is_store_root(path: Path, fs: Filesystem) -> bool:
 
 
 def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
-    """The files that are not empty: the store's segments, those of a folder, or one. NotAStore for nothing."""
+    """Lists the files that are not empty: the store's segments, the files of a folder, or one file.
+
+    NotAStore where the path does not exist.
+    """
     found = fs.look_at(path)
     if found is None:
         raise NotAStore("no such file or folder", file=path)
