@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from store.check.parallel import ordered_map
+from store.commitlog.slices import LogSlice
 from store.disk.store_reader import StoreReader
 from store.embedded.expression import ExpressionFilter
 from store.errors import BadRequest
@@ -80,12 +81,14 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_options: object) -> TableScanner:
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_options: object
+    ) -> TableScanner:
         names = self._schema.names if columns is None else columns
         schema = pa.schema([self._schema.field(name) for name in names])
         return TableScanner(schema, partial(self._batches, schema, filter))
 
-    def _batches(self, schema: pa.Schema, expression: Any) -> Iterator[pa.RecordBatch]:
+    def _batches(self, schema: pa.Schema, expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         try:
             for store in self._stores:
                 yield from self._batches_of(store, schema, expression)
@@ -95,7 +98,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
             self._watch.failure = self._watch.failure or failure
             raise
 
-    def _batches_of(self, store: str, schema: pa.Schema, expression: Any) -> Iterator[pa.RecordBatch]:
+    def _batches_of(self, store: str, schema: pa.Schema, expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         constants = {STORE: store} if len(self._stores) > 1 else {}
         wanted = ExpressionFilter(expression, self._schema, constants)
         files = StoreReader(store)
@@ -119,13 +122,14 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
                 self._watch.advance(0)
                 yield from read(files, request, wanted, share, schema)
             return
-        self._watch.expect(sum(share.stop - share.start for share in shares))
+        slices = cast(Sequence[LogSlice], shares)
+        self._watch.expect(sum(part.stop - part.start for part in slices))
 
-        def rows_of(share: Any) -> list[pa.RecordBatch]:
-            return list(read(files, request, wanted, share, schema))
+        def rows_of(part: LogSlice) -> list[pa.RecordBatch]:
+            return list(read(files, request, wanted, part, schema))
 
-        for share, batches in zip(shares, ordered_map(rows_of, shares), strict=True):
-            self._watch.advance(share.stop - share.start)
+        for part, batches in zip(slices, ordered_map(rows_of, slices), strict=True):
+            self._watch.advance(part.stop - part.start)
             yield from batches
 
 

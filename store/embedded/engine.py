@@ -27,7 +27,7 @@ import pyarrow as pa
 from store.disk.store_reader import StoreReader
 from store.embedded.dataset import OnProgress, TableDataset, Watch
 from store.errors import BadRequest, StoreIOError
-from store.tables.json_values import rows_of, unique_names
+from store.tables.json_values import Row, rows_of, unique_names
 from store.tables.query_text import check_is_query, in_double_quotes
 from store.tables.schema import MESSAGES, RECORD, TABLES
 
@@ -62,11 +62,9 @@ class Engine:
         with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch)
         connection.register(MESSAGES_WITH_RECORDS, with_records)
 
-    def query(
-        self, text: str, *, limit: int, on_progress: OnProgress | None = None
-    ) -> tuple[list[str], list[dict[str, Any]]]:
+    def query(self, text: str, *, limit: int, on_progress: OnProgress | None = None) -> tuple[list[str], list[Row]]:
         """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         answer = self.ask(text, on_progress)
         for batch in answer:
             rows += rows_of(batch.slice(0, limit - len(rows)))

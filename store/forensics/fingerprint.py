@@ -15,7 +15,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+
+import numpy as np
 
 from store.check.parallel import ordered_map
 from store.commitlog.scan import Blank, Damage, ScanRules
@@ -77,16 +78,16 @@ def queue_digests(reader: StoreReader) -> list[Digest]:
     return [one for topic, queue_id in reader.queues() if (one := _queue(reader, topic, queue_id)) is not None]
 
 
-def differences(before: list[Digest], after: list[Digest]) -> list[dict[str, Any]]:
+def differences(before: list[Digest], after: list[Digest]) -> list[dict[str, str | int | None]]:
     """The parts that only one side has, or whose digests differ."""
     old, new = ({one.key: one for one in side} for side in (before, after))
-    rows = []
+    rows: list[dict[str, str | int | None]] = []
     for key in sorted(old.keys() | new.keys()):
         mine, other = old.get(key), new.get(key)
         if mine is not None and other is not None and (mine.sha256, mine.end) == (other.sha256, other.end):
             continue
         difference = "missing" if other is None else "added" if mine is None else "differs"
-        ends = {"end_before": mine and mine.end, "end_after": other and other.end}
+        ends = {"end_before": mine.end if mine else None, "end_after": other.end if other else None}
         rows.append({"kind": key[0], "name": key[1], "difference": difference, **ends})
     return rows
 
@@ -126,13 +127,13 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
     return Digest("queue", f"{topic}/{queue_id}", start, end, hasher.hexdigest(), "; ".join(notes))
 
 
-def _written(units: Any) -> int:
+def _written(units: np.ndarray) -> int:
     """Units in front of the first that was never written (ConsumeQueue.recover's rule)."""
     valid = (units["log_offset"] >= 0) & (units["size"] > 0)
     return len(units) if valid.all() else int(valid.argmin())
 
 
-def _pre_blanks(units: Any) -> int:
+def _pre_blanks(units: np.ndarray) -> int:
     blank = is_pre_blank(units)
     return len(units) if blank.all() else int(blank.argmin())
 

@@ -116,7 +116,7 @@ class StoreInfo:
         return self.problems[0].command if self.problems else "check"
 
 
-def look_at_store(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreInfo:
+def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
     """Steps 1 to 6. NotAStore where the folder is absent or holds nothing that a broker makes."""
     root = fs.look_at(layout.root)
     if root is None or not root.is_folder:
@@ -133,7 +133,7 @@ class _Look:
     """One look at a store; a step that fails leaves its part empty and a problem behind."""
 
     def __init__(
-        self, layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, structures: list[Structure]
+        self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Structure]
     ) -> None:
         self.layout, self.fs = layout, fs
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from store.check.check import CheckOptions, check
 from store.check.findings import Finding, by_place
@@ -16,11 +16,14 @@ from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks
 from store.tables.schema import ANOMALIES, ddl
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 DEFAULT_OPTIONS = CheckOptions()
 
 
 def audit(
-    spark: Any, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
+    spark: SparkSession, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[Finding]:
     """All findings, sorted by file and offset."""
     files = StoreReader(address)
@@ -30,7 +33,7 @@ def audit(
     return sorted(findings, key=by_place)
 
 
-def findings_frame(spark: Any, findings: Sequence[Finding]) -> Any:
+def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFrame:
     """Findings as a DataFrame with the columns of the table `anomalies`.
 
     Findings between segments are among these, unlike in the table.

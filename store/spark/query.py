@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,22 +17,25 @@ from store.disk.store_reader import StoreReader
 from store.spark.described import to_json_row
 from store.spark.session import Progress, errors_as_sentences, watched
 from store.tables.export import DAY, Export, published, require_to_line
-from store.tables.json_values import unique_names
+from store.tables.json_values import Row, unique_names
 from store.tables.query_text import check_is_query, columns_named, tables_named
 from store.tables.schema import RECORD, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _SPARK_FORMAT = {"parquet": "parquet", "jsonl": "text", "csv": "csv"}
 # Quotes doubled, as RFC 4180 has them, and blanks kept; Spark's own ways are others.
 _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
-def register_views(spark: Any, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:
+def register_views(spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:
     """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
     for table in tables_named(tables_of):
         fleet_frame(spark, stores, table, columns_named(columns_of, table)).createOrReplaceTempView(table)
 
 
-def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str, str]) -> Any:
+def fleet_frame(spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str]) -> DataFrame:
     """One table of all stores; the column `store` tells them apart where there are several."""
     from pyspark.sql.functions import lit
 
@@ -46,8 +49,8 @@ def fleet_frame(spark: Any, stores: Sequence[str], table: str, columns: dict[str
 
 
 def query(
-    spark: Any, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
-) -> tuple[list[str], list[dict[str, Any]]]:
+    spark: SparkSession, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
+) -> tuple[list[str], list[Row]]:
     """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
     check_is_query(text)
     with errors_as_sentences(), watched(spark, progress):
@@ -57,7 +60,7 @@ def query(
     return unique_names(kind.names), [to_json_row(row, kind) for row in rows]
 
 
-def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
+def _ask(spark: SparkSession, stores: Sequence[str], text: str) -> DataFrame:
     """The answer as a DataFrame."""
     register_views(spark, stores, columns_of=text, tables_of=text)
     try:
@@ -71,7 +74,7 @@ def _ask(spark: Any, stores: Sequence[str], text: str) -> Any:
 
 
 def write_export(
-    spark: Any, stores: Sequence[str], target: Path, export: Export, *, progress: Progress | None = None
+    spark: SparkSession, stores: Sequence[str], target: Path, export: Export, *, progress: Progress | None = None
 ) -> None:
     """Writes the messages as files under `target`; `target` must not exist."""
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
@@ -89,7 +92,7 @@ def write_export(
                 path.rename(path.with_suffix(".jsonl"))
 
 
-def export_lines(spark: Any, stores: Sequence[str], export: Export) -> Iterator[str]:
+def export_lines(spark: SparkSession, stores: Sequence[str], export: Export) -> Iterator[str]:
     """The lines of an export as JSON lines, of each part of the log in its order."""
     with errors_as_sentences():
         frame = _chosen(fleet_frame(spark, stores, "messages", export.columns | {RECORD: "binary"}), export)
@@ -97,7 +100,7 @@ def export_lines(spark: Any, stores: Sequence[str], export: Export) -> Iterator[
             yield row.line
 
 
-def _chosen(frame: Any, export: Export) -> Any:
+def _chosen(frame: DataFrame, export: Export) -> DataFrame:
     """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
     from pyspark.sql.functions import date_format
 
@@ -106,7 +109,7 @@ def _chosen(frame: Any, export: Export) -> Any:
     return frame if DAY in export.partition_by else frame.drop(DAY)
 
 
-def _flat(frame: Any) -> Any:
+def _flat(frame: DataFrame) -> DataFrame:
     """For CSV: bytes as base64, and lists and maps as JSON."""
     from pyspark.sql.functions import base64, col, regexp_replace, to_json
 
@@ -115,7 +118,7 @@ def _flat(frame: Any) -> Any:
     return frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
 
 
-def _lines(frame: Any, export: Export) -> Any:
+def _lines(frame: DataFrame, export: Export) -> DataFrame:
     """For JSON lines: the line of each record, and the columns that are partitioned by."""
     frame = frame.select(RECORD, *export.partition_by)
     schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from store.commitlog.scan import VERIFYING, ScanRules
 from store.commitlog.slices import split, split_into
@@ -33,12 +33,15 @@ from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks
 from store.spark.writers import Share
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # A walk goes through so much in a third of a second; a task costs some 50 ms by itself.
 PART_BYTES = 512 << 20
 
 
 def rebuild_on_spark(
-    spark: Any,
+    spark: SparkSession,
     address: str,
     staging: Path,
     config: StoreConfig,
@@ -69,7 +72,7 @@ def rebuild_on_spark(
     return RebuildReport(end.log_end, end.describe(), end.record_count, file_count)
 
 
-def _write_files(spark: Any, fs: Filesystem, shares: Sequence[Share]) -> int:
+def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> int:
     """Writes every file; gives their number."""
     for folder in {share.path.parent for share in shares}:
         fs.make_folder(folder)

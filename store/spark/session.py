@@ -28,12 +28,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import store.errors
 from store.errors import BadRequest, StoreError, StoreIOError
 from store.kernels import compiled_module
 from store.kernels.shipped import copy_to_ship
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
@@ -91,6 +94,15 @@ def why_not_here() -> str | None:
     return None
 
 
+class SessionOptions(TypedDict, total=False):
+    """The named options of open_session."""
+
+    verbose: bool
+    settings: dict[str, str] | None
+    packages: Sequence[Path]
+    on_start: Callable[[], None]
+
+
 @contextmanager
 def open_session(
     master: str | None = None,
@@ -100,7 +112,7 @@ def open_session(
     settings: dict[str, str] | None = None,
     packages: Sequence[Path] = (),
     on_start: Callable[[], None] = lambda: None,
-) -> Iterator[Any]:
+) -> Iterator[SparkSession]:
     """A Spark session with the data source registered; stopped on leaving. `master` defaults to local[*].
 
     packages  folders of Python packages that tasks need besides this one
@@ -130,7 +142,9 @@ def open_session(
                 spark.stop()
 
 
-def start_session(master: str | None = None, remote: str | None = None, **options: Any) -> Any:
+def start_session(
+    master: str | None = None, remote: str | None = None, **options: Unpack[SessionOptions]
+) -> SparkSession:
     """As open_session, for notebooks: the session lasts until the process ends."""
     lasting = ExitStack()
     spark = lasting.enter_context(open_session(master, remote, **options))
@@ -138,7 +152,7 @@ def start_session(master: str | None = None, remote: str | None = None, **option
     return spark
 
 
-def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
+def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> SparkSession:
     _set_environment(master)
     with _interrupts_wait(), _quiet_stderr(verbose) as log:
         try:
@@ -147,7 +161,7 @@ def _start(master: str | None, remote: str | None, verbose: bool, settings: dict
             raise BadRequest(f"Spark did not start: {_reason(error)}{_tail(log)}") from error
 
 
-def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> Any:
+def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> SparkSession.Builder:
     warnings.filterwarnings("ignore", message=".*pandas.*", category=FutureWarning)
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
@@ -223,7 +237,7 @@ def _check_address(master: str | None, remote: str | None) -> None:
         raise StoreIOError(f"no Spark answers at {address}: {error.strerror or error}") from error
 
 
-def _ship_packages(spark: Any, master: str | None, folder: Path, others: Sequence[Path]) -> None:
+def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others: Sequence[Path]) -> None:
     """Ships this package as a zip, and its compiled kernels, to executors on other machines.
 
     Executors on this machine have both.
@@ -369,7 +383,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def watched(spark: Any, progress: Progress | None) -> Iterator[None]:
+def watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
     """Calls `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
     context = getattr(spark, "_sc", None)
     if progress is None or context is None:

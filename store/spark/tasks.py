@@ -9,9 +9,12 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 SHARE_SCHEMA = "number bigint, share binary"
 SHARE_ARROW = pa.schema([("number", pa.int64()), ("share", pa.binary())])
@@ -22,7 +25,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def map_tasks(spark: Any, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+def map_tasks(spark: SparkSession, work: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
     """`work(item)` of every item, in the order of the items."""
     shares = list(items)
     if shares:
@@ -31,7 +34,7 @@ def map_tasks(spark: Any, work: Callable[[Item], Answer], items: Iterable[Item])
             yield pickle.loads(row.share)
 
 
-def _share_frame(spark: Any, shares: Sequence[Any]) -> Any:
+def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
     """The shares as a DataFrame, one a partition, in their order.
 
     Partitioned by hash, some partitions would get two shares and others none.

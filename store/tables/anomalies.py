@@ -8,7 +8,7 @@ A share is a list of findings that the planning made, or a segment with the file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -19,8 +19,11 @@ from store.check.listing import Listing
 from store.check.segment import Derived, Surveys, check_segment
 from store.disk.store_reader import StoredFile, StoreReader
 
+AnomalyShare: TypeAlias = list[Finding] | tuple[StoredFile, Derived]
+"""Findings of the planning, or a segment with the files that may point into it."""
 
-def plan_anomalies(files: StoreReader) -> list[Any]:
+
+def plan_anomalies(files: StoreReader) -> list[AnomalyShare]:
     """Divides the check into shares.
 
     Queues and index files are surveyed here, in one process; `audit` surveys them in tasks.
@@ -34,9 +37,9 @@ def plan_anomalies(files: StoreReader) -> list[Any]:
     return [direct, *((segment, surveys.of_segment(segment)) for segment in listing.segments)]
 
 
-def read_anomalies(files: StoreReader, share: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_anomalies(files: StoreReader, share: AnomalyShare, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A share's findings as one batch."""
-    findings: list[Finding] = share if isinstance(share, list) else _check(files, *share)
+    findings = share if isinstance(share, list) else _check(files, *share)
     rows = [{name: getattr(finding, name) for name in schema.names} for finding in findings]
     yield pa.RecordBatch.from_pylist(rows, schema=schema)
 

@@ -8,7 +8,7 @@ distinct_text    the same as text: each distinct value is decoded once, as Java 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,38 +17,44 @@ import pyarrow as pa
 from store.formats.java import decode_utf8
 
 Ints = npt.NDArray[np.int64]
+Buffer: TypeAlias = bytes | memoryview | npt.NDArray[np.uint8]
 
 HEX_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
 
-def bytes_of(buffer: Any) -> npt.NDArray[np.uint8]:
+def bytes_of(buffer: Buffer) -> npt.NDArray[np.uint8]:
     return np.frombuffer(buffer, np.uint8)
 
 
-def ints(buffer: Any, positions: Ints) -> npt.NDArray[np.int32]:
+def _view(buffer: Buffer) -> memoryview:
+    # NumPy's types have __buffer__ from Python 3.12 on.
+    return memoryview(buffer)  # type: ignore[arg-type]
+
+
+def ints(buffer: Buffer, positions: Ints) -> npt.NDArray[np.int32]:
     """The signed big-endian 32-bit numbers at these positions; every one must lie inside the buffer."""
     return np.asarray(_numbers(buffer, positions, ">i4"), np.int32)
 
 
-def longs(buffer: Any, positions: Ints) -> Ints:
+def longs(buffer: Buffer, positions: Ints) -> Ints:
     """The signed big-endian 64-bit numbers at these positions; every one must lie inside the buffer."""
     return np.asarray(_numbers(buffer, positions, ">i8"), np.int64)
 
 
-def _numbers(buffer: Any, positions: Ints, kind: str) -> Any:
+def _numbers(buffer: Buffer, positions: Ints, kind: str) -> npt.NDArray[Any]:
     width = np.dtype(kind).itemsize
-    places = memoryview(buffer).nbytes - width + 1
+    places = _view(buffer).nbytes - width + 1
     if places <= 0:
         return np.empty(0, kind)
     return np.ndarray((places,), kind, buffer, strides=(1,))[positions]
 
 
-def rows(buffer: Any, positions: Ints, width: int) -> npt.NDArray[np.uint8]:
+def rows(buffer: Buffer, positions: Ints, width: int) -> npt.NDArray[np.uint8]:
     """`width` bytes at each position, as an array of shape (count, width)."""
     return np.asarray(bytes_of(buffer)[positions[:, None] + np.arange(width)])
 
 
-def slices(buffer: Any, positions: Ints, sizes: Ints) -> pa.Array:
+def slices(buffer: Buffer, positions: Ints, sizes: Ints) -> pa.Array:
     """The byte strings at these positions; a size below 0 counts as 0.
 
     Positions rise, and the strings do not overlap.
@@ -61,7 +67,7 @@ def slices(buffer: Any, positions: Ints, sizes: Ints) -> pa.Array:
     offsets[0:-1:2] = positions - base
     offsets[1::2] = offsets[0:-1:2] + np.maximum(sizes, 0)
     offsets[-1] = offsets[-2]
-    data = pa.py_buffer(memoryview(buffer)[base : base + int(offsets[-1])])
+    data = pa.py_buffer(_view(buffer)[base : base + int(offsets[-1])])
     wide = pa.Array.from_buffers(pa.large_binary(), 2 * count, [None, pa.py_buffer(offsets), data])
     return wide.take(pa.array(np.arange(0, 2 * count, 2))).cast(pa.binary())
 

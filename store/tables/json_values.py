@@ -17,15 +17,20 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
 EPOCH = datetime(1970, 1, 1)
 
+JsonScalar: TypeAlias = str | int | float | bool | None
+JsonValue: TypeAlias = JsonScalar | list["JsonValue"] | dict[str, "JsonValue"]
+Row: TypeAlias = dict[str, Any]
+"""A row of a query's answer: each value is a JsonValue, of a type that only the query knows."""
 
-def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, JsonValue]]:
     """The rows of a batch, with values as JSON has them."""
     names = unique_names(batch.schema.names)
     columns = [_column(batch.column(i)) for i in range(batch.num_columns)]
@@ -42,7 +47,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return seen
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> JsonScalar:
     """A value that is no list, map or struct, as JSON has it."""
     if isinstance(value, bytes | bytearray):
         return b64encode(value).decode()
@@ -55,12 +60,12 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
-def map_key(value: Any) -> str:
+def map_key(value: JsonValue) -> str:
     """The key of a JSON object for the key of a map."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _column(array: pa.Array) -> list[Any]:
+def _column(array: pa.Array) -> list[JsonValue]:
     """The values of one column."""
     convert = _converter(array.type)
     if kinds.is_timestamp(array.type):
@@ -69,7 +74,7 @@ def _column(array: pa.Array) -> list[Any]:
     return [None if value is None else convert(value) for value in array.to_pylist()]
 
 
-def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
+def _converter(kind: pa.DataType) -> Callable[[Any], JsonValue]:
     if kinds.is_timestamp(kind):
         return lambda value: _moment(value, kind)
     if kinds.is_map(kind):
@@ -85,7 +90,7 @@ def _converter(kind: pa.DataType) -> Callable[[Any], Any]:
     return plain
 
 
-def _nested(value: Any, kind: pa.DataType) -> Any:
+def _nested(value: Any, kind: pa.DataType) -> JsonValue:
     if value is None or not isinstance(value, datetime):
         return None if value is None else _converter(kind)(value)
     return plain(value.astimezone(UTC) if kind.tz else value)

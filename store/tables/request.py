@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from store.errors import BadRequest
 from store.tables.row_filter import Condition
@@ -24,7 +24,7 @@ class Request:
     conditions: tuple[Condition, ...] = ()
 
     @classmethod
-    def from_options(cls, options: Any) -> Request:
+    def from_options(cls, options: Mapping[str, str]) -> Request:
         table = options.get("table", "messages")
         if table not in TABLES:
             raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
@@ -67,14 +67,14 @@ def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
     return (Condition("store_timestamp", sign, round(moment.timestamp() * 1_000_000)),)
 
 
-def _yes_or_no(options: Any, name: str) -> bool:
+def _yes_or_no(options: Mapping[str, str], name: str) -> bool:
     text = options.get(name, "false").lower()
     if text not in ("true", "false"):
         raise BadRequest(f"{name} is true or false, not {text!r}")
     return bool(text == "true")
 
 
-def _count(options: Any, name: str) -> int | None:
+def _count(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None

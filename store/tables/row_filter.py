@@ -27,6 +27,14 @@ Ranges = Mapping[str, tuple[Any, Any]]
 
 Share = TypeVar("Share")
 
+
+class Limit(Protocol):
+    """A value that has an order: a number, a time in µs or a text."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+    def __gt__(self, other: Any, /) -> bool: ...
+
+
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     ">": operator.gt,
@@ -125,10 +133,10 @@ def _topic_mask(found: MessageRows, condition: Condition) -> np.ndarray:
     return np.asarray(np.asarray(good)[found.topics.indices.to_numpy()])
 
 
-def bounds(conditions: Iterable[Condition], column: str) -> tuple[Any, Any]:
+def bounds(conditions: Iterable[Condition], column: str) -> tuple[Limit | None, Limit | None]:
     """The smallest and the largest value of `column` that can pass, None where there is no limit."""
-    low: Any = None
-    high: Any = None
+    low: Limit | None = None
+    high: Limit | None = None
     for condition in conditions:
         if condition.column != column or condition.negated or condition.sign in ("exists", "starts"):
             continue

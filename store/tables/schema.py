@@ -70,7 +70,10 @@ Python source nothing of the columns a query needs.)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MESSAGES = {
     "topic": "string",
@@ -150,7 +153,7 @@ TABLES = {
 }
 
 
-def arrow_schema(columns: dict[str, str]) -> Any:
+def arrow_schema(columns: dict[str, str]) -> pa.Schema:
     """The columns as an Arrow schema."""
     import pyarrow as pa
 

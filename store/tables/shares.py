@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from store.formats.index_page import HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.index.geometry import geometry_of
-from store.tables.anomalies import plan_anomalies, read_anomalies
+from store.tables.anomalies import AnomalyShare, plan_anomalies, read_anomalies
 from store.tables.message_batch import TIMESTAMP, MessageRows, row_limits
 from store.tables.request import Request
 from store.tables.row_filter import RowFilter
@@ -32,18 +32,21 @@ from store.tables.segment_times import segment_times
 
 BATCH_BYTES = 16 << 20
 
+TableShare: TypeAlias = LogSlice | StoredFile | tuple[str, int] | AnomalyShare
+"""A share of any table; a queue is its topic and queue id."""
 
-def plan(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[Any]:
+
+def plan(files: StoreReader, request: Request, wanted: RowFilter) -> Sequence[TableShare]:
     """The shares of the requested table that may hold a row that is wanted."""
     return _PLANS[request.table](files, request, wanted)
 
 
 def read(
-    files: StoreReader, request: Request, wanted: RowFilter, share: Any, schema: pa.Schema
+    files: StoreReader, request: Request, wanted: RowFilter, share: TableShare, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """A share's wanted rows as Arrow batches of exactly this schema."""
     if request.table == "messages":
-        yield from _read_messages(files, request, wanted, share, schema)
+        yield from _read_messages(files, request, wanted, cast(LogSlice, share), schema)
         return
     built = wanted.columns_for(schema)
     for batch in _READERS[request.table](files, request, share, built):
@@ -189,7 +192,7 @@ def _plan_queues(files: StoreReader, _: Request, wanted: RowFilter) -> Sequence[
     return wanted.choose(files.queues(), lambda queue: {"topic": (queue[0],) * 2, "queue_id": (queue[1],) * 2})
 
 
-_PLANS: dict[str, Callable[[StoreReader, Request, RowFilter], Sequence[Any]]] = {
+_PLANS: dict[str, Callable[[StoreReader, Request, RowFilter], Sequence[TableShare]]] = {
     "messages": _plan_messages,
     "segments": _plan_segments,
     "consumequeue": _plan_queues,

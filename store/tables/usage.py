@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from store.errors import BadRequest
+from store.tables.json_values import Row
 
 GROUPS = {
     "topic": "topic",
@@ -35,7 +35,7 @@ def usage_query(by: Sequence[str], *, by_store: bool = False) -> str:
     """
 
 
-def usage_rows(answer: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def usage_rows(answer: Sequence[Row]) -> list[Row]:
     """The answer with each group's share of all bytes, and times in milliseconds."""
     total = sum(row["size_bytes"] for row in answer)
     return [
