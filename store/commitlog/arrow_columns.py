@@ -1,4 +1,4 @@
-"""Columns of an Arrow record batch as the arrays of MessageColumns; BadRequest names the column and its type.
+"""Reads an Arrow record batch's columns as MessageColumns' arrays; BadRequest names column and type.
 
     bytes_of      binary, string, large_binary, large_string: the data is shared, not copied. Views, fixed-size binary
                   and dictionaries of any of these have no such layout and are cast

@@ -1,4 +1,4 @@
-"""Many messages at once, as columns: what `MessageStore.put_many` takes, and what it answers.
+"""Many messages at once, as columns: the arguments and the result of `MessageStore.put_many`.
 
     MessageColumns.of(messages)        from Message objects
     MessageColumns.from_arrow(batch)   from an Arrow record batch with the columns named below
@@ -44,7 +44,10 @@ _MAX_QUEUE_PLACES = 1 << 16
 
 @dataclass(slots=True)
 class MessageColumns:
-    """n messages. `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic."""
+    """n messages as columns.
+
+    `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic.
+    """
 
     topics: list[str]
     topic_of: Int64Array
@@ -68,7 +71,7 @@ class MessageColumns:
         )
 
     def waits_for_flush(self) -> npt.NDArray[np.bool_]:
-        """Which messages wait for the disk: those whose producer did not say WAIT=false."""
+        """Marks the messages that wait for the disk: those whose producer did not say WAIT=false."""
         waits = np.ones(len(self), np.bool_)
         if self.find_in_properties(WAIT_MARK):
             for row in range(len(self)):
@@ -76,7 +79,7 @@ class MessageColumns:
         return waits
 
     def number_queues(self) -> tuple[Int64Array, Int64Array]:
-        """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue among them."""
+        """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue."""
         queue_ids = self.numbers["queue_id"]
         width = int(queue_ids.max()) + 1 if len(queue_ids) else 1
         if queue_ids.min(initial=0) < 0 or width * len(self.topics) > _MAX_QUEUE_PLACES:

@@ -102,7 +102,7 @@ class _BulkPut:
                 return
 
     def _numbers(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The rows that are stored, as the kernel wants them; without refused rows nothing is copied but numbers."""
+        """Numbers of the rows to store, as the kernel reads them; only these are copied for refused rows."""
         messages = self.messages
         numbers = np.zeros((len(NUMBER_NAMES), len(messages)), np.int64)
         for name, column in messages.numbers.items():
@@ -156,6 +156,6 @@ class _BulkPut:
 
 
 def _most_bytes(body_ends: Int64Array, property_ends: Int64Array, start: int, stop: int) -> int:
-    """What the records of these rows take at most, with a blank behind them."""
+    """The greatest number of bytes that the records of these rows and a blank behind them can take."""
     parts = body_ends[stop] - body_ends[start] + property_ends[stop] - property_ends[start]
     return int(parts) + (stop - start) * (RECORD_MIN_SIZE + MAX_TOPIC_SIZE_V1 + _MOST_EXTRA) + BLANK_SIZE

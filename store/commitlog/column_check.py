@@ -24,7 +24,7 @@ _MAX_QUEUE_ID = 0x7FFFFFFF
 
 
 def check_columns(messages: MessageColumns) -> None:
-    """BadRequest unless every row lies within its columns."""
+    """Raises BadRequest unless every row is inside of its columns."""
     count = len(messages)
     _check_shape("topic_of", messages.topic_of, count)
     _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)

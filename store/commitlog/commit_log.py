@@ -65,7 +65,7 @@ _GATE = struct.Struct(">qq")
 
 
 class _Tail:
-    """The segment that takes messages, with what the kernel needs of it."""
+    """The segment that takes messages, and its views and positions for the kernel."""
 
     __slots__ = ("buffer", "file", "file_start", "wrote")
 
@@ -123,11 +123,11 @@ class CommitLog:
 
     @property
     def max_offset(self) -> int:
-        """End of what readers may see."""
+        """End of the bytes that readers may see."""
         return self.segments.max_offset
 
     def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """Set which queue offset the queue's next message gets (CommitLog.recoverTopicQueueTable)."""
+        """Sets the queue offset of the queue's next message (CommitLog.recoverTopicQueueTable)."""
         self.put_queue(topic, queue_id).queue_offset = next_offset
 
     def queue_offset(self, topic: str, queue_id: int) -> int:
@@ -193,7 +193,7 @@ class CommitLog:
                     break
                 if position == BAD_PART:
                     return illegal("a number does not fit its field of 32 bits")
-                # No room in the segment, somebody has the log alone, or the clock went back: settled under the lock.
+                # No room in the segment, the log is locked, or the clock went back: settled under the lock.
                 with self.locked() as locked_ms:
                     self.file_for(size)
                 now_ms = locked_ms if gate is self._gate else now_ms
@@ -209,7 +209,7 @@ class CommitLog:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Hold the put lock and close the gate; gives the store time of what is put inside the block."""
+        """Holds the put lock and closes the gate; gives the store time of puts inside the block."""
         with self.put_lock:
             _GATE.pack_into(self._gate, 0, True, 0)
             self.locked_since_ms = now_ms = self.clock()
@@ -221,7 +221,7 @@ class CommitLog:
                 _GATE.pack_into(self._gate, 0, False, now_ms)
 
     def put_batch(self, messages: Sequence[Message]) -> PutResult:
-        """Appends messages of one queue as neighbours with one store time; all of them, or none.
+        """Appends messages of one queue back to back with one store time; all of them, or none.
 
         Their properties are stored as they are given: a batch's own are joined to them by the caller.
         """
@@ -299,19 +299,24 @@ class CommitLog:
         file.wrote = end
 
     def close_stale_tail(self, file: MappedFile, end: int) -> None:
-        """What lies behind `end` must not be read as a record."""
+        """Keeps bytes behind `end` from being read as a record."""
         if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
             file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
 
     # Reading.
 
     def read(self, log_offset: int, size: int) -> memoryview | None:
-        """A view of `size` bytes at `log_offset`, None when they are not all there (any more). Copies nothing."""
+        """A view of `size` bytes at `log_offset`, None unless all are there.
+
+        Copies nothing.
+        """
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
         return file.read(log_offset - file.file_start, size) if file is not None else None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message at `log_offset`; without `size` the record says it itself. None when no bytes are there.
+        """The message at `log_offset`, None when no bytes are there.
+
+        Without `size` the record's own size counts.
 
         DamagedRecord when the bytes are no record, with file and place.
         """
@@ -330,7 +335,7 @@ class CommitLog:
         return decode_record(record, file=file.path, position=position) if record is not None else None
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
-        """Store time of the record at `log_offset`, -1 when it is gone (CommitLog.pickupStoreTimestamp, 4.9.8)."""
+        """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""
         record = self.read(log_offset, size)
         if record is None or len(record) < RECORD_MIN_SIZE:
             return -1

@@ -17,7 +17,9 @@ from store.formats.run import Run
 
 @dataclass(slots=True)
 class LogEnd:
-    """Where a walk ended, and what it passed. Offsets are log offsets.
+    """The end of a walk, and the damage it passed.
+
+    Offsets are log offsets.
 
     outcome                  what ended the walk; None without a segment
     last_store_timestamp_ms  of the last record, 0 without records
@@ -61,7 +63,7 @@ def find_end(
 
 
 def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: int | None = None) -> Iterator[Step]:
-    """The steps of a walk that pages which can't be read do not end: behind them the log goes on."""
+    """Walks the log, also over pages that can't be read: behind them the log goes on."""
     at: int | None = start
     while at is not None:
         last: Step | None = None
@@ -72,7 +74,7 @@ def walk_log(segments: Sequence[Segment], start: int, rules: ScanRules, stop: in
 
 
 def _record_behind(segments: Sequence[Segment], damage: Damage, rules: ScanRules, stop: int | None) -> int | None:
-    """Log offset of the first record behind unreadable pages: in their segment, or where the next one begins."""
+    """Log offset of the first record behind unreadable pages: in their segment, or at the next one."""
     for segment in segments:
         if segment.file_start == damage.file_start:
             position = find_record(segment, damage.unreadable[1], accept_v2=rules.accept_v2)

@@ -1,4 +1,4 @@
-"""PutQueue: what appending to one queue needs, at hand in one look-up."""
+"""PutQueue: everything that an append to one queue needs, found by one look-up."""
 
 from __future__ import annotations
 

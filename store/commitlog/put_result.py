@@ -1,4 +1,4 @@
-"""What becomes of a put: its status, and where the message is."""
+"""The result of a put: its status, and the message's place."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -23,7 +23,9 @@ class PutStatus(Enum):
 
 
 class PutResult(NamedTuple):
-    """What became of one put. Offsets are -1 and size is 0 where nothing was stored.
+    """The result of one put.
+
+    Offsets are -1 and size is 0 where nothing was stored.
 
     For a batch they are those of its first message, `size` covers all of it, `message_count` says how many.
     """
@@ -57,5 +59,5 @@ def illegal(reason: str) -> PutResult:
 
 
 def no_segment(error: StoreIOError) -> PutResult:
-    """The refusal of a message for which the next segment could not be created."""
+    """Refuses a message for want of a next segment."""
     return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, reason=str(error))

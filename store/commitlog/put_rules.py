@@ -1,4 +1,4 @@
-"""PutRules: which messages a store takes, and as what it stores a delayed one.
+"""PutRules: the messages that a store takes, and the form of a stored delayed one.
 
 Two rules are stricter than 4.9.8's, because the broker then writes a log it cannot read again: a topic of more than 127
 bytes (not characters) and a record larger than a segment are refused.
@@ -71,7 +71,7 @@ class PutRules:
         return None
 
     def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
-        """Which rows a put would refuse; it says why when it is asked about one."""
+        """Marks the rows that a put would refuse; the put of one such row names the reason."""
         topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
         bad = [bool(refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
@@ -86,7 +86,7 @@ class PutRules:
         return refused
 
     def too_large(self, message: Message, size: int) -> PutResult:
-        """Which limit a message exceeds whose record would have `size` bytes."""
+        """Names the limit that a message exceeds whose record would have `size` bytes."""
         if len(message.properties) > props.MAX_PROPERTIES_SIZE:
             reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
             too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE

@@ -90,7 +90,7 @@ def readable_behind(
     rules: ScanRules = DEFAULT_RULES,
     with_bad_bodies: bool = False,
 ) -> Iterator[Step]:
-    """Every readable record at or behind `log_offset`, and between the runs the Damage, Blank and End that were met.
+    """Reads every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     Segments that are missing are passed over.
@@ -130,7 +130,7 @@ def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
 
 
 def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], Any]) -> bool:
-    """Whether anything but zeros is in the ranges, of which `read(start, stop)` gives piece after piece."""
+    """Tells whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
     return any(
         np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()
         for start, stop in ranges

@@ -3,14 +3,14 @@
 A walk yields values, in the order of the log:
 
     Run … Run Blank Run … Run End        a healthy log: a blank leads on into the next segment
-    Run … Damage                         bytes that are no record; whoever walks decides what follows
+    Run … Damage                         bytes that are no record; the caller decides how to go on
 
     Run     consecutive records of one segment, as columns (see store.formats.columns), not as objects
     Blank   the segment's rest is unused, the log goes on in the next one
     End     nothing was written here: zeros, the readable end, or too few bytes for another record
     Damage  what is wrong, and where
 
-A torn tail is no different from damage to a single look: recovery tells them apart by what lies behind.
+A torn tail is no different from damage to a single look: recovery tells them apart by the bytes behind.
 The verdict on a record is the broker's own (CommitLog.checkMessageAndReturnSize, 4.9.8), with two differences: every
 length is held against the bytes that are left before it is used, and damage in a total size allocates nothing.
 """
@@ -45,7 +45,7 @@ _BEYOND = (
 
 
 class Segment(Protocol):
-    """What a walk needs of a commit-log file; MappedFile is one."""
+    """The part of a commit-log file that a walk needs; MappedFile has it."""
 
     path: Path
     file_start: int
@@ -93,7 +93,9 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """`size` is the record's total size where that much could be trusted (reason LENGTH_MISMATCH), else -1.
+    """Bytes that are no record.
+
+    `size` is the record's total size where that can be trusted (reason LENGTH_MISMATCH), else -1.
 
     unreadable  positions of the first page that can't be read and of the first one behind it that can, (0, 0) without
     """
@@ -110,7 +112,7 @@ class Damage:
         return str(DamagedRecord(self.describe_reason(), file=self.path.name, offset=self.position))
 
     def describe_reason(self) -> str:
-        """What is wrong, without the place of the record."""
+        """Describes the damage, without the place of the record."""
         if self.reason != DamageReason.UNREADABLE:
             return self.reason.describe()
         return f"{self.reason.describe()}: bytes {self.unreadable[0]} to {self.unreadable[1]}"
@@ -122,7 +124,7 @@ Step = Run | Outcome
 
 @dataclass(frozen=True, slots=True)
 class ScanRules:
-    """What counts as a record.
+    """Rules for taking bytes as a record.
 
     check_crc  verify body CRCs (a record with a bad one is Damage)
     accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
@@ -146,7 +148,7 @@ def scan_segment(
     rules: ScanRules = DEFAULT_RULES,
     capacity: int = RUN_CAPACITY,
 ) -> Iterator[Step]:
-    """Walks one segment from `position` up to `limit` (default: its readable end); the last value is the Outcome."""
+    """Walks one segment from `position` to `limit` (default: its readable end); the Outcome comes last."""
     limit = segment.readable_position if limit is None else limit
     buffer = segment.buffer
     state = np.zeros(8, np.int64)
@@ -169,7 +171,7 @@ def scan_segment(
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:
-    """Gives every record the log offset at which it was read; returns how many named another."""
+    """Writes the log offset where each record was read; returns how many records named another."""
     places = array[Column.POSITION] + file_start
     misplaced = int(np.count_nonzero(array[Column.LOG_OFFSET] != places))
     if misplaced:
@@ -184,7 +186,7 @@ def scan_log(
     rules: ScanRules = DEFAULT_RULES,
     stop: int | None = None,
 ) -> Iterator[Step]:
-    """Walks on from `log_offset` (default: the first byte) over the segments, into the next one at every Blank.
+    """Walks the segments from `log_offset` (default: the first byte), into the next one at every Blank.
 
     stop  a log offset: bytes at or behind it count as not there
 
@@ -221,7 +223,7 @@ class _PagesAhead:
         self.read_on(position)
 
     def may_cut(self, position: int, state: Int64Array) -> bool:
-        """Whether more pages could change what the kernel says of the bytes at `position`."""
+        """Tells whether more pages could change the kernel's verdict on the bytes at `position`."""
         outcome, reason = int(state[1]), int(state[2])
         if self.end >= self._limit:
             return False

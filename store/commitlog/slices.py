@@ -2,7 +2,7 @@
 
 A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
 at or behind the cut, the part behind it searches for that same record. Both find it alone, because a record says where
-it lies (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+it is (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
 
         cut                   cut
     |    :  |     |      |     :   |
@@ -41,7 +41,7 @@ BATCH_ROWS = 1 << 16
 class LogSlice:
     """The records of one segment that start in [start, stop), both positions in the file.
 
-    is_exact  the walk begins at `start` itself, whatever lies there, and not at the first record behind it
+    is_exact  the walk begins at `start` itself, be a record there or not, and not at the first record behind it
     """
 
     path: str
@@ -101,7 +101,7 @@ def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
 def walk_slice(
     files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
 ) -> Iterator[Step]:
-    """The runs of a part and what ended them; with `go_on` every damage is followed by what can be read behind it.
+    """Walks a part: its runs and their end; with `go_on` the readable rest follows every damage.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
     A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
@@ -162,7 +162,7 @@ def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Win
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
-    """Log offset of the first record at or behind `position` and before the part's stop; None without one."""
+    """Finds the first record at or behind `position` and before the part's stop; None without one."""
     while position < part.stop:
         # A window beyond the stop, for the record that begins before it and ends behind it.
         position = _behind_zeros(files, part, position)
@@ -178,7 +178,7 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
 
 
 def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
-    """`position`, or a later one before which only zeros lie: a preallocated file is mostly that."""
+    """Skips the zeros of a preallocated file: `position`, or a later one with only zeros before."""
     while position < part.stop:
         data = files.map(part.path, position, ZERO_CHUNK_BYTES)
         if data.readable_end(0, len(data.buffer)) < len(data.buffer):

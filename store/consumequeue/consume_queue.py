@@ -53,7 +53,7 @@ _FIRST_UNITS = 204
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """A message whose queue offset is not the place its unit got (a broker logs "logic queue order maybe wrong")."""
+    """A message whose queue offset is not its unit's place (broker: "logic queue order maybe wrong")."""
 
     topic: str
     queue_id: int
@@ -67,7 +67,10 @@ class OutOfOrder:
 
 
 class ConsumeQueue:
-    """One queue. Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none."""
+    """One queue.
+
+    Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none.
+    """
 
     holds_batches = False
     """Whether a unit stands for several messages, and a queue offset names no place (store.five.batchqueue)."""
@@ -145,7 +148,7 @@ class ConsumeQueue:
         return False
 
     def clear_cut_units(self) -> bool:
-        """Zeroes the written units behind the end, which a recovery would count again; True when there were any."""
+        """Zeroes the units behind the end, lest a recovery count them again; True when there were any."""
         last = self.files.last
         if last is None or last.wrote >= last.size or not is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
             return False
@@ -157,7 +160,7 @@ class ConsumeQueue:
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Moves the queue's beginning to the first unit of its first file that points at or behind `min_log_offset`."""
+        """Moves the queue's start to its first file's first unit at or behind `min_log_offset`."""
         first = self.files.first
         if first is None:
             return
@@ -202,7 +205,7 @@ class ConsumeQueue:
         return finding
 
     def append_run(self, columns: Int64Array, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends the units of these records, which follow on from the queue's end (kernels.find_break says so)."""
+        """Appends the units of these records, a continuation of the queue by kernels.find_break."""
         done = 0
         while done < len(rows):
             file = self.files.last_file()
@@ -241,7 +244,7 @@ class ConsumeQueue:
     # Asking.
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        """The written units from `queue_offset` to the end of its file, 20 bytes each; None when there are none."""
+        """The written units from `queue_offset` to its file's end, 20 bytes each; None when there are none."""
         address = queue_offset * UNIT_SIZE
         if address < self._min_address:
             return None
@@ -261,7 +264,7 @@ class ConsumeQueue:
         return decode_unit(units) if units is not None else None
 
     def roll_next_file(self, queue_offset: int) -> int:
-        """Queue offset at which the next file begins."""
+        """Queue offset at the start of the next file."""
         per_file = self.files.file_size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
@@ -281,7 +284,7 @@ class ConsumeQueue:
     ) -> int:
         """Queue offset of the message stored at `time_ms`, or near it.
 
-        store_time  store time of the record at (log offset, size), negative when it is gone
+        store_time  store time of the record at (log offset, size), negative when there is none
         line        4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
         """
         if line.searches_lower_bound:
@@ -378,7 +381,7 @@ def _written_count(units: UnitArray) -> int:
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    """Parts of `count` units, each as long as all before it, so that a sparse file is not read far behind its end."""
+    """Divides `count` units, each part as long as all before, so that little of a sparse file is read."""
     start, size = 0, _FIRST_UNITS
     while start < count:
         yield start, min(start + size, count)

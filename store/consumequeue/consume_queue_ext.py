@@ -1,4 +1,4 @@
-"""ConsumeQueueExt: what a queue unit has no room for, a filter's bit map and the store time, beside the queue.
+"""ConsumeQueueExt: a filter's bit map and the store time, beside the queue, as units are too small.
 
     | size | tags code | store time | bit map size | bit map |      the unit; size = 20 + bit map
     | -1   | …                                                      end of a file: the next unit and 4 bytes don't fit
@@ -40,7 +40,7 @@ class ConsumeQueueExt:
         self.files = files
 
     def put(self, unit: ExtUnit) -> int | None:
-        """Appends a unit and gives its address as a queue unit's tags code; None for a bit map too large to store."""
+        """Appends a unit, gives its address as a queue unit's tags code; None for too large a bit map."""
         if unit.size > 0x7FFF:
             return None
         while True:
@@ -50,7 +50,7 @@ class ConsumeQueueExt:
             _end_file(file)
 
     def put_run(self, tags_codes: Int64Array, store_timestamps_ms: Int64Array) -> Int64Array:
-        """Appends a unit without a bit map for each tags code; gives their addresses as queue units' tags codes."""
+        """Appends a unit without bit map for each tags code; gives their addresses as tags codes."""
         units = np.zeros(len(tags_codes), EXT_DTYPE)
         units["size"] = EXT_UNIT_MIN_SIZE
         units["tags_code"], units["store_timestamp_ms"] = tags_codes, store_timestamps_ms
@@ -88,12 +88,12 @@ class ConsumeQueueExt:
         self.files.truncate_dirty_files(end)
 
     def begin_anew(self) -> None:
-        """Takes over the files that a lost queue left behind: nothing names their units, so they are written over."""
+        """Takes over a lost queue's extension files and overwrites their units, for nothing names them."""
         self.files.load()
         self.files.truncate_dirty_files(0)
 
     def truncate_by_max_address(self, tags_code: int) -> None:
-        """Cuts off what lies behind the unit at this address; a tags code that is no address cuts nothing."""
+        """Cuts off the bytes behind the unit at this address; a tags code that is no address cuts nothing."""
         if not is_ext_address(tags_code):
             return
         position = decode_ext_address(tags_code)
@@ -117,7 +117,7 @@ def _end_file(file: MappedFile) -> None:
 
 
 def _is_ended(buffer: memoryview, position: int) -> bool:
-    """Whether the end mark stands here, so that the next file goes on."""
+    """Tells whether the end mark is here, so that the next file goes on."""
     if len(buffer) - position < EXT_END.size:
         return True
     return bool(EXT_END.unpack_from(buffer, position)[0] == EXT_END_MARK)

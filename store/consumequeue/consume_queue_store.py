@@ -1,4 +1,4 @@
-"""ConsumeQueueStore: all consume queues of a store, and what builds them from the log.
+"""ConsumeQueueStore: all consume queues of a store, and their building from the log.
 
     consumequeue/<topic>/<queue id>/<20 digits>
 
@@ -116,7 +116,7 @@ class ConsumeQueueStore:
     def _take_in(self, key: QueueKey, folder: Path, *, is_link: bool) -> None:
         """Takes in a queue of the disk: at rest where its first page tells all, else opened."""
         if self._writable and (is_link or self._fs.is_link(folder)):
-            # What is written and deleted in it may be somebody else's.
+            # Files written and deleted in it may belong to another program.
             raise ForeignFile("a link, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
         resting = None
         is_plain = not self._config.enable_consume_queue_ext and key[0] not in self._batch_topics
@@ -225,14 +225,14 @@ class ConsumeQueueStore:
 
     @property
     def max_physic_offset(self) -> int:
-        """The log offset up to which the queues are built: the greatest of all, -1 without any."""
+        """The log offset that the building of the queues has reached: the greatest of all, -1 without any."""
         ends = [queue.max_physic_offset for queue in self._queues.values()]
         if self._is_recovered:
             ends += [resting.end for resting in self._resting.values()]
         return max(ends, default=-1)
 
     def describe_findings(self) -> list[str]:
-        """What was found wrong while building, as sentences for people."""
+        """Describes the faults found while building, as sentences for people."""
         shifted = [finding.describe() for finding in self.findings]
         unusable = [f"topic {topic!r} names no folder: its messages get no units" for topic in self.unusable_topics]
         no_numbers = "has queue offsets that are no numbers: no units in light queues"
@@ -241,7 +241,10 @@ class ConsumeQueueStore:
     # After a restart.
 
     def recover(self) -> int:
-        """Finds every queue's end; gives max_physic_offset. A queue that can't be read is left out from here on."""
+        """Finds every queue's end; gives max_physic_offset.
+
+        A queue that can't be read is left out from here on.
+        """
         for queue in self.awake():
             self._recover(queue)
         self._is_recovered = True
@@ -269,7 +272,7 @@ class ConsumeQueueStore:
             queue.correct_min_offset(min_log_offset)
 
     def destroy(self) -> None:
-        """Deletes every queue file: what a broker does when the commit log is empty."""
+        """Deletes every queue file, as a broker does when the commit log is empty."""
         for queue in self:
             queue.destroy()
 
@@ -340,7 +343,7 @@ class ConsumeQueueStore:
         return codes
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends units of one queue: in one go where they follow on, one by one where the broker's rules decide."""
+        """Appends units of one queue: at once where they follow on, else singly by the broker's rules."""
         if queue.holds_batches:
             queue.append_records(run, rows, codes)
             return

@@ -1,4 +1,4 @@
-"""The queues seen so far, numbered in the order in which they were met.
+"""The queues seen so far, numbered in the order of their first records.
 
 The arrays are the hash table that assign_queues reads; this class adds to them what that kernel does not know, and
 doubles them when they are half full.

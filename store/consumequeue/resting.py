@@ -52,7 +52,7 @@ class RestingQueue(NamedTuple):
 
 
 def read_resting(folder: Path, file_size: int, fs: Filesystem) -> RestingQueue | None:
-    """The ends of the queue in `folder`, None unless it is one that may rest or where its page can't be read."""
+    """Reads the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
     if fs.only_file(folder, FIRST_FILE) != file_size:
         return None
     try:
@@ -63,7 +63,7 @@ def read_resting(folder: Path, file_size: int, fs: Filesystem) -> RestingQueue |
 
 
 def ends_of_page(page: bytes) -> RestingQueue | None:
-    """The ends of a queue whose file begins with this page; None where units go on behind it, or there are none."""
+    """Ends of a queue whose file begins with this page; None without units or where they go on behind it."""
     units = units_of(page[: len(page) // UNIT_SIZE * UNIT_SIZE])
     if not len(units):
         return None

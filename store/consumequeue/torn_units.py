@@ -1,4 +1,4 @@
-"""Queue units that contradict their records, as a power cut leaves them: found while the log is walked, and rewritten.
+"""Finds and rewrites queue units that contradict their records, as a power cut leaves them.
 
     names its record with another size or tags code         torn behind the log offset, or damaged
     else, each word of 4 bytes is the record's or zero      torn inside the log offset
@@ -76,7 +76,7 @@ def _is_torn(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]:
-    """The records of `rows` that have units, by file; none where their queue offsets do not count up by one."""
+    """Groups the records of `rows` with units by file; none unless their queue offsets count up by one."""
     offsets = run.columns.queue_offset
     first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
     if last - first + 1 != len(rows):

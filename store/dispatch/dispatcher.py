@@ -1,4 +1,4 @@
-"""Dispatch follows the log and hands every run of records to the handlers (queues first, then the index).
+"""Dispatch follows the log and hands every run of records to the handlers (queues, then the index).
 
     log ----scan----> Run ----> ConsumeQueueStore.dispatch
                           \\---> IndexService.dispatch          (side by side when there is much to do)
@@ -40,7 +40,7 @@ class Dispatcher:
         self._rules = rules
 
     def describe_findings(self) -> list[str]:
-        """What was not handed over, as sentences for people."""
+        """Describes the records that were not handed over, as sentences for people."""
         return [f"not dispatched: {damage.describe()}" for damage in self.damages]
 
     @property
@@ -49,7 +49,7 @@ class Dispatcher:
         return self._log.max_offset - self.log_offset
 
     def catch_up(self, on_progress: Callable[[int], None] | None = None) -> int:
-        """Hands over everything up to what is the readable end now; gives the number of records."""
+        """Hands over everything up to the present readable end; gives the number of records."""
         self.log_offset = max(self.log_offset, self._log.min_offset, 0)
         end = self._log.max_offset
         count = 0

@@ -1,4 +1,4 @@
-"""What the derived files should hold of a run of records: one queue unit each, and one index entry per key.
+"""Contents of the derived files for a run of records: a queue unit each, and an index entry per key.
 
 The values are those that dispatch writes (CommitLog.checkMessageAndReturnSize, ConsumeQueue.putMessagePositionInfo,
 IndexService.buildIndex, 4.9.8): no unit for prepared and rolled-back transactions, no entry for rolled-back ones,
@@ -40,7 +40,7 @@ class Entries(NamedTuple):
 
 
 def log_offsets(run: Run) -> Ints:
-    """Where each record lies, whatever it says of itself."""
+    """Offset of each record in the log, without regard to the offset that the record names."""
     return run.columns.position + run.file_start
 
 

@@ -1,4 +1,4 @@
-"""FanOut: every handler in a thread of its own, so that the walk, the queues and the index are built side by side.
+"""FanOut: every handler in its own thread, so that walk, queues and index proceed side by side.
 
     walk ──Run──┬──▶ [runs] ──▶ ConsumeQueueStore.dispatch
                 └──▶ [runs] ──▶ IndexService.prepare ──▶ [runs, hashed keys] ──▶ IndexService.take
@@ -26,14 +26,16 @@ FINISH_POLL_S = 0.5
 
 
 class Handler(Protocol):
-    """What is built from the log."""
+    """Builds files from the log."""
 
     def dispatch(self, run: Run) -> None: ...
 
 
 @runtime_checkable
 class StagedHandler(Handler, Protocol):
-    """A handler whose dispatch(run) takes every piece that prepare(run) gives, and may prepare the next ones meanwhile.
+    """A handler whose dispatch(run) takes every piece of prepare(run).
+
+    It may prepare the next pieces meanwhile.
 
     The pieces are of bounded size, as RUNS_IN_FLIGHT of them may wait.
     """
@@ -44,7 +46,7 @@ class StagedHandler(Handler, Protocol):
 
 
 class FanOut:
-    """A handler that passes runs on to `handlers`; leaving its context waits for them and raises what they raised."""
+    """Passes runs on to `handlers`; leaving its context waits for them and raises their errors."""
 
     def __init__(self, handlers: Sequence[Handler], *, in_threads: bool = True) -> None:
         self._handlers = handlers
@@ -132,11 +134,11 @@ class _Worker:
             raise self.failure
 
     def drop(self) -> None:
-        """From now on items are only taken off, so that nobody is left waiting to give one."""
+        """Discards items from here on, so that no thread is left waiting to give one."""
         self._dropped = True
 
     def finish(self, *, drop: bool) -> None:
-        """Waits for the thread to do, or to drop, what it was given. May be called again after an interrupt."""
+        """Waits for the thread to do, or to drop, its items; may be called again after an interrupt."""
         self._dropped = self._dropped or drop
         while self._thread.is_alive():
             with contextlib.suppress(queue.Full):

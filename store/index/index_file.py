@@ -84,7 +84,7 @@ class IndexFile:
         self.write_header(IndexHeader(time_ms, time_ms, offset, offset, 0, 0))
 
     def put_hashes(self, hashes: Int64Array, records: Int64Array, start: int, stop: int, columns: Int64Array) -> int:
-        """Puts the keys start … stop - 1 (see kernels.put_index_entries); returns where it stopped: `stop`, or full."""
+        """Puts the keys start … stop - 1 (kernels.put_index_entries); returns its end: `stop`, or full."""
         self._reserve(stop - start)
         header = np.array(self.header, np.int64)
         return kernels.put_index_entries(
@@ -104,7 +104,7 @@ class IndexFile:
         return self.header.matches_time(begin_ms, end_ms)
 
     def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
-        """Appends log offsets of entries with the key's hash to `found`, newest first, until it has `max_count`."""
+        """Appends log offsets of entries with the key's hash to `found`, newest first, up to `max_count`."""
         begin = self.header.begin_timestamp_ms
         hash_code = key_hash(key)
         for _, entry in self._chain(hash_code):

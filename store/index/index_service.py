@@ -1,8 +1,8 @@
-"""IndexService: all index files of a store, what builds them from the log, and the look-up by key.
+"""IndexService: all index files of a store, their building from the log, and the look-up by key.
 
     index/<yyyyMMddHHmmssSSS>     the newest one is written to until it is full
 
-For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message that lies
+For every message but rolled-back ones: one entry for its unique key, then one for each of its keys. A message that is
 before the end of the newest file is passed over (it is in there already); the last one of that file is taken once more,
 as the broker does.
 
@@ -44,7 +44,7 @@ class QueryOffsets(NamedTuple):
 
 
 class IndexSource(Protocol):
-    """Keys of a stretch of log: an index file, or what takes the place of a lost one."""
+    """Keys of a stretch of log: an index file, or the substitute for a lost one."""
 
     path: Path
 
@@ -109,7 +109,7 @@ class IndexService:
                     self.files.append(file)
 
     def unsafe_files(self, index_timestamp_ms: int) -> list[IndexFile]:
-        """The files that a broker deletes after an abnormal exit: with messages newer than the checkpoint's time."""
+        """Files that a broker deletes after an abnormal exit: those with messages newer than the checkpoint."""
         return [file for file in self.files if file.header.end_timestamp_ms > index_timestamp_ms]
 
     @property
@@ -147,7 +147,7 @@ class IndexService:
             self._put(run, keys)
 
     def prepare(self, run: Run) -> Iterator[Keys]:
-        """What can be done for a run while those before it are put: its keys, hashed, some thousands at a time."""
+        """Prepares a run while those before it are put: its keys, hashed, some thousands at a time."""
         for keys in self._hasher.keys_of(run):
             yield keys.copy()
 
@@ -184,7 +184,10 @@ class IndexService:
         return file
 
     def _flush_full(self, file: IndexFile) -> None:
-        """Flushes a full file and says so, in a thread, as it may be large. What is staged is flushed by its plan."""
+        """Flushes a full file, in a thread, as it may be large.
+
+        A staged file is flushed by its plan.
+        """
         if self._overlay is not None:
             self._on_full(file.header.end_timestamp_ms)
             return
@@ -262,7 +265,7 @@ class IndexService:
         return QueryOffsets(found, last.end_timestamp_ms if last else 0, last.end_log_offset if last else 0, visited)
 
     def sources(self, key: str) -> Sequence[IndexSource]:
-        """What a query for the key looks into, oldest first."""
+        """Sources that a query for the key reads, oldest first."""
         return self.files
 
     # Keeping.

@@ -35,7 +35,10 @@ class KeyHasher:
         self._records: Int64Array = np.empty(capacity, np.int64)
 
     def keys_of(self, run: Run) -> Iterator[Keys]:
-        """All keys in log order. What is yielded is overwritten by what comes next; `copy` keeps it."""
+        """Yields all keys in log order.
+
+        The next step overwrites the yielded keys; `copy` keeps them.
+        """
         state = np.zeros(1, np.int64)
         while (first := int(state[0])) < run.count:
             count = kernels.key_hashes(run.buffer, run.array, first, run.count, self._hashes, self._records, state)

@@ -42,7 +42,7 @@ def cfunc(function: _Function) -> _Function:
 
 
 def kernel(function: _Function) -> _Function:
-    """Give `function` memoryviews of its arrays: their items are Python's ints, which do not overflow."""
+    """Give `function` memoryviews of its arrays: their items are Python's ints, so none overflows."""
     kinds = [kind for name, kind in function.__annotations__.items() if name != "return"]
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""From records to queue units: which queue, which tags code, and the units written in their order.
+"""From records to queue units: each record's queue and tags code, and the units in their order.
 
 1. assign_queues gives each record its queue's number, from a hash table over (topic bytes, queue id).
 2. tags_codes computes what a consumer's filter is compared with, or the deliver time of a delayed message.
@@ -55,7 +55,7 @@ def assign_queues(
     table: Longs,
     slots: Longs,
 ) -> Long:
-    """Fill slots[start … count - 1] with queue numbers; returns where it stopped: `count`, or an unknown queue.
+    """Fill slots[start … count - 1] with queue numbers; stops at `count`, or at an unknown queue.
 
     queued_only  give NO_QUEUE to prepared and rolled-back messages, which no consumer may see
     names        the known topics' bytes, one after another
@@ -110,13 +110,13 @@ def is_queue(
 
 @short_kernel
 def hash_queue(topic: Bytes, queue_id: Long) -> Long:
-    """The hash by which assign_queues looks for a queue."""
+    """Hash a queue's topic and id for assign_queues."""
     return queue_hash(start_of(topic), 0, size_of(topic), queue_id)
 
 
 @cfunc
 def queue_hash(buffer: Address, at: Long, size: Long, queue_id: Long) -> Long:
-    """A hash of the topic's bytes and the queue id: eight bytes a step, the last step may overlap the one before."""
+    """Hash the topic's bytes and the queue id: eight bytes a step, the last step may overlap."""
     value = mix(_HASH_START, queue_id)
     if size < 8:
         for place in range(at, at + size):
@@ -173,7 +173,7 @@ def delay_of_level(level: Long, delay_levels_ms: Longs) -> Long:
 
 @kernel
 def order_by_queue(slots: Longs, count: Long, queue_count: Long, order: Longs, starts: Longs) -> None:
-    """Sort record numbers by queue: queue q's are order[starts[q] … starts[q + 1] - 1], in the log's order.
+    """Sort record numbers by queue, in log order: queue q's are order[starts[q] … starts[q + 1] - 1].
 
     starts has queue_count + 1 places. Records of NO_QUEUE are left out.
     """
@@ -203,7 +203,7 @@ def write_units(
     columns: Matrix,
     codes: Longs,
 ) -> Long:
-    """Write the units of the records order[start … stop - 1] at `position` on; returns the position behind them.
+    """Write the units of records order[start … stop - 1] from `position`; returns the position behind.
 
     Stops early where a unit would not fit.
     """
@@ -230,7 +230,7 @@ def pass_repeats(
     ends: Longs,
     firsts: Longs,
 ) -> Long:
-    """Pass over the records at the front of each queue that have their unit; returns how many queues have others.
+    """Pass over each queue's first records that have units; returns how many queues have others.
 
     queues  the numbers of `count` queues; behind the call, those that are returned come first, in the same order
     ends    per place in `queues`, the log offset where the units written so far end

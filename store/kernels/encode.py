@@ -96,7 +96,7 @@ def encode_records(
     columns: Matrix,
     state: Longs,
 ) -> Long:
-    """Write messages from `start` on until the segment, the columns or the messages end; returns how many.
+    """Write messages from `start` until segment, columns or messages end; returns how many.
 
     segment             the mapped file; its length is the segment's size
     next_queue_offsets  per queue (numbers' row "queue") the next queue offset; moved on here. Prepared and
@@ -158,7 +158,7 @@ def append_message(
 
     The call holds the GIL from its first look to its last write, so two threads need no lock between them.
 
-    gate        16 bytes: a long that is not 0 while somebody has the log to himself; the newest store time, moved on
+    gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, moved on
     wrote       8 bytes: the position behind the last record, moved on
     limit       the position up to which bytes may be written, at most the segment's size
     queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing

@@ -48,7 +48,7 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
 
 @cfunc
 def hash_eight(word: Long) -> Long:
-    """The hash of eight ASCII characters, the first in the highest byte: neighbours are joined three times over."""
+    """Hash eight ASCII characters, the first in the highest byte, by joining pairs three times."""
     pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
     fours = (pairs >> 16 & _WORD_PAIRS) * _POWERS[2] + (pairs & _WORD_PAIRS)
     return (fours >> 32) * _POWERS[4] + (fours & WORD_MASK)
@@ -71,7 +71,7 @@ def hash_beyond_ascii(buffer: Address, start: Long, stop: Long, before: Long) ->
 
 @cfunc
 def decode_one(buffer: Address, at: Long, stop: Long) -> tuple[Long, Long]:
-    """The code point at `at` and the number of bytes it takes; U+FFFD for what is malformed."""
+    """Decode the code point at `at`; gives it and its bytes' number, U+FFFD for malformed bytes."""
     first = read_byte(buffer, at)
     if first < 0x80:
         return first, 1

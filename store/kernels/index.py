@@ -1,4 +1,4 @@
-"""From records to index entries: hashes of their keys, and entries and slots written in the log's order.
+"""From records to index entries: hashes of keys, and entries and slots written in the log's order.
 
 1. key_hashes finds UNIQ_KEY and KEYS in the raw properties and hashes "topic#key" for each key.
 2. put_index_entries writes entries, slots and header of one index file until it is full.
@@ -108,7 +108,7 @@ def put_index_entries(
     columns: Matrix,
     header: Longs,
 ) -> Long:
-    """Put the keys start … stop - 1 into one index file; returns where it stopped: `stop`, or the file is full.
+    """Put the keys start … stop - 1 into one index file; stops at `stop`, or where the file is full.
 
     index   the mapped file, 40 + 4 x slot_count + 20 x entry_capacity bytes; nothing is written behind its end
     header  int64 [6], the file's header in the order of IndexHeader; kept current here and in the file
@@ -193,7 +193,7 @@ def write_header(index: Address, header: Longs) -> None:
 
 @kernel
 def follow_chains(index: Bytes, slot_count: Long, count: Long, newest: Longs, found: Longs) -> None:
-    """Hold each of the entries 1 … count - 1 against the chain of its slot, in which it must name the one before.
+    """Hold the entries 1 … count - 1 against their slots' chains: each must name the one before.
 
     newest  int64 [slot_count], zeros at first: the newest entry of each slot
     found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …

@@ -1,4 +1,4 @@
-"""Operations on bytes in which C and Python differ: native.h has them for compiled kernels, this module for others.
+"""Operations on bytes that C and Python do differently: native.h when compiled, else this module.
 
 No function looks at bounds: the caller has checked position and size against the bytes there are.
 Values are big-endian, and signed unless the docstring says otherwise.
@@ -120,4 +120,4 @@ def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> 
 
 
 def prefetch(buffer: Any, position: int) -> None:
-    """Fetch the cache line at `position`, inside the buffer or not, for a read that comes soon; here nothing."""
+    """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""

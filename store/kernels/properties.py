@@ -38,13 +38,13 @@ _INT_LIMIT = 1 << 31
 
 @kernel
 def find_text(buffer: Bytes, text: Bytes, start: Long, stop: Long) -> Long:
-    """First place in start … stop - len(text) where the text stands, or -1."""
+    """First place of the text in start … stop - len(text), or -1."""
     return find_bytes(start_of(buffer), start_of(text), size_of(text), max(start, 0), min(stop, size_of(buffer)))
 
 
 @cfunc
 def name_code(buffer: Address, start: Long, size: Long) -> Long:
-    """Which of the names dispatch asks for stands here."""
+    """Code of the name at this place, of those that dispatch asks for."""
     if size == 4:
         name = read_int(buffer, start)
         if name == _TAGS:
@@ -61,7 +61,7 @@ def name_code(buffer: Address, start: Long, size: Long) -> Long:
 
 @cfunc
 def find_values(buffer: Address, start: Long, stop: Long, first: Long, second: Long) -> tuple[Long, Long, Long, Long]:
-    """Start and end of the values of two names by code; the last part of a name counts, -1 and -1 when none does.
+    """Find two names' values by code: start and end of each; the last part counts, -1 for none.
 
     Both are looked for in one pass, which reads each byte once.
     """

@@ -127,7 +127,7 @@ def scan_records(
 
 @cfunc
 def prefetch_record(buffer: Address, position: Long, topic_at: Long) -> None:
-    """Ask for the places that matter of a record some way ahead, supposing that the sizes stay about the same."""
+    """Fetch the head of a record some way ahead, supposing that the sizes stay about the same."""
     prefetch(buffer, position)
     prefetch(buffer, position + _LINE_SIZE)
     prefetch(buffer, position + topic_at)
@@ -154,7 +154,7 @@ def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> 
 def read_record(
     buffer: Address, position: Long, limit: Long, accept_v2: Flag, columns: Matrix, row: Long
 ) -> tuple[Long, Long]:
-    """Check the lengths of the record at `position` and write its columns; gives reason and the broker's size."""
+    """Check the lengths of the record at `position`, write its columns; gives reason and broker's size."""
     left = limit - position
     size = read_int(buffer, position)
     if size < 0:
@@ -237,7 +237,7 @@ def read_topic_size(buffer: Address, at: Long, is_v2: Flag) -> Long:
 
 @cfunc
 def sum_reason(size: Long, left: Long, body: Long, hosts_extra: Long) -> Long:
-    """Which word says best why the parts do not add up to the size."""
+    """Name the reason why the parts do not add up to the size."""
     if size > left:
         return SIZE_BEYOND_SEGMENT
     if size < FIXED_SIZE + hosts_extra:
@@ -283,7 +283,7 @@ def find_record_start(
     accept_v2: Flag,
     columns: Matrix,
 ) -> Long:
-    """First place from `position` on where a sound record stands that names this very place as its own, or -1.
+    """Find the first sound record from `position` on that names its own place, or -1.
 
     Used to go on behind damage and to cut a segment into parts for several threads. `columns` needs room for one
     record, whose columns it holds afterwards. Bytes of a message that hold a copy of a record are not taken for one:

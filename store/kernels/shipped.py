@@ -1,4 +1,4 @@
-"""The compiled module for workers that get this package as a zip, from which no extension module can be loaded.
+"""The compiled module for workers that get this package as a zip, for a zip can't be loaded from.
 
 It travels beside the zip as a file whose name ends with the version and processor that it is for. Workers of another
 kind find none with the ending of their own, and run kernels uncompiled.

@@ -1,6 +1,6 @@
-"""What a record can prove of itself beyond its lengths: CRCs, its own address, and its neighbours.
+"""Checks of a record beyond its lengths: CRCs, its own address, and the records beside it.
 
-Each kernel returns the number of the first record that fails, or `count`; whoever wants them all goes on behind it.
+Each kernel returns the number of the first record that fails, or `count`; to get all, go on from there.
 
 Source: CommitLog.checkMessageAndReturnSize (4.9.8); MessageDecoder.createCrc32, CommitLog.doAppend (5.3.3).
 """
@@ -45,7 +45,7 @@ def first_bad_log_offset(columns: Matrix, start: Long, count: Long, file_start: 
 
 @kernel
 def first_earlier(columns: Matrix, start: Long, count: Long, latest_ms: Long) -> Long:
-    """First record stored before the one in front of it; `latest_ms` is the store time in front of `start`."""
+    """First record stored before the one in front of it; `latest_ms` is the store time ahead of `start`."""
     for row in range(start, count):
         if columns[Column.STORE_TIMESTAMP_MS, row] < latest_ms:
             return row
@@ -73,7 +73,7 @@ def first_queue_gap(columns: Matrix, slots: Longs, start: Long, count: Long, nex
 
 @kernel
 def first_bad_properties_crc(buffer: Bytes, columns: Matrix, start: Long, count: Long, state: Longs) -> Long:
-    """First record whose `__CRC32#` property is not that of its bytes; state[0] counts those that have one."""
+    """Find the first record whose `__CRC32#` is not that of its bytes; state[0] counts those with one."""
     data = start_of(buffer)
     state[0] = 0
     for row in range(start, count):

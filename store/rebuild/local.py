@@ -1,4 +1,4 @@
-"""rebuild in this process: the walk of the log, handed to the queue and index builders, which work beside it."""
+"""rebuild in this process: the log's walk, handed to the queue and index builders beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing a rebuild: staged files take their places in the store by rename, the old files go to quarantine."""
+"""Publishes a rebuild: renames staged files into the store, and moves the old to quarantine."""
 
 from __future__ import annotations
 

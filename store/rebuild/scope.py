@@ -1,4 +1,4 @@
-"""rebuild: consume queues and index from the log, into a staging folder, and from there into the store.
+"""rebuild: consume queues and index from the log, into a staging folder, and then into the store.
 
     1. build    either engine fills the staging folder, laid out like a store's root
                 local: store.rebuild.local
@@ -23,7 +23,7 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RebuildScope:
-    """What is rebuilt: the queues (all, of a topic, or one), the index, or both."""
+    """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both."""
 
     queues: bool = True
     index: bool = True
@@ -40,7 +40,10 @@ class RebuildScope:
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild made. `log_end` is the valid end; `stopped_by` says why the log ends there."""
+    """The result of a rebuild.
+
+    `log_end` is the valid end; `stopped_by` says why the log ends there.
+    """
 
     log_end: int
     stopped_by: str
