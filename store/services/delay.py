@@ -1,4 +1,4 @@
-"""Tells the state of every delayed message, by its unit in SCHEDULE_TOPIC_XXXX.
+"""Finds the state of every delayed message, by its unit in SCHEDULE_TOPIC_XXXX.
 
     i   the unit's queue offset        D   its deliver time: the unit's tags code
     d   the level's offset in config/delayOffset.json, moved into the queue as a broker moves it when it loads the file
