@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLine:
-    """One line of broker releases: each field is a rule in which the lines differ."""
+    """One line of broker releases: each field is a rule that differs between the lines."""
 
     name: str
     accepts_v2: bool
@@ -217,7 +217,10 @@ class StoreConfig:
         )
 
     def with_settings(self, settings: Mapping[str, Any]) -> StoreConfig:
-        """A copy with settings given by RocketMQ name (`mappedFileSizeCommitLog`); text becomes the field's type."""
+        """Copies with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
+
+        Text becomes the field's type.
+        """
         values = check_settings(settings)
         fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **{fields[name]: value for name, value in values.items() if name in fields})
@@ -271,7 +274,7 @@ _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 
 def check_settings(settings: Mapping[str, Any], source: str | Path | None = None) -> dict[str, Any]:
-    """The values in their types; BadRequest, naming `source`, for an unknown name or a value of another type."""
+    """Converts the values; BadRequest, naming `source`, for an unknown name or a value of a wrong type."""
     types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
     if not settings.keys() <= types.keys():
         types = {name: setting.type for name, setting in all_settings().items()}
@@ -290,7 +293,7 @@ def _unknown(name: str, source: str | Path | None) -> BadRequest:
 
 
 def read_broker_conf(path: str | Path) -> dict[str, str]:
-    """The settings of a broker.conf, a Java properties file; BadRequest for a name that RocketMQ does not know."""
+    """Reads a broker.conf, a Java properties file; BadRequest for a name that RocketMQ does not know."""
     import javaproperties
 
     try:

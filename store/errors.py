@@ -1,4 +1,4 @@
-"""Every error the engine raises, grouped by the occasion on which a user meets it.
+"""Every error of the engine, grouped by the user's occasion to meet it.
 
 An error names the file, the place in it, the reason, and what the user can do:
 
@@ -71,7 +71,7 @@ class NotAStore(StoreError):
 
 
 class UnsupportedFormat(StoreError):
-    """The store uses a structure of the 5.x line that this engine does not read (RocksDB, batch queues, DLedger)."""
+    """The store uses a 5.x structure that this engine does not read (RocksDB, batch queues, DLedger)."""
 
 
 class StoreLocked(StoreError):
@@ -123,7 +123,7 @@ class StoreIOError(StoreError):
 
     @classmethod
     def from_os(cls, error: OSError, file: str | os.PathLike[str] | None = None, doing: str = "") -> StoreIOError:
-        """The same failure with the file it struck and what was being done (`doing`, as in "map")."""
+        """Adds to an operating system's error the file and the action (`doing`, as in "map")."""
         reason = (error.strerror or str(error)).lower()
         if doing:
             reason = f"cannot {doing}: {reason}"
@@ -149,7 +149,7 @@ class StoreClosed(StoreError):
 
 
 class BadRequest(StoreError):
-    """The question itself is wrong: a filter that does not parse, a negative offset, options that contradict."""
+    """The question itself is wrong: a filter that does not parse, a negative offset, a contradiction."""
 
 
 # Copying a log from another machine.

@@ -62,10 +62,10 @@ def is_topic_folder_name(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreLayout:
-    """Where the parts of one store lie.
+    """The folders of one store.
 
-    commitlog_paths    of storePathCommitLog, when the log lies elsewhere, or in several folders
-    read_only_paths    of readOnlyCommitLogStorePaths, which counts only when the log lies in several folders
+    commitlog_paths    of storePathCommitLog, when the log is elsewhere, or in several folders
+    read_only_paths    of readOnlyCommitLogStorePaths, which counts only when the log is in several folders
     """
 
     root: Path
@@ -79,7 +79,7 @@ class StoreLayout:
 
     @property
     def writable_commitlogs(self) -> tuple[Path, ...]:
-        """The folders in which segments are created."""
+        """The folders for new segments."""
         return self.commitlog_paths or (self.root / "commitlog",)
 
     @property
@@ -121,7 +121,7 @@ class StoreLayout:
 
     @property
     def own(self) -> Path:
-        """The folder in which rmqctl keeps what it took away."""
+        """The folder of rmqctl's own files, such as those taken away."""
         return self.root / OWN_FOLDER
 
     def queue_folder(self, topic: str, queue_id: int) -> Path:

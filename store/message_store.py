@@ -52,7 +52,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One consume queue: its first and next queue offset, and the log offset up to which it is built."""
+    """One consume queue: its first and next queue offset, and the log offset of its building."""
 
     topic: str
     queue_id: int
@@ -122,7 +122,7 @@ class MessageStore:
         only_sound: bool = False,
         outer: bool = False,
     ) -> MessageIterator:
-        """Iterates over messages of one queue from a queue offset on, by default its first, as far as the queue goes.
+        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -144,7 +144,10 @@ class MessageStore:
         )
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
-        """The message at a log offset, None where the log has none. DamagedRecord where the bytes are no record."""
+        """The message at a log offset, None where the log has none.
+
+        DamagedRecord where the bytes are no record.
+        """
         self._require_open()
         with self._current.reading() as opened:
             return _lookup(opened.log, log_offset, size)
@@ -264,7 +267,7 @@ class MessageStore:
         return file.path, position
 
     def refresh(self) -> None:
-        """Takes in what another process wrote since a read-only store was opened.
+        """Takes in writes of other processes since a read-only store was opened.
 
         Calls that are under way in other threads end on what they began with.
         """

@@ -1,6 +1,6 @@
 """Opening a store, for reading or for writing.
 
-For writing: take the lock; refuse after an unclean exit unless told to recover; plan and apply the recovery; start the
+For writing: take the lock; refuse after an unclean exit unless asked to recover; plan and apply the recovery; start the
 services; leave the abort marker. MessageStore.close undoes that in the broker's order.
 
 For reading nothing is written and no lock is taken. What is missing or behind is built in a scratch folder; a store
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class OpenOptions(TypedDict, total=False):
-    """What open_store takes besides the folder and whether to write."""
+    """Options of open_store besides the folder and whether to write."""
 
     settings: Mapping[str, Any] | None
     clock: Callable[[], int]
@@ -127,7 +127,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
 
 @dataclass(frozen=True, slots=True)
 class _Opener:
-    """What both ways of opening need."""
+    """The common base of opening for reading and for writing."""
 
     layout: StoreLayout
     settings: Mapping[str, Any]
@@ -149,7 +149,10 @@ class _Opener:
         return store
 
     def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
-        """The store as readers see it; `notes` takes what they should know about that, also what is found later."""
+        """The store as readers see it.
+
+        `notes` takes sentences about that for them, also of later findings.
+        """
 
         def note(text: str) -> None:
             if text not in notes:
@@ -230,7 +233,7 @@ def _address(text: str | None) -> Address | None:
 
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
-    """A broker that starts on a damaged log cuts it and says so in a line of its own log; here the user is told."""
+    """Describes the cut of a damaged log for the user; a broker writes a line in its own log."""
     if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
         return []
     cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"

@@ -175,7 +175,7 @@ class _QueueCheck:
             following = int(ends[-1])
 
     def against(self, expected: BatchUnitArray, log_start: int, horizon: int | None) -> Iterator[Finding]:
-        """Yield what the queue's units and the log's records do not have in common."""
+        """Yield the differences between the queue's units and the log's records."""
         pieces = [(file, self._written(file)) for file in self.stored]
         found = np.concatenate([batch_units_of(b""), *(units for _, units in pieces)])
         missing = ~is_in(expected["log_offset"], found["log_offset"])

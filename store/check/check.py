@@ -149,7 +149,7 @@ class _Check:
         yield from self._close()
 
     def _check_with_batch_queues(self) -> Iterator[Finding]:
-        """Yield what the steps find outside of batch queues, and what is wrong with those."""
+        """Yield the steps' findings outside of batch queues, and the faults of those."""
         from store.check.batch_queues import check_batch_queues, concerns_plain_queues
 
         for finding in self._check_files():

@@ -50,7 +50,7 @@ class LogExtent:
         return int(self._starts[0]) if len(self._starts) else 0
 
     def misses(self, offsets: Ints) -> np.ndarray:
-        """Mark the offsets that are in no segment. Those before the first one have expired and are not marked."""
+        """Mark the offsets that are in no segment, except expired ones before the first."""
         if not len(self._starts):
             return np.asarray(offsets < self._horizon)
         at = np.searchsorted(self._starts, offsets, "right") - 1

@@ -115,7 +115,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, str, str, int]:
-        """The key by which findings are gathered and sorted."""
+        """The key for grouping and sorting findings."""
         return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
 
     @property

@@ -27,7 +27,7 @@ def has_writer(files: StoreReader) -> bool:
 
 
 def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
-    """Find a log offset before which every record has been dispatched already."""
+    """Find a log offset with all records before it dispatched already."""
     last_files = (listing.files[-1] for listing in listings if listing.files)
     newest = sorted(last_files, key=lambda file: file.mtime_ms)[-FILES_LOOKED_AT:]
     offsets = [0]

@@ -1,1 +1,1 @@
-"""Bytes on disk: preallocated files seen as one address space. Nothing here knows what a message is."""
+"""Bytes on disk: preallocated files as one address space, without knowledge of messages."""

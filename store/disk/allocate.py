@@ -1,8 +1,8 @@
 """AllocateMappedFileService: creates the next file while the current one is being filled.
 
     take(A)   gives A, made ahead or made now, and asks for the file behind A
-    thread    makes what was asked for, and warms it if told to
-    stop()    ends the thread and deletes what nobody took: a cleanly closed store has no spare file,
+    thread    makes the files asked for, and warms them if configured
+    stop()    ends the thread and deletes files not taken: a cleanly closed store has no spare file,
               a crashed one has a spare file of zeros at its end, as a broker's
 
 Making a file ahead may fail (no space yet). Then take() tries again itself, so that only a file that is really needed
@@ -74,7 +74,7 @@ class AllocateMappedFileService:
             self._thread.join()
 
     def delete_unused(self) -> None:
-        """Deletes the files that nobody took; call it after stop()."""
+        """Deletes the files that were not taken; call it after stop()."""
         with self._lock:
             unused = [request.file for request in self._ahead.values() if request.file is not None]
             self._ahead.clear()

@@ -1,6 +1,6 @@
 """Names below rmqctl's own folder, reached without following a link.
 
-What lies in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
+Everything in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
 not lead these actions out of the store. Each component from .rmqctl on is therefore opened by itself, relative to the
 folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are: a
 broker's folders may be links to another disk.
@@ -24,7 +24,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 @contextlib.contextmanager
 def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
-    """The opened parent folder and the name in it, as the functions of os take them; (None, path) elsewhere."""
+    """Opens the parent folder; gives it and the name in it, (None, path) for paths elsewhere."""
     if not _is_guarded(path.parent):
         # The own folder itself is a name like any other; that it is no link shows when something in it is opened.
         yield None, os.fspath(path)

@@ -1,4 +1,4 @@
-"""Open files, the names in a folder, and how the operating system's refusals become errors of the store."""
+"""Open files, the names in a folder, and the operating system's refusals as errors of the store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 
 class Descriptor:
-    """An open file that closes itself when nobody refers to it any more."""
+    """An open file that closes itself with its last reference."""
 
     __slots__ = ("number", "path")
 
@@ -75,7 +75,7 @@ def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = N
 
 
 def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
-    """Every name in the folder at `path`, in no order; `folder` is what is opened."""
+    """Lists every name in the folder at `path`, in no order; `folder` is opened in its stead."""
     with os.scandir(folder) as found:
         for item in found:
             try:
@@ -110,7 +110,7 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
 
 
 def _with_more_descriptors(action: Callable[[], T]) -> T:
-    """Tries once more after raising the soft limit of open files to the hard one, as a JVM does at its start."""
+    """Tries again after raising the soft limit of open files to the hard one, as a JVM does at its start."""
     try:
         return action()
     except OSError as error:
@@ -124,7 +124,7 @@ def _with_more_descriptors(action: Callable[[], T]) -> T:
 
 
 def copy_some(source: int, target: int, position: int, size: int) -> int:
-    """Copies some bytes of a range between two open files, inside the kernel where it can; gives their number."""
+    """Copies some bytes of a range between open files, in the kernel if possible; gives their number."""
     if hasattr(os, "copy_file_range"):
         try:
             return os.copy_file_range(source, target, size, position, position)

@@ -62,7 +62,7 @@ class Filesystem:
     # Looking.
 
     def list_folder(self, folder: Path) -> list[Entry]:
-        """What lies in a folder, sorted by name; a missing folder is empty, as the broker sees it."""
+        """Lists a folder's entries by name; a missing folder is empty, as the broker sees it."""
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number:
@@ -71,7 +71,7 @@ class Filesystem:
                 return []
 
     def list_names(self, folder: Path) -> list[str]:
-        """The names in a folder, sorted; a missing folder is empty. Looks at none of them, unlike list_folder."""
+        """Lists a folder's names, sorted, without a look at the files; a missing folder is empty."""
         with os_errors(folder, "list the folder"):
             try:
                 with os.scandir(folder) as entries:
@@ -80,7 +80,7 @@ class Filesystem:
                 return []
 
     def only_file(self, folder: Path, name: str) -> int | None:
-        """The size of the regular file that is alone in a folder and has this name; None where that is not so."""
+        """The size of the regular file of this name if it is alone in the folder, else None."""
         try:
             with os.scandir(folder) as entries:
                 found = [entry for _, entry in zip(range(2), entries, strict=False)]
@@ -104,7 +104,7 @@ class Filesystem:
             return True
 
     def look_at(self, path: Path) -> Entry | None:
-        """What has the name, None where nothing has."""
+        """Describes the entry of this name, None without one."""
         with os_errors(path, "look at the file"):
             try:
                 return entry_of(path, path.stat(), is_link=path.is_symlink())
@@ -230,14 +230,17 @@ class Filesystem:
                 reserve_blocks(descriptor.number, position, size)
 
     def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
-        """Maps the first `size` bytes, shared. The last view unmaps them; the descriptor is not needed any more."""
+        """Maps the first `size` bytes, shared.
+
+        The last view unmaps them; the descriptor is not needed any more.
+        """
         with os_errors(descriptor.path, "map the file"):
             if os.fstat(descriptor.number).st_size < size:
                 raise StoreIOError(f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path)
             return mapping.map_file(descriptor.number, size, writable=writable)
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
-        """Reads the pages of a map's range in; False when one of them can't be read (see store.disk.readable)."""
+        """Reads the pages of a map's range in; False for an unreadable one (see store.disk.readable)."""
         if not mapping.is_mapped(view):
             return True
         with os_errors(path, "read the file"):
@@ -265,7 +268,7 @@ class Filesystem:
         mapping.let_go(view, start, stop)
 
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
-        """The ranges (start, stop) at or behind `position` in which anything was ever written or read.
+        """The ranges (start, stop) at or behind `position` that were ever written or read.
 
         Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
         """
@@ -355,7 +358,7 @@ class Filesystem:
                 position += count
 
     def copy_written(self, source: Path, target: Descriptor, size: int) -> None:
-        """Copies what was ever written of the first `size` bytes; holes of a new target stay holes."""
+        """Copies the written ranges of the first `size` bytes; holes of a new target stay holes."""
         descriptor = self.open_read(source)
         for start, stop in self.written_ranges(source, 0):
             if start < size:
@@ -396,7 +399,7 @@ class Filesystem:
             return make_folders(folder)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Moves a file over whatever has the target's name, in one step."""
+        """Renames a file over the target, in one step."""
         with (
             os_errors(source, f"rename to {target}"),
             parent_of(source) as (from_folder, old),
@@ -405,7 +408,7 @@ class Filesystem:
             os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
 
     def unlink(self, path: Path) -> None:
-        """Removes a name; one that is gone already is fine."""
+        """Removes a name; a missing one is fine."""
         with (
             os_errors(path, "delete the file"),
             contextlib.suppress(FileNotFoundError),

@@ -37,7 +37,10 @@ _held_here_lock = threading.Lock()
 
 
 class StoreLock:
-    """The lock of one store. `acquire` raises StoreLocked when somebody else holds it."""
+    """The lock of one store.
+
+    `acquire` raises StoreLocked when another process holds it.
+    """
 
     def __init__(self, path: Path, fs: Filesystem) -> None:
         self.path = path
@@ -113,7 +116,7 @@ def is_locked(path: Path, fs: Filesystem) -> bool:
 
 
 def holding_process(path: Path, fs: Filesystem) -> int | None:
-    """The process that holds the lock of an existing file, where the kernel tells; None where nobody does."""
+    """Names the process that holds the lock of an existing file, if any and if the kernel tells."""
     with _held_here_lock:
         if _identity(fs.stat(path)) in _held_here:
             return os.getpid()

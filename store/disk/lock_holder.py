@@ -26,7 +26,10 @@ _LOCK_LINE = re.compile(rb"^\d+: (?:POSIX|OFDLCK)\s+ADVISORY\s+WRITE\s+(-?\d+)\s
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A process that holds the lock. `process_id` is 0 and `command` empty where the kernel does not tell them."""
+    """A process that holds the lock.
+
+    `process_id` is 0 and `command` empty where the kernel does not tell them.
+    """
 
     process_id: int
     command: str
@@ -39,7 +42,10 @@ class LockHolder:
 
 
 def lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:
-    """The holder of the lock file at `path`; None where nobody holds it. Nothing is locked or written."""
+    """The holder of the lock file at `path`, None without one.
+
+    Nothing is locked or written.
+    """
     if not fs.exists(path):
         return None
     process_id = holding_process(path, fs)

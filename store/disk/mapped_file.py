@@ -1,4 +1,4 @@
-"""MappedFile: one preallocated file of fixed size, written through a map and made durable by fdatasync.
+"""MappedFile: one preallocated file of fixed size, written through a map, flushed by fdatasync.
 
     0          flushed        committed         wrote               size
     |-- durable --|-- in the file --|-- in the lent buffer --|-- zeros --|
@@ -8,7 +8,7 @@
     flushed    end of what a crash of the machine can't take away
     flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
 
-`wrote` lies in a cell of 8 bytes, which the kernel that appends moves on in the call that writes the record. Others
+`wrote` is in a cell of 8 bytes, which the kernel that appends moves on in the call that writes the record. Others
 write into `write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who
 look only below `readable_position`. One thread appends at a time: the commit log sees to that.
 
@@ -106,7 +106,10 @@ class MappedFile:
         descriptor: Descriptor | None = None,
         keeps_descriptor: bool = False,
     ) -> None:
-        """Touches no disk. `descriptor` is that of a file created just now, whose name is still to be made durable."""
+        """Touches no disk.
+
+        `descriptor` is that of a file created just before, whose name is still to be made durable.
+        """
         self.path = path
         self.file_start = file_start
         self.size = size
@@ -159,7 +162,10 @@ class MappedFile:
 
     @property
     def buffer(self) -> memoryview:
-        """The whole map; read-only unless the file is writable. Its pages may be unreadable: see readable_end."""
+        """The whole map; read-only unless the file is writable.
+
+        Its pages may be unreadable: see readable_end.
+        """
         view = self._view
         return view if view is not None else self._map()
 
@@ -173,7 +179,7 @@ class MappedFile:
 
     @property
     def wrote(self) -> int:
-        """End of what was appended."""
+        """End of the appended bytes."""
         return int.from_bytes(self.wrote_cell, "big")
 
     @wrote.setter
@@ -186,7 +192,7 @@ class MappedFile:
 
     @property
     def readable_position(self) -> int:
-        """End of what readers may see."""
+        """End of the bytes that readers may see."""
         return self.wrote if self._pool is None else self.committed
 
     @property
@@ -204,7 +210,7 @@ class MappedFile:
     # Appending and reading.
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Copies `data` behind what was written and gives the position it got."""
+        """Copies `data` behind the written bytes; gives its position."""
         position = self.wrote
         end = position + len(data)
         if end > self.size:
@@ -239,7 +245,7 @@ class MappedFile:
         return buffer[start:stop]
 
     def require_written(self, margin: int) -> None:
-        """StoreIOError when the disk can't give a byte that was ever written, or one of `margin` bytes behind.
+        """Raises StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
 
         Looked at once: an opening asks several times for each of what may be 100,000 files."""
         if not self._is_known_readable:
@@ -298,7 +304,7 @@ class MappedFile:
         return self.committed
 
     def warm(self) -> None:
-        """Writes the zeros of a new file out, which leaves its pages in memory and its blocks initialised.
+        """Writes the zeros of a new file out, so that its pages are in memory and its blocks initialised.
 
         A block that is merely reserved costs its first flush an entry in the file system's journal."""
         if self.wrote or not self.writable:
@@ -315,7 +321,10 @@ class MappedFile:
         return self._is_closed
 
     def close(self) -> None:
-        """Drops map, descriptor and lent buffer. What the lent buffer holds beyond `committed` is lost with it."""
+        """Drops map, descriptor and lent buffer.
+
+        Bytes of the lent buffer beyond `committed` are lost.
+        """
         with self._lock:
             self._is_closed = True
             self._view = self._descriptor = None
@@ -350,7 +359,7 @@ class MappedFile:
         return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
 
     def _opened(self) -> Descriptor:
-        """A descriptor of the file, for what can't be done through the map."""
+        """A descriptor of the file, for calls that a map does not offer."""
         if self._is_closed:
             raise StoreClosed("the file was closed or deleted", file=self.path)
         descriptor = self._descriptor
@@ -390,6 +399,6 @@ def _limit_maps(newest: MappedFile) -> None:
 
 
 def _reserved_ahead(size: int, end: int) -> int:
-    """How many bytes behind `end` get blocks too: a part of the file's size, or half of what it holds."""
+    """The number of bytes behind `end` to reserve too: a part of the file's size, or of its bytes."""
     part = -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE
     return min(_MOST_RESERVED_BYTES, max(part, end // 2))

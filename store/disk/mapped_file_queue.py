@@ -5,7 +5,7 @@
                  ^ min_offset                  ^ max_offset (readable)
     flushed_where <= committed_where <= end of what was written: offsets in the same space
 
-The first files may be gone (expired), and even one in the middle may be missing: offsets don't move for that.
+The first files may have expired, and even one in the middle may be missing: offsets don't move for that.
 A file's name is its start; in a consume queue that is a byte address too (queue_offset x 20).
 
     load            lists and measures, opens nothing; a file of another length stops it, as it stops a broker
@@ -35,7 +35,7 @@ from store.layout import parse_segment_name, segment_name
 
 
 class Allocator(Protocol):
-    """What gives new files, usually an AllocateMappedFileService."""
+    """Gives new files, usually an AllocateMappedFileService."""
 
     def take(self, folder: Path, file_start: int, size: int, next_folder: Path) -> MappedFile: ...
 
@@ -159,13 +159,13 @@ class MappedFileQueue:
 
     @property
     def max_offset(self) -> int:
-        """End of what readers may see, 0 without files."""
+        """End of the bytes that readers may see, 0 without files."""
         last = self.last
         return last.file_start + last.readable_position if last is not None else 0
 
     @property
     def max_wrote_offset(self) -> int:
-        """End of what was appended, 0 without files."""
+        """End of the appended bytes, 0 without files."""
         last = self.last
         return last.file_start + last.wrote if last is not None else 0
 
@@ -266,7 +266,7 @@ class MappedFileQueue:
             self._fs.fsync_folder(folder)
 
     def commit(self, least_pages: int) -> bool:
-        """Copies from the lent buffer into the one file that holds `committed_where`; True when nothing moved."""
+        """Copies from the lent buffer into the file that holds `committed_where`; True when nothing moved."""
         file = self._file_at_or_after(self.committed_where)
         if file is None:
             return True
@@ -285,7 +285,7 @@ class MappedFileQueue:
     # Removing.
 
     def truncate_dirty_files(self, offset: int) -> list[Path]:
-        """Makes `offset` the end: sets the positions of the file it lies in and deletes the files behind.
+        """Makes `offset` the end: sets positions in the file that holds it, deletes the files behind.
 
         Bytes behind the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
         Gives the deleted paths."""

@@ -1,4 +1,4 @@
-"""File maps that keep no descriptor, and what the kernel is told and asked about their pages.
+"""File maps that keep no descriptor, and the kernel's advice and answers about their pages.
 
 Python's own mmap duplicates the descriptor for as long as the map lives, so that 100,000 mapped queue files need as
 many descriptors. Here a map is a memoryview over a ctypes array; the last view that refers to the array unmaps it.

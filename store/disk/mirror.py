@@ -1,4 +1,4 @@
-"""RemoteFilesystem: a store in an object store as a folder of holes, which fill as their bytes are asked for.
+"""RemoteFilesystem: a store in an object store as a folder of holes, filled by the reads.
 
     s3://bucket/store/commitlog/00000000000000000000      1 GiB
     FOLDER/commitlog/00000000000000000000                 1 GiB, a hole; blocks arrive when they are read
@@ -90,7 +90,7 @@ class RemoteFilesystem(Filesystem):
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of adjacent numbers, which ascend."""
+    """First and last of each run of adjacent ascending numbers."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:

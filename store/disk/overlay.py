@@ -3,7 +3,7 @@
     real folder      [file 0][file 1][file 2]            opened read-only, never touched
     staged folder                    [file 2'][file 3]   copies of what is written to, and new files
 
-A file is copied the first time somebody wants to write to it. What a truncation or expiry deletes is only noted. So
+A file is copied before the first write to it. What a truncation or expiry deletes is only noted. So
 the same engine can answer questions about a store that it must not change (the staged folder is thrown away), and
 prepare a change (the staged files are published by rename).
 """
@@ -67,11 +67,11 @@ class OverlayFileQueue(MappedFileQueue):
         self._removed: list[Path] = []
 
     def staged_files(self) -> list[StagedFile]:
-        """What was written, oldest first."""
+        """Copied and new files, oldest first."""
         return [StagedFile(path, staged) for path, staged in sorted(self._staged.items())]
 
     def removed_paths(self) -> list[Path]:
-        """Real files that the store would no longer have; one that was made anew since is a change, not a removal."""
+        """Real files that the store would no longer have; a file made anew since is no removal."""
         return sorted(path for path in self._removed if path not in self._staged)
 
     def last_file(self, start_offset: int = 0) -> MappedFile:

@@ -18,7 +18,7 @@ from store.errors import NotAStore, StoreIOError
 
 
 class Place(Protocol):
-    """What a StoreReader asks of the place of its files."""
+    """The operations on a folder that a StoreReader needs."""
 
     def look_at(self, path: str) -> Entry | None: ...
 
@@ -34,7 +34,7 @@ class Place(Protocol):
 
 
 class LocalPlace:
-    """A local or mounted folder; the log may lie in other folders, of which `commitlogs` is the list."""
+    """A local or mounted folder; the log may be in other folders, listed in `commitlogs`."""
 
     def __init__(self, root: Path, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> None:
         self._root = root

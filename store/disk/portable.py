@@ -19,7 +19,7 @@ from store.disk.mapping import PAGE_SIZE
 
 
 def reserve_blocks(number: int, position: int, size: int) -> None:
-    """Gives blocks to a range of a file, which grows to its end; the bytes that it holds stay."""
+    """Gives blocks to a range of a file; the file grows to the range's end and keeps its bytes."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(number, position, size)
         return
@@ -48,7 +48,7 @@ def advise(number: int, position: int, size: int, advice: str) -> None:
 
 
 def next_written(number: int, position: int, size: int) -> tuple[int, int]:
-    """The next range at or behind `position` that was ever written; OSError with ENXIO when there is none."""
+    """The next written range at or behind `position`; OSError with ENXIO when there is none."""
     if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
         return position, size
     start = os.lseek(number, position, os.SEEK_DATA)

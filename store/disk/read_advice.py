@@ -1,4 +1,4 @@
-"""ReadAdvice: what a long walk tells the kernel about the pages it needs next and no longer needs.
+"""ReadAdvice: tells the kernel the pages that a long walk needs next, and those it is done with.
 
     ... dropped ...|<- KEPT_BEHIND_BYTES ->| walk |<- READ_AHEAD_BYTES ->|
 
@@ -21,7 +21,10 @@ _STEP_BYTES = 16 * 1024 * 1024
 
 
 class ReadAdvice:
-    """The advice of one walk. `cold` drops what was walked over."""
+    """The advice of one walk.
+
+    `cold` drops the pages behind the walk.
+    """
 
     def __init__(self, fs: Filesystem, *, cold: bool = False) -> None:
         self._fs = fs
@@ -31,7 +34,7 @@ class ReadAdvice:
         self._ahead = 0
 
     def moved_to(self, path: Path, view: memoryview, position: int) -> None:
-        """The walk has come to `position` of the file at `path`, which `view` maps whole."""
+        """Advances the walk to `position` of the file at `path`, mapped whole by `view`."""
         if not self._files or path != self._files[-1].path:
             self._begin(path, view)
         self._files[-1].position = position
@@ -44,7 +47,7 @@ class ReadAdvice:
             self._drop(KEPT_BEHIND_BYTES, _STEP_BYTES)
 
     def finish(self) -> None:
-        """Drops the rest as well; call it when nobody reads the walked records any more."""
+        """Drops the rest as well; call it when the walked records are not read any more."""
         if self._cold and self._files:
             self._files[-1].position = len(self._files[-1].view)
             self._drop(0, 0)
@@ -57,7 +60,7 @@ class ReadAdvice:
         self._ahead = 0
 
     def _drop(self, kept: int, step: int) -> None:
-        """Drops what lies more than `kept` bytes behind the walk, also in the files before, `step` bytes at a time."""
+        """Drops pages more than `kept` bytes behind the walk, also in earlier files, `step` bytes at a time."""
         for file in reversed(self._files):
             end = file.position - kept
             end -= end % PAGE_SIZE

@@ -28,7 +28,7 @@ _STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
 
 
 def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """Reads [start, stop) of a whole map in; gives `stop`, or where the first page begins that can't be read.
+    """Reads [start, stop) of a whole map in; gives `stop`, or the start of the first unreadable page.
 
     A page that holds `start` counts from `start` on."""
     position = start
@@ -45,7 +45,7 @@ def readable_end(fs: Filesystem, path: Path, view: memoryview, start: int, stop:
 
 
 def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> int:
-    """The start of the first readable page behind the unreadable one at `start`; `stop` when there is none."""
+    """The first readable page behind the unreadable one at `start`; `stop` when there is none."""
     position = start
     while position < stop:
         position = position - position % PAGE_SIZE + PAGE_SIZE
@@ -68,7 +68,7 @@ def require_readable(fs: Filesystem, path: Path, view: memoryview, start: int, s
 
 
 def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margin: int = 0) -> None:
-    """StoreIOError when a byte that was ever written, or one of `margin` bytes behind those, can't be read.
+    """Raises StoreIOError for an unreadable written byte, or one up to `margin` bytes behind.
 
     Holes are left alone: reading them in would take memory for nothing. So is what is farther behind than twice the
     way to there: whoever looks for the end goes on by doubled steps."""
@@ -88,13 +88,13 @@ def unreadable(path: Path, position: int) -> StoreIOError:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """Bytes of a file with zeros where they can't be read, and the ranges of those, as places in the file."""
+    """Bytes of a file, with zeros for unreadable ones, and the ranges of those in the file."""
 
     buffer: memoryview
     unreadable: tuple[tuple[int, int], ...] = ()
 
     def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
-        """The numbers of the items that hold an unreadable byte, as ranges; items of `size` bytes begin at `base`."""
+        """Ranges of the numbers of items with an unreadable byte; items of `size` bytes begin at `base`."""
         for start, stop in self.unreadable:
             if stop > base:
                 yield max(0, start - base) // size, -(-(stop - base) // size)
@@ -106,7 +106,7 @@ class Salvaged:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Some bytes of a file. Those of a local file are part of a map, `whole`, that begins `start` bytes earlier."""
+    """Some bytes of a file; local ones are part of a map, `whole`, that begins `start` bytes earlier."""
 
     buffer: memoryview
     fs: Filesystem | None = None
@@ -115,7 +115,7 @@ class Stretch:
     start: int = 0
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) of the buffer in; gives `stop`, or where the first page begins that can't be read."""
+        """Reads [start, stop) of the buffer in; gives `stop`, or the start of the first unreadable page."""
         if self.fs is None or self.path is None or self.whole is None:
             return stop
         end = readable_end(self.fs, self.path, self.whole, self.start + start, self.start + stop)

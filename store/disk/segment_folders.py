@@ -1,4 +1,4 @@
-"""SegmentFolders: where the segments of a log lie that is spread over several folders.
+"""SegmentFolders: the segments of a log that is spread over several folders.
 
     storePathCommitLog=/a,/b           segments are created in these
     readOnlyCommitLogStorePaths=/c     segments are only read, and deleted when they expire
@@ -7,7 +7,7 @@
     all of them full               the same over all that are writable
     load                           one list over all folders, sorted by file name; a missing folder is empty
 
-The broker loads a name that lies in two folders twice, which breaks its addressing. Here that is refused.
+The broker loads a name that is in two folders twice, which breaks its addressing. Here that is refused.
 
 Source: MultiPathMappedFileQueue, 4.9.8.
 """
@@ -31,7 +31,7 @@ class SegmentFolders:
         self._file_size = file_size
 
     def entries(self, fs: Filesystem) -> list[Entry]:
-        """What lies in the folders, sorted by name; ForeignFile for a name that lies in two of them."""
+        """Entries of all the folders, sorted by name; ForeignFile for a name in two of them."""
         found = sorted(
             (entry for folder in self.all for entry in fs.list_folder(folder)), key=lambda entry: entry.path.name
         )
@@ -45,7 +45,7 @@ class SegmentFolders:
         return found
 
     def folder_of(self, file_start: int) -> Path:
-        """The folder in which the segment at `file_start` is created; StoreIOError where all are read-only."""
+        """The folder for the segment at `file_start`; StoreIOError where all are read-only."""
         full = {str(path) for path in self.full}
         usable = [path for path in self._usable if path not in full] or self._usable
         if not usable:

@@ -26,7 +26,7 @@ _MOST_COPIED = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One file of a store: its path below the store's root, its number (offset or time), length and mtime in ms."""
+    """One file of a store: path below the store's root, number (offset or time), length and mtime in ms."""
 
     path: str
     number: int
@@ -141,7 +141,7 @@ class StoreReader:
         return StoredFile(path, -1, entry.size, entry.mtime_ns // 1_000_000)
 
     def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
-        """`size` bytes from `position` (to the file's end when None or beyond it); local pages are not read yet."""
+        """Maps `size` bytes from `position`, at most to the file's end; local pages are not read yet."""
         return self._place.map(path, position, size)
 
     def read(self, path: str, position: int = 0, size: int | None = None) -> memoryview:
@@ -157,14 +157,14 @@ class StoreReader:
         return self.map(path, 0, size).salvage(item_size)
 
     def salvage_written(self, path: str, size: int, item_size: int = 1) -> Salvaged:
-        """What `read_written` gives, with zeros for what the device can't give."""
+        """Reads like `read_written`, with zeros for bytes that the device can't give."""
         try:
             return Salvaged(self.read_written(path, size))
         except StoreIOError:
             return self.salvage(path, size, item_size)
 
     def read_written(self, path: str, size: int) -> memoryview:
-        """The first `size` bytes of a file, less the hole at their end: of a reserved file what was ever written."""
+        """The first `size` bytes of a file, without the reserved hole at its end."""
         if not self.is_local:
             return self.read(path, 0, size)
         if size > _SMALL_SIZE:
@@ -173,7 +173,7 @@ class StoreReader:
         return self._place.copy(path, size) if size <= _MOST_COPIED else self.read(path, 0, size)
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
-        """The ranges (start, stop) at or behind `position` in which anything may ever have been written.
+        """The ranges (start, stop) at or behind `position` that may have been written.
 
         A local file system knows them; of a remote file all of the rest is one range.
         """

@@ -24,7 +24,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class TransientStorePool:
-    """`buffer_count` buffers of `buffer_size` bytes each, all allocated at once. Safe for several threads."""
+    """`buffer_count` buffers of `buffer_size` bytes each, all allocated at once.
+
+    Safe for several threads.
+    """
 
     def __init__(self, buffer_count: int, buffer_size: int) -> None:
         self.buffer_size = buffer_size
@@ -53,7 +56,7 @@ class TransientStorePool:
         self._free.append(buffer)
 
     def destroy(self) -> None:
-        """Forgets the free buffers; memory goes back when nobody refers to it any more, locked or not."""
+        """Forgets the free buffers; the last reference frees their memory, locked or not."""
         self._free.clear()
 
     def _lock_in_memory(self, buffer: memoryview) -> None:

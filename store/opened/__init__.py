@@ -1,1 +1,1 @@
-"""One way to open a store: recognise the folder, load its files in the broker's order, give readers a view."""
+"""One way to open a store: recognise the folder, load its files in the broker's order, show a view."""

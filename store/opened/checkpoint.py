@@ -1,4 +1,4 @@
-"""StoreCheckpoint: up to which moment log, queues and index can be trusted after a crash.
+"""StoreCheckpoint: the moments up to where log, queues and index can be trusted after a crash.
 
     physic  the commit log is flushed up to messages of this store time; moves on a sync or a thorough flush
     logics  the last message put into a consume queue (in memory, not flushed)

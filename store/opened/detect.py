@@ -1,4 +1,4 @@
-"""What a folder is, before anything in it is opened: a store or not, of which line, with which file sizes.
+"""Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
 Recognised and refused, by name: RocksDB consume queues and DLedger logs. Batch consume queues are read, checked and
 rebuilt, but not changed otherwise.
@@ -40,7 +40,7 @@ class FoundStore(NamedTuple):
 def find_store(
     layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, *, compat: str | None = None
 ) -> FoundStore:
-    """Reads settings and broker line off the files; what is given comes first."""
+    """Reads settings and broker line off the files; given settings come first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = tuple(_assumed_sizes(layout, config, settings, fs))
@@ -65,7 +65,7 @@ def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
 def _assumed_sizes(
     layout: StoreLayout, config: StoreConfig, settings: Mapping[str, Any], fs: Filesystem
 ) -> Iterator[str]:
-    """What is assumed of a store with a log whose derived files are all gone."""
+    """Assumes sizes for a store with a log and without any derived file."""
     if not _segments(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
@@ -80,9 +80,9 @@ def _assumed_sizes(
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
-    """NotAStore unless a broker could have written this folder; UnsupportedFormat for what this engine can't read.
+    """Raises NotAStore unless a broker wrote this folder; UnsupportedFormat for an unreadable store.
 
-    ForeignFile where a folder or a FIFO stands for one of the broker's files, or a file for one of its folders.
+    ForeignFile where a folder or a FIFO is in the place of one of the broker's files, or a file for one of its folders.
     """
     root = layout.root
     found = fs.look_at(root)
@@ -202,7 +202,10 @@ def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:
-    """As the broker splits them: blanks belong to a name, empty names at the end go (MultiPathMappedFileQueue)."""
+    """Splits paths as the broker does (MultiPathMappedFileQueue).
+
+    Blanks belong to a name, empty names at the end are dropped.
+    """
     names = text.split(",")
     while names and not names[-1]:
         names.pop()
@@ -212,12 +215,12 @@ def _split_paths(text: str) -> tuple[Path, ...]:
 
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
-    """The given settings, what the files' lengths tell about the rest, and the broker's defaults."""
+    """Fills the given settings up from the files' lengths and the broker's defaults."""
     return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
 
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> dict[str, Any]:
-    """What the files' lengths tell about settings that are not given."""
+    """Infers settings that are not given from the files' lengths."""
     found: dict[str, Any] = {}
     segment_size = _usual_size(_segments(layout, fs))
     if segment_size:

@@ -1,4 +1,4 @@
-"""IndexView: the index of a store that is only read, with the keys that its files lack read from the log.
+"""IndexView: a read-only store's index; keys that its files lack are read from the log.
 
     log     |----------- file 1 -----------|   lost   |------ file 3 ------|  not indexed yet  |
             begin_log_offset ... end_log_offset
@@ -53,7 +53,7 @@ class IndexView(IndexService):
         self._piece_lock = threading.Lock()
 
     def load(self) -> None:
-        """Opens the files of the right size; others are left out, and what they held is read from the log."""
+        """Opens the files of the right size; entries of others are read from the log."""
         size = index_file_size(self._slot_count, self._entry_count)
         for entry in self._fs.list_folder(self._folder):
             if entry.is_folder or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
@@ -73,7 +73,7 @@ class IndexView(IndexService):
             self.files.append(file)
 
     def show(self, segments: Sequence[Segment], log: Stretch, rules: ScanRules, *, verify: bool, indexed: bool) -> None:
-        """Says which log the index belongs to.
+        """Sets the log that the index belongs to.
 
         verify   look whether files are whole, as after a crash
         indexed  False where the store is set to have no index
@@ -91,7 +91,7 @@ class IndexView(IndexService):
         return found
 
     def _covering(self) -> Iterator[IndexFile | _Uncovered]:
-        """The files, oldest first, and between them what of the log they do not cover."""
+        """The files, oldest first, and between them the stretches of the log that they do not cover."""
         at, known = self._log.start, 0
         for file in self.files:
             header = file.header
@@ -227,6 +227,6 @@ def _entries_of_last_record(file: IndexFile) -> int:
 
 
 def _cuts(count: int, added: int, capacity: int) -> range | list[int]:
-    """Where, in `added` keys behind `count` others, pieces of `capacity` keys begin; 0 is one of the places."""
+    """Cuts `added` keys behind `count` others into pieces of `capacity` keys; 0 is one of the places."""
     first_full = (capacity - count % capacity) % capacity
     return [0, *range(first_full or capacity, added, capacity)] if added else []

@@ -1,4 +1,4 @@
-"""Queue units that are missing although their records are in the log: what lost files leave, and how it is rebuilt.
+"""Finds queue units that are missing although the log has their records, and rebuilds them.
 
     no unit at all           the folder or its only file is lost          records of the whole log
     first file not at 0      the file before it may be lost               records before the first unit's
@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
 
 
 def lost_stretches(queue: ConsumeQueue, log: Stretch) -> list[Stretch]:
-    """Finds where units of a recovered queue may be missing, in log order; the last one may end at the log's end."""
+    """Finds where a recovered queue may lack units, in log order; the last place may be the log's end."""
     if queue.holds_batches:
         # Queue offsets name no place, so units can be seen to be missing only at the end of a batch queue.
         is_full = queue.files.max_offset % queue.files.file_size == 0
@@ -78,7 +78,7 @@ def _ends_of(file: MappedFile) -> _FileEnds | None:
 
 @dataclass(slots=True)
 class Repair:
-    """What is done to one queue: units of `stretches` are placed, those from `tail` on are appended.
+    """The repair of one queue: units of `stretches` are placed, those from `tail` on are appended.
 
     placed  the units that were built
     """
@@ -92,7 +92,7 @@ class Repair:
 
     @classmethod
     def of(cls, queue: ConsumeQueue, log: Stretch, trusted: int) -> Repair:
-        """Plans the repair of a queue that is recovered; dispatch has reached all queues up to log offset `trusted`."""
+        """Plans a recovered queue's repair; dispatch has reached all queues up to log offset `trusted`."""
         repair = cls(queue, lost_stretches(queue, log))
         at_end = repair.stretches and repair.stretches[-1].stop == log.stop
         tail = repair.stretches.pop().start if at_end else max(trusted, queue.max_physic_offset)
@@ -106,7 +106,7 @@ class Repair:
 
     @property
     def start(self) -> int | None:
-        """The log offset from which records are needed, None where none are."""
+        """The log offset of the first record needed, None where none is."""
         starts = [stretch.start for stretch in self.stretches] + ([self.tail] if self.tail is not None else [])
         return min(starts, default=None)
 
@@ -128,7 +128,7 @@ class QueueBuilder:
         start: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
-        """Reads the log once and does what the repairs say; gives the number of units built.
+        """Reads the log once and does the repairs; gives the number of units built.
 
         meet   is asked once for each queue of the log that has no repair
         start  a log offset from which to read in any case
@@ -211,7 +211,7 @@ def _place(repair: Repair, part: _Part) -> None:
 
 
 def _finish(repair: Repair) -> None:
-    """Fills what is before the first unit of a first file with pre-blank units, as dispatch does."""
+    """Fills the space before a first file's first unit with pre-blank units, as dispatch does."""
     files = repair.queue.files
     first = files.first
     if first is None or first.file_start not in repair.created or repair.first_address is None:

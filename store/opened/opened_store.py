@@ -65,7 +65,7 @@ class OpenedStore:
         allocate: AllocateMappedFileService | None = None,
         transient_pool: TransientStorePool | None = None,
     ) -> OpenedStore:
-        """Opens all file sets; raises what would keep a broker from starting."""
+        """Loads all file sets; raises errors that would keep a broker from starting."""
         layout, config, line, assumed, batch_topics = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)

@@ -50,7 +50,7 @@ class QueueView(ConsumeQueueStore):
         note: Callable[[str], None],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Says which log the queues belong to.
+        """Sets the log that the queues belong to.
 
         trusted  the log offset up to which dispatch has reached all queues
         note     is called with what was missing
@@ -94,7 +94,7 @@ class QueueView(ConsumeQueueStore):
         return sorted(found | {key[1] for key in self._queues if key[0] == topic})
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
-        """The log offset up to which a queue's files reach, -1 without units."""
+        """The log offset that a queue's files reach, -1 without units."""
         queue = self._new_queue(topic, queue_id)
         queue.files.load(self._line, refuse=lambda error: None)
         try:
@@ -116,7 +116,7 @@ class QueueView(ConsumeQueueStore):
                     yield topic.path.name, queue_id
 
     def _open(self, key: QueueKey) -> Repair:
-        """One queue with what is on disk of it, up to the log's end, and what it may lack."""
+        """Opens one queue with its units on disk up to the log's end, and the units it may lack."""
         queue = self._new_queue(*key)
         queue.files.load(self._line, refuse=self._leave_out)
         if queue.ext is not None:
@@ -137,7 +137,7 @@ class QueueView(ConsumeQueueStore):
         self._note(f"left out: {error}")
 
     def _complete(self, repairs: dict[QueueKey, Repair], *, all_queues: bool = False) -> None:
-        """Builds what the queues lack, and takes them in; one without any unit is no queue."""
+        """Builds the missing units of the queues, and takes in every queue that has units."""
         met = dict(repairs)
 
         def meet(key: QueueKey) -> Repair | None:

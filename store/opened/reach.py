@@ -1,4 +1,4 @@
-"""Where a store is: in a folder, or at an address of pyarrow.fs, of which a mirror is made for readers."""
+"""Reaches a store: in a folder, or through a mirror for readers at an address of pyarrow.fs."""
 
 from __future__ import annotations
 

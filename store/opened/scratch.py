@@ -1,4 +1,4 @@
-"""Scratch: a folder outside of the store for what is built for readers and dry runs.
+"""Scratch: a folder outside of the store for files built for readers and dry runs.
 
     DIR/rmqctl-<process id>-<random>/…
 
@@ -29,7 +29,7 @@ class Scratch:
 
     @property
     def folder(self) -> Path:
-        """The folder, which only this user may look into; StoreIOError where it cannot be made."""
+        """The folder, readable by this user only; StoreIOError where it cannot be made."""
         if self._folder is None:
             parent = self._parent
             with os_errors(parent or "the temporary folder", "make a scratch folder"):

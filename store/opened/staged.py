@@ -1,4 +1,4 @@
-"""Opening a store for a plan: its files are only read, and what the plan builds goes into a staging folder.
+"""Opens a store for a plan: its files are only read, new files go into a staging folder.
 
 dry run   takes no lock and stages in a scratch folder outside of the store, so it works on a read-only mount and
           beside a live broker
@@ -63,7 +63,7 @@ def locked_store(
     take: bool = True,
     with_batch_queues: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of the store at `root` inside of the block, unless told not to `take` it; gives its layout.
+    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
 
     with_batch_queues  also of a store with batch queues, which few changes carry along
     """
@@ -80,7 +80,7 @@ def locked_store(
 def staging(
     layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool, scratch: Path | None = None
 ) -> Iterator[Path]:
-    """Gives a folder for what a command builds, which is removed when the block ends.
+    """Gives a folder for files that a command builds; removes it when the block ends.
 
     Unless it is a dry run the folder is in the store, whose lock the caller holds, and no change is half done there.
     """
@@ -90,7 +90,7 @@ def staging(
         return
     require_no_interrupted_change(layout, fs)
     folder = staging_folder(layout.root.absolute(), f"{name}-{os.getpid()}")
-    # The caller holds the lock, so whoever staged there before is gone.
+    # The caller holds the lock, so the process that staged there before has ended.
     fs.remove_tree(folder.parent)
     try:
         yield folder

@@ -1,4 +1,4 @@
-"""What a writer has verified of a store, remembered in ROOT/.rmqctl/verified.json, so that the next need not scan.
+"""A writer's verdict on a store, kept in ROOT/.rmqctl/verified.json, spares the next one a scan.
 
     log_end   every queue that has records before this log offset had its folder
     segments  name, size and modification time of the segments that end before it
@@ -21,7 +21,7 @@ WORTH_REMEMBERING_BYTES = 64 << 20
 
 
 def verified_until(opened: OpenedStore) -> int:
-    """The log offset up to which every queue is known to be there; 0 where nothing is known or something changed."""
+    """The log offset up to where all queues are known to be whole; 0 when unknown or outdated."""
     known = _read(opened)
     try:
         log_end, queues = int(known["log_end"]), known["queues"]

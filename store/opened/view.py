@@ -1,7 +1,7 @@
-"""CurrentView: the opened store that readers work on, and how a fresh one takes its place while they do.
+"""CurrentView: the opened store that readers work on, and its replacement by a fresh one.
 
 A reader keeps the opened store that it began with. One that was replaced is closed when its last reader has left. So a
-refresh waits for nobody, and takes no file away from under a reader.
+refresh waits for no reader, and takes no file away from under a reader.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CurrentView:
 
     @contextmanager
     def reading(self) -> Iterator[OpenedStore]:
-        """Gives the store as it is now, open to the end of the block whatever takes its place meanwhile."""
+        """Gives the store as it is, open to the end of the block even if a refresh replaces it."""
         with self._lock:
             opened = self.opened
             self._reader_counts[id(opened)] += 1

@@ -44,7 +44,7 @@ class GetStatus(Enum):
 
 
 class MessageFilter(Protocol):
-    """What may leave a message out: by its queue unit alone, or by the message itself."""
+    """Leaves messages out: by the queue unit alone, or by the message itself."""
 
     def matches_tags_code(self, tags_code: int) -> bool: ...
 
@@ -52,7 +52,10 @@ class MessageFilter(Protocol):
 
 
 class Queue(Protocol):
-    """What a get needs of a ConsumeQueue. Offsets are queue offsets."""
+    """The part of a ConsumeQueue that a get needs.
+
+    Offsets are queue offsets.
+    """
 
     @property
     def min_offset(self) -> int: ...
@@ -189,7 +192,7 @@ class _Call:
         return self.message_filter.matches_tags_code(tags_code)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
-        """Takes the unit's message in; gives the log offset before which everything is gone, or -1."""
+        """Takes the unit's message in; gives the log offset up to where all has expired, or -1."""
         record = self.log.read(unit.log_offset, unit.size)
         if record is None:
             if not result.messages:

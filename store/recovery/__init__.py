@@ -1,1 +1,4 @@
-"""Recovery: the valid end of the log, the cut behind it, and queues and index that agree with it. As plans."""
+"""Recovery: the log's valid end, the cut behind it, and queues and index to match.
+
+As plans.
+"""

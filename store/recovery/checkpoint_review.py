@@ -1,4 +1,4 @@
-"""The checkpoint against the files: what it promises, what they reach, and a checkpoint that is safe.
+"""Compares the checkpoint's promises with the files, and makes a checkpoint that is safe.
 
     said > reached   the checkpoint is ahead of the files: a recovery would trust what is not there
     said = 0         never set: an abnormal recovery reads the whole log
@@ -27,7 +27,7 @@ _NUMBERS = CheckpointPage._fields[:5]
 
 
 class Reached(NamedTuple):
-    """What the files hold: the log's end, and the store times that log, queues and full index files reach."""
+    """The reach of the files: the log's end, and the store times of log, queues and full index files."""
 
     log_end: int
     log_ms: int
@@ -37,7 +37,10 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """One field of the page: everything up to `said` is `promise`d. Epoch ms, or log offsets where `is_offset`."""
+    """One field of the page: everything up to `said` is `promise`d.
+
+    Epoch ms, or log offsets where `is_offset`.
+    """
 
     field: str
     said: int
@@ -55,7 +58,7 @@ class Promise:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a recovery would trust what is not there."""
+        """Tells whether a recovery would trust bytes that are not there."""
         return self.said > self.reached
 
     @property
@@ -65,7 +68,7 @@ class Promise:
 
 
 def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
-    """Every promise of the page against what the files hold: the one verdict of `check` and `checkpoint show`."""
+    """Holds every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
     promises = [
         Promise("physic", page.physic_ms, reached.log_ms, "log flushed"),
         Promise("logics", page.logics_ms, reached.queue_ms, "queues built"),
@@ -81,7 +84,7 @@ def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
 
 
 def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
-    """What is wrong with the file itself, as clauses for people; empty for a sound one."""
+    """Names the faults of the file itself, as clauses for people; empty for a sound one."""
     if file_size is None:
         return ["there is no checkpoint: an abnormal recovery reads the whole log"]
     faults = []
@@ -94,7 +97,10 @@ def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReview:
-    """The page, its promises, and where an abnormal recovery would start. `file_size` is None without a file."""
+    """The page, its promises, and the start of an abnormal recovery.
+
+    `file_size` is None without a file.
+    """
 
     page: CheckpointPage
     file_size: int | None
@@ -113,7 +119,7 @@ class CheckpointReview:
 
 
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
-    """Compares the page with the newest segment, the queues' ends and the full index files. Nothing is written."""
+    """Compares the page with newest segment, queues' ends and full index files; writes nothing."""
     start, reason = starting_segment(opened, abnormal=True)
     end = _walk(opened, _newest_written_segment(opened), False, progress)
     queue_end, queue_ms = _queue_end(opened)
@@ -133,7 +139,10 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
 
 
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
-    """A page that promises exactly what the files hold, after they are made durable. The store has an overlay."""
+    """Makes a page that promises exactly the files' contents, once durable.
+
+    The store has an overlay.
+    """
     start, _ = starting_segment(opened, abnormal=True)
     end = _walk(opened, start, opened.config.check_crc_on_recover, progress)
     log_end, log_ms = end.log_end, end.last_store_timestamp_ms

@@ -1,4 +1,4 @@
-"""Where `recover` leaves something else than a broker's own start would, and why; `applying` says where it matters.
+"""Differences between `recover` and a broker's start, with reasons; `applying` picks the relevant.
 
 The list is complete: the differential test (tests/recovery/differential.py) holds everything else equal by bytes.
 """
@@ -34,7 +34,7 @@ class Difference(StrEnum):
 
     @property
     def reason(self) -> str:
-        """What a broker does, what recover does, and why."""
+        """The broker's way, recover's way, and the reason."""
         return _REASONS[self]
 
 

@@ -1,4 +1,4 @@
-"""What a cut of the log loses: messages and bytes per topic and queue, in which state, and who had not consumed them.
+"""Counts the messages that a cut of the log loses, by topic and queue, state and consumer.
 
     intact      the record can be read behind the cut, its body's CRC is right
     damaged     the record can be read, its body's CRC is wrong
@@ -47,7 +47,7 @@ _TRANSACTION_MASK = 0xC
 
 @dataclass(frozen=True, slots=True)
 class LostQueue:
-    """Lost messages of one queue; `topic` is empty for records of which nothing can be read."""
+    """Lost messages of one queue; `topic` is empty for records without a readable byte."""
 
     topic: str
     queue_id: int
@@ -70,7 +70,7 @@ class LostForGroup:
 
 @dataclass(slots=True)
 class LossReport:
-    """What a cut loses.
+    """The losses of a cut.
 
     units_cut   queue units that point behind the cut
     index_keys  entries of removed index files whose messages stay, and that are not built anew
@@ -120,7 +120,7 @@ class LossReport:
         }
 
     def queue_rows(self) -> list[dict[str, Any]]:
-        """A row per topic and queue, with what each consumer group had not consumed of it."""
+        """Makes a row per topic and queue, with the messages that each consumer group had not consumed."""
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
             groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
@@ -164,7 +164,10 @@ class LossCounter:
         self.units_cut = 0
 
     def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
-        """Counts what is readable at or behind the log's end. Segments never written there are not read."""
+        """Counts readable messages at or behind the log's end.
+
+        Segments never written there are not read.
+        """
         fs: Filesystem = self._opened.fs
         at = end.log_end
         written = [
@@ -188,7 +191,7 @@ class LossCounter:
         self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
 
     def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
-        """Counts what is readable from log offset `low`, a record's start, to before `high`."""
+        """Counts the readable messages from log offset `low`, a record's start, to before `high`."""
         rules, holes = self._opened.scan_rules(check_crc=True), list[tuple[int, int]]()
         for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
             rows = np.flatnonzero(run.columns.position + run.file_start < high)
@@ -212,7 +215,7 @@ class LossCounter:
             self._offsets.setdefault(key, []).append(columns.queue_offset[rows[own & queued]])
 
     def read_units(self, low: int, high: int) -> None:
-        """Counts the units that point into low … high - 1; those without a record there are unreadable messages."""
+        """Counts the units that point into low … high - 1; those without a record are unreadable messages."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
         for queue in self._opened.queues.reaching(low):
@@ -265,7 +268,7 @@ class LossCounter:
 
 
 def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Queue offsets, log offsets and sizes of the queue's units that point into low … high - 1, newest file first.
+    """Offsets and sizes of the queue's units that point into low … high - 1, newest file first.
 
     Files are read from the newest backwards until one begins before `low`.
     """
@@ -292,7 +295,7 @@ def indexed_before(file: IndexFile, log_offset: int) -> int:
 def _runs_behind(
     segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
 ) -> Iterator[tuple[Run, bool]]:
-    """The runs at or behind `log_offset`, and whether their bodies are damaged; other damage goes to `holes`."""
+    """Runs at or behind `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
     bad_body = False
     by_start = {segment.file_start: segment for segment in segments}
     for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
@@ -304,7 +307,7 @@ def _runs_behind(
 
 
 def _claimed_bytes(segment: Segment, damage: Damage) -> int:
-    """How many bytes a damaged record claims, where it can have so many; else 0, or the bytes that can't be read."""
+    """The bytes that a damaged record claims, if there are so many; else 0, or the unreadable bytes."""
     if damage.reason == DamageReason.UNREADABLE:
         return damage.unreadable[1] - damage.unreadable[0]
     head = bytes(segment.buffer[damage.position : damage.position + 4])

@@ -1,4 +1,6 @@
-"""Queues and queue files that are lost although the log has their records: built before a recovery walks the log.
+"""Builds queues and queue files that are lost although the log has their records.
+
+A recovery does so before the log's walk.
 
 A broker does not notice them: it gives their queue offsets a second time.
 """
@@ -21,7 +23,7 @@ def build_lost_queues(
     abnormal: bool,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Builds units that were lost before log offset `queue_end`, and before `start` where the walk dispatches from it.
+    """Builds units lost before log offset `queue_end`, and before `start` if dispatch begins there.
 
     Gives a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
     """
@@ -49,7 +51,7 @@ def build_lost_queues(
 
 
 def _drop_units_without_extension(opened: OpenedStore) -> list[str]:
-    """Takes away the units of queues whose extension files are lost, so that they are built anew with their tags code.
+    """Removes units of queues without extension files, so that they are rebuilt with their tags code.
 
     Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
     """

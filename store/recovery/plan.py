@@ -1,4 +1,4 @@
-"""A recovery as a plan: the Change that makes of a store what its opened parts have become.
+"""A recovery as a plan: the Change that turns a store into its opened and repaired state.
 
     1. the log is cut: later segments go, the 8 bytes at the cut are zeroed
     2. what was cut of queues and index goes, what was built takes its place
@@ -92,7 +92,7 @@ def plan_recovery(
 
 
 def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:
-    """What a recovery found, for people and JSON."""
+    """Facts of a recovery, for people and JSON."""
     return {
         "mode": found.mode,
         "compat": opened.line.name,
@@ -114,7 +114,7 @@ def new_change(opened: OpenedStore, command: str) -> Change:
 
 
 def add_lost(change: Change, lost: LossReport) -> None:
-    """What the change takes out of sight, as facts and tables."""
+    """Adds the losses of the change as facts and tables."""
     change.lost = lost.by_topic()
     counts = lost.facts()
     del counts["unconsumed"]
@@ -136,7 +136,7 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
 
 
 def add_derived(opened: OpenedStore, change: Change) -> None:
-    """Step 2. StoreIOError where the old files can't be read: what they hold is not replaced unseen."""
+    """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced."""
     for failure in (*opened.queues.failures, *opened.index.failures):
         raise failure
     staged = [*opened.queues.staged_files(), *opened.index.staged_files()]
@@ -150,7 +150,7 @@ def add_derived(opened: OpenedStore, change: Change) -> None:
 
 
 def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int) -> None:
-    """Takes back what the checkpoint promises beyond the last record and the full index files."""
+    """Lowers the checkpoint's promises to the last record and the full index files."""
     page, last = opened.checkpoint, last_store_timestamp_ms
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
     page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)

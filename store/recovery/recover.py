@@ -1,4 +1,4 @@
-"""Recovery: from what a crash or a shutdown left, to a store whose log, queues and index agree.
+"""Recovery: from a crash or shutdown to a store whose log, queues and index agree.
 
     1. the abort marker (or the caller) says normal or abnormal
     2. every consume queue is read to its end; the greatest log offset of all is how far the queues were built
@@ -45,7 +45,9 @@ END_OF_LOG = (1 << 63) - 1
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What a recovery found. Offsets are log offsets.
+    """The result of a recovery.
+
+    Offsets are log offsets.
 
     end               where the log ends, and why
     behind            the segment that the log ends in, and those behind it
@@ -140,7 +142,7 @@ def recover_store(
 def _walked_by(
     opened: OpenedStore, handlers: list[Handler], found: RecoveryReport, as_broker: bool
 ) -> Sequence[Handler]:
-    """What the walk of step 4 hands its records to."""
+    """The handlers of the records in the walk of step 4."""
     if found.mode == "abnormal":
         return handlers
     if as_broker and opened.line.dispatches_in_recovery:
@@ -173,7 +175,7 @@ def walk(
     progress: Progress | None = None,
     advice: ReadAdvice | None = None,
 ) -> LogEnd:
-    """Step 4: from log offset `start` to the first bytes that are no record; every run goes to the handlers."""
+    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
     segments = opened.log.segments.files
     total = segments[-1].file_start + segments[-1].size - start
     advice = advice or ReadAdvice(opened.fs)
@@ -189,7 +191,7 @@ def walk(
 
 
 def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
-    """Step 5: ends the log at `log_end`, and notes in `found` what is at it and behind."""
+    """Step 5: ends the log at `log_end`, and notes the bytes at the end and behind in `found`."""
     files = opened.log.segments
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
@@ -213,7 +215,7 @@ def _handlers(opened: OpenedStore) -> list[Handler]:
 
 
 def _drop_index(opened: OpenedStore, unsafe: list[IndexFile], start: int, *, keep: bool) -> None:
-    """Removes the index files that a broker deletes after a crash; to keep them is to build them anew up to `start`."""
+    """Removes index files that a broker deletes after a crash; kept ones are built anew up to `start`."""
     begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
     opened.index.remove(unsafe)
     if keep and begins and min(begins) < start:
@@ -221,7 +223,7 @@ def _drop_index(opened: OpenedStore, unsafe: list[IndexFile], start: int, *, kee
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
-    """Step 8: what the queues lack is handed over from where the furthest one ends."""
+    """Step 8: hands over the records that queues lack, from the furthest queue's end."""
     begin = max(opened.log.min_offset, opened.queues.max_physic_offset, 0)
     if begin < found.log_end:
         dispatcher = Dispatcher(opened.log, handlers, begin, opened.scan_rules(check_crc=False))

@@ -1,4 +1,4 @@
-"""What a broker's next start would do, without doing it: the recovery of its line, into a scratch folder.
+"""Simulates a broker's next start: the recovery of its line, into a scratch folder.
 
     1. load: a file of a wrong length or a foreign name keeps the broker from starting
     2. the recovery of the line, as store.recovery.recover does it with `as_broker`
@@ -46,7 +46,7 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """What goes wrong at the start, or after it, and the command that prevents it."""
+    """A failure at the start, or after it, and the command that prevents it."""
 
     name: str
     detail: str
@@ -55,7 +55,10 @@ class Trap:
 
 @dataclass(slots=True)
 class SimulatedStart:
-    """What a broker of a line does at its next start. `reason` says why it does not start."""
+    """A line's next start.
+
+    `reason` says why the broker does not start.
+    """
 
     compat: str
     starts: bool
@@ -79,7 +82,10 @@ def simulate_start(
     mode: str = "auto",
     progress: Progress | None = None,
 ) -> SimulatedStart:
-    """Steps 1 to 3. What the recovery builds lands in `scratch`; the store is only read."""
+    """Steps 1 to 3.
+
+    The recovery builds in `scratch`; the store is only read.
+    """
     try:
         opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
     except StoreError as error:
@@ -184,7 +190,7 @@ def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
 
 
 def _files_afterwards(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
-    """Every commit-log and queue file with what happens to it."""
+    """Lists every commit-log and queue file with its fate."""
     root = opened.layout.root
     files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
     removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
@@ -202,7 +208,7 @@ def _files_afterwards(opened: OpenedStore, found: RecoveryReport) -> list[FileOu
 
 
 def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
-    """Last files of length zero, which 5.3 deletes while it loads; it does not start with one elsewhere."""
+    """Last files of length zero: 5.3 deletes them while loading, and does not start with others."""
     if opened.line.drops_empty_last_file:
         yield from (opened.layout.root / file.file for file in files if not file.size)
 

@@ -1,4 +1,4 @@
-"""Where a recovery starts: normal or abnormal, and the segment from which the log is walked.
+"""The start of a recovery: normal or abnormal, and the first segment of the log's walk.
 
     normal, 4.9    the third last segment
     normal, 5.3    the newest segment that the consume queues reach into
@@ -51,7 +51,7 @@ def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
 
 
 def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
-    """Whether a recovery in this mode walks the log from its first segment and hands all of it to queues and index."""
+    """Tells whether a recovery in this mode walks and dispatches the log from its first segment."""
     segments = opened.log.segments.files
     if not segments or not is_abnormal(opened, mode):
         return False
@@ -59,7 +59,7 @@ def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
 
 
 def trusted_time_ms(opened: OpenedStore) -> int:
-    """The checkpoint's time up to which everything is on disk, as an abnormal recovery takes it."""
+    """The checkpoint's time until when an abnormal recovery takes everything to be on disk."""
     config = opened.config
     if config.message_index_enable and config.message_index_safe:
         return opened.checkpoint.min_timestamp_index_ms

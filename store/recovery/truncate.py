@@ -21,7 +21,7 @@ from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log
 
 
 def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
-    """Cuts commit log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+    """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
 
     BadRequest when no record begins or ends at `log_offset`.
     """

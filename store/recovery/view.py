@@ -1,4 +1,4 @@
-"""The store for readers, as recovery would leave it, without recovering it: the log's end first, the rest when asked.
+"""The store as recovery would leave it, for readers: the log's end first, the rest when asked.
 
 A closed store, or one in use, is shown as it is. What queues and index lack is built from the log when it is asked for.
 """

@@ -1,4 +1,4 @@
-"""Message filters: which messages of a queue a reader asked for.
+"""Message filters: they select a reader's messages from a queue.
 
 A broker filters twice, and so does everything that uses this package:
 

@@ -1,4 +1,4 @@
-"""The grammar of RocketMQ's SQL92 filters, and what is said of a text that does not follow it.
+"""The grammar of RocketMQ's SQL92 filters, and the error for a text that does not follow it.
 
 Source: SelectorParser.jj (4.9.8, 5.3.3).
 """

@@ -20,7 +20,7 @@ class CannotCompare(Exception):
 
 
 class Long(int):
-    """A Java Long; a plain int stands for an Integer."""
+    """A Java Long; a plain int is an Integer."""
 
 
 def negated(value: Value) -> Value:
@@ -30,7 +30,7 @@ def negated(value: Value) -> Value:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Below 0, 0 or above 0, after the conversions of ComparisonExpression.__compare; -1 for types without any."""
+    """Compares as ComparisonExpression.__compare: below 0, 0 or above; -1 for types that don't compare."""
     if isinstance(left, bool) or isinstance(right, bool):
         return _compare_boolean(left, right)
     if isinstance(left, str) and not isinstance(right, str):

@@ -1,4 +1,4 @@
-"""What a parsed filter becomes: functions from properties to a value, one inside the other.
+"""Turns a parsed filter into functions from properties to a value, one inside the other.
 
 The parser calls one method of Builder per rule of the grammar, innermost first. Logic is three-valued, null being None;
 AND and OR look at their right side only when the left one has not decided.
@@ -25,7 +25,7 @@ class Meaningless(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A part of the expression, and what the broker's grammar wants to know of it."""
+    """A part of the expression, with the facts that the broker's grammar checks."""
 
     evaluate: Evaluate
     text: str
