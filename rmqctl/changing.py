@@ -72,7 +72,7 @@ class ChangeOptions:
 
 
 def run_change(
-    session: Session, command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, Any] | None = None
+    session: Session, command: str, change: Change, consent: ChangeOptions, facts: Mapping[str, object] | None = None
 ) -> Result:
     """Shows `change`, asks where that was agreed, and applies it."""
     found = {**change.facts, **(facts or {})}

@@ -68,7 +68,7 @@ class MessageRows:
         shown = SHOWN_COLUMNS[:-1] if self._encoding is BodyEncoding.NONE else SHOWN_COLUMNS
         return (*shown, "damage") if self.unsound_count else shown
 
-    def row(self, message: StoredMessage) -> dict[str, Any]:
+    def row(self, message: StoredMessage) -> dict[str, object]:
         """The message object. Without --body people get text (hex where it is none), programs base64."""
         body = self._body_of(message)
         is_sound = message.is_crc_right

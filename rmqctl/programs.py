@@ -67,7 +67,7 @@ def _csv_cell(value: Any) -> Any:
     return to_json(value) if isinstance(value, (list, tuple, Mapping)) else value
 
 
-def json_for(stream: TextIO, value: Any, *, indent: int | None = None) -> str:
+def json_for(stream: TextIO, value: object, *, indent: int | None = None) -> str:
     """Writes compact JSON that `stream` can hold: readable where the stream is UTF-8, else escaped."""
     return to_json(value, ascii_only=not is_utf8(getattr(stream, "encoding", None) or "utf-8"), indent=indent)
 
@@ -77,6 +77,6 @@ def is_utf8(encoding: str) -> bool:
     return encoding.lower().replace("-", "").replace("_", "") == "utf8"
 
 
-def to_json(value: Any, *, ascii_only: bool = False, indent: int | None = None) -> str:
+def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
     """JSON, compact on one line unless `indent`ed."""
     return escape_in_json(json.dumps(value, ensure_ascii=ascii_only, default=str, indent=indent, separators=None))

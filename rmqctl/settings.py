@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rmqctl.context import Session
 
 
-def values_and_sources(session: Session) -> Mapping[str, tuple[Any, str]]:
+def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
     """Value and source (set, file, inferred) by name, for settings that are not at their default."""
     from store.config import check_settings
     from store.disk.filesystem import Filesystem
@@ -18,7 +17,7 @@ def values_and_sources(session: Session) -> Mapping[str, tuple[Any, str]]:
     return with_sources(session, infer_settings(make_layout(session.root, given), given, Filesystem()))
 
 
-def with_sources(session: Session, inferred: Mapping[str, Any]) -> Mapping[str, tuple[Any, str]]:
+def with_sources(session: Session, inferred: Mapping[str, object]) -> Mapping[str, tuple[object, str]]:
     """The same for inferred settings that are known."""
     from store.config import StoreConfig, check_settings
 

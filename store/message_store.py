@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.bulk_put import put_many
@@ -28,6 +28,7 @@ from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import says_no_wait
 from store.layout import StoreLayout
+from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import GetResult, MessageFilter, get_message
@@ -245,7 +246,7 @@ class MessageStore:
             return opened.log.max_offset
 
     @property
-    def checkpoint(self) -> Any:
+    def checkpoint(self) -> StoreCheckpoint:
         return self._current.opened.checkpoint
 
     @property

@@ -67,7 +67,7 @@ class Journal:
         fs: Filesystem,
         *,
         command: str,
-        facts: dict[str, Any],
+        facts: dict[str, object],
     ) -> Journal:
         """A journal on disk for a change that has touched nothing yet."""
         _require_outside_of_data(root, quarantine)

@@ -29,12 +29,12 @@ _KEPT_AS = re.compile(r"files/\d{6}-(?P<name>[^/]+)", re.DOTALL)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def encode_manifest(document: dict[str, Any]) -> bytes:
+def encode_manifest(document: dict[str, object]) -> bytes:
     """The bytes of a manifest, with its digest."""
     return json.dumps({**document, "digest": _digest(document)}, indent=1).encode()
 
 
-def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = None) -> dict[str, Any]:
+def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = None) -> dict[str, object]:
     """Reads the document; DamagedFile unless a change of this store could have written it.
 
     elsewhere  folders outside of the store's that belong to it, such as storePathCommitLog; None where nothing is

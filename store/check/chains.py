@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class Chains:
     rises: bool
 
     @classmethod
-    def of(cls, data: Any, slot_count: int, count: int) -> Chains:
+    def of(cls, data: bytes | memoryview, slot_count: int, count: int) -> Chains:
         """Of the entries 1 … count - 1."""
         newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
         kernels.follow_chains(data, slot_count, count, newest, found)

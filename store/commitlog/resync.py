@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -129,7 +128,7 @@ def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
     return has_bytes_in(fs.written_ranges(segment.path, position), read)
 
 
-def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], Any]) -> bool:
+def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], bytes | memoryview]) -> bool:
     """Tells whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
     return any(
         np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()

@@ -9,7 +9,10 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from store.kernels.cython import Address, Bytes
 
 _SHORT, _INT, _LONG = (struct.Struct(code) for code in (">h", ">i", ">q"))
 _SHORT_BITS, _INT_BITS, _LONG_BITS = (struct.Struct(code) for code in (">H", ">I", ">Q"))
@@ -17,61 +20,61 @@ _FIND_CHUNK = 1 << 16
 CRC_MASK = 0x7FFFFFFF
 
 
-def start_of(buffer: Any) -> Any:
+def start_of(buffer: Bytes) -> Address:
     """The address of a buffer's first byte; here the buffer."""
     return buffer
 
 
-def size_of(buffer: Any) -> int:
+def size_of(buffer: Bytes) -> int:
     return len(buffer)
 
 
-def read_byte(buffer: Any, position: int) -> int:
+def read_byte(buffer: Address, position: int) -> int:
     """The byte as 0 … 255."""
     return int(buffer[position])
 
 
-def read_short(buffer: Any, position: int) -> int:
+def read_short(buffer: Address, position: int) -> int:
     value: int = _SHORT.unpack_from(buffer, position)[0]
     return value
 
 
-def read_int(buffer: Any, position: int) -> int:
+def read_int(buffer: Address, position: int) -> int:
     value: int = _INT.unpack_from(buffer, position)[0]
     return value
 
 
-def read_long(buffer: Any, position: int) -> int:
+def read_long(buffer: Address, position: int) -> int:
     value: int = _LONG.unpack_from(buffer, position)[0]
     return value
 
 
-def write_byte(buffer: Any, position: int, value: int) -> None:
+def write_byte(buffer: Address, position: int, value: int) -> None:
     buffer[position] = value & 0xFF
 
 
-def write_short(buffer: Any, position: int, value: int) -> None:
+def write_short(buffer: Address, position: int, value: int) -> None:
     _SHORT_BITS.pack_into(buffer, position, value & 0xFFFF)
 
 
-def write_int(buffer: Any, position: int, value: int) -> None:
+def write_int(buffer: Address, position: int, value: int) -> None:
     _INT_BITS.pack_into(buffer, position, value & 0xFFFFFFFF)
 
 
-def write_long(buffer: Any, position: int, value: int) -> None:
+def write_long(buffer: Address, position: int, value: int) -> None:
     _LONG_BITS.pack_into(buffer, position, value & 0xFFFFFFFFFFFFFFFF)
 
 
-def copy_bytes(target: Any, position: int, source: Any, start: int, size: int) -> None:
+def copy_bytes(target: Address, position: int, source: Address, start: int, size: int) -> None:
     """Copy `size` bytes of source from `start` to target at `position`; the two do not overlap."""
     target[position : position + size] = source[start : start + size]
 
 
-def bytes_equal(buffer: Any, position: int, other: Any, start: int, size: int) -> bool:
+def bytes_equal(buffer: Address, position: int, other: Address, start: int, size: int) -> bool:
     return bool(buffer[position : position + size] == other[start : start + size])
 
 
-def body_crc(buffer: Any, position: int, size: int) -> int:
+def body_crc(buffer: Address, position: int, size: int) -> int:
     """RocketMQ's CRC of a stretch: IEEE CRC-32 without its top bit."""
     return _crc32()(bytes(buffer[position : position + size])) & CRC_MASK
 
@@ -89,7 +92,7 @@ def _crc32() -> Callable[[bytes], int]:
     return isal_zlib.crc32
 
 
-def find_head(buffer: Any, head: int, start: int, stop: int) -> int:
+def find_head(buffer: Address, head: int, start: int, stop: int) -> int:
     """First position in start … stop - 4 of an int whose upper three bytes are those of `head`, or -1.
 
     RocketMQ's two record magics differ in the last byte only.
@@ -104,13 +107,13 @@ def find_head(buffer: Any, head: int, start: int, stop: int) -> int:
     return -1
 
 
-def find_bytes(buffer: Any, text: Any, size: int, start: int, stop: int) -> int:
+def find_bytes(buffer: Address, text: Address, size: int, start: int, stop: int) -> int:
     """First position in start … stop - size of `size` bytes of text, or -1."""
     found = bytes(buffer[start:stop]).find(bytes(text[:size])) if size > 0 else -1
     return start + found if found >= 0 else -1
 
 
-def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> int:
+def find_either(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
     """First position in start … stop - 1 of one byte or the other, or `stop`."""
     part = bytes(buffer[start:stop])
     found = part.find(first)
@@ -119,5 +122,5 @@ def find_either(buffer: Any, first: int, second: int, start: int, stop: int) -> 
     return start + place if place >= 0 else stop
 
 
-def prefetch(buffer: Any, position: int) -> None:
+def prefetch(buffer: Address, position: int) -> None:
     """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""

@@ -38,7 +38,7 @@ class FoundStore(NamedTuple):
 
 
 def find_store(
-    layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem, *, compat: str | None = None
+    layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, *, compat: str | None = None
 ) -> FoundStore:
     """Reads settings and broker line off the files; given settings come first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
@@ -192,7 +192,7 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield f"{name} is there"
 
 
-def make_layout(root: Path, settings: Mapping[str, Any]) -> StoreLayout:
+def make_layout(root: Path, settings: Mapping[str, object]) -> StoreLayout:
     """Where the parts lie, under the root or where storePathCommitLog says."""
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
     if "," not in commitlog:
@@ -214,12 +214,12 @@ def _split_paths(text: str) -> tuple[Path, ...]:
     return tuple(Path(name) for name in names)
 
 
-def infer_config(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> StoreConfig:
+def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreConfig:
     """Fills the given settings up from the files' lengths and the broker's defaults."""
     return StoreConfig().with_settings({**infer_settings(layout, settings, fs), **settings})
 
 
-def infer_settings(layout: StoreLayout, settings: Mapping[str, Any], fs: Filesystem) -> dict[str, Any]:
+def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Infers settings that are not given from the files' lengths."""
     found: dict[str, Any] = {}
     segment_size = _usual_size(_segments(layout, fs))

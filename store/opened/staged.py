@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from store.change.quarantine import interrupted_change
 from store.change.workspace import staging_folder
@@ -30,7 +29,7 @@ from store.opened.scratch import Scratch
 def staged_store(
     root: str | Path,
     *,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     compat: str | None = None,
     clock: Callable[[], int] = system_clock_ms,
     fs: Filesystem | None = None,
@@ -57,7 +56,7 @@ def staged_store(
 @contextlib.contextmanager
 def locked_store(
     root: Path,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     fs: Filesystem | None = None,
     *,
     take: bool = True,

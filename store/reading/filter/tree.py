@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from store.reading.filter.java_values import Long, Value, compare, java_double, negated
 
@@ -59,23 +58,23 @@ def _check_number(node: Node) -> None:
         raise Meaningless(f"{node.text} cannot be compared by <, <=, >, >= or BETWEEN")
 
 
-def _unquote(token: Any) -> str:
+def _unquote(token: str) -> str:
     return str(token)[1:-1].replace("''", "'")
 
 
 class Builder:
     """One method per rule name of the grammar."""
 
-    def text(self, token: Any) -> Node:
+    def text(self, token: str) -> Node:
         return _constant(_unquote(token), str(token))
 
-    def whole(self, token: Any) -> Node:
+    def whole(self, token: str) -> Node:
         number = int(str(token).rstrip("lL"))
         if number >= 1 << 63:
             raise Meaningless(f"{token} does not fit in 64 bits")
         return _constant(number if number < 1 << 31 else Long(number), str(token))
 
-    def fraction(self, token: Any) -> Node:
+    def fraction(self, token: str) -> Node:
         number = float(token)
         if math.isinf(number):
             raise Meaningless(f"{token} is too large")
@@ -90,7 +89,7 @@ class Builder:
     def null(self) -> Node:
         return _constant(None, "NULL")
 
-    def named(self, token: Any) -> Node:
+    def named(self, token: str) -> Node:
         name = str(token)
         return Node(lambda p: p.get(name), name, is_property=True)
 
@@ -146,31 +145,31 @@ class Builder:
     def not_between(self, node: Node, low: Node, high: Node) -> Node:
         return self.either(self.less(node, low), self.greater(node, high))
 
-    def is_in(self, node: Node, *tokens: Any) -> Node:
+    def is_in(self, node: Node, *tokens: str) -> Node:
         if not node.is_property:
             raise Meaningless(f"IN needs a property on its left, not {node.text}")
         members = frozenset(map(_unquote, tokens))
         return _boolean(f"{node.text} IN (…)", lambda p: None if (v := node.evaluate(p)) is None else v in members)
 
-    def is_not_in(self, node: Node, *tokens: Any) -> Node:
+    def is_not_in(self, node: Node, *tokens: str) -> Node:
         return _boolean(f"{node.text} NOT IN (…)", _not(self.is_in(node, *tokens).evaluate))
 
-    def contains(self, node: Node, token: Any) -> Node:
+    def contains(self, node: Node, token: str) -> Node:
         return _text_test(node, token, lambda text, part: part in text)
 
-    def not_contains(self, node: Node, token: Any) -> Node:
+    def not_contains(self, node: Node, token: str) -> Node:
         return _text_test(node, token, lambda text, part: part not in text)
 
-    def starts_with(self, node: Node, token: Any) -> Node:
+    def starts_with(self, node: Node, token: str) -> Node:
         return _text_test(node, token, str.startswith)
 
-    def not_starts_with(self, node: Node, token: Any) -> Node:
+    def not_starts_with(self, node: Node, token: str) -> Node:
         return _text_test(node, token, lambda text, part: not text.startswith(part))
 
-    def ends_with(self, node: Node, token: Any) -> Node:
+    def ends_with(self, node: Node, token: str) -> Node:
         return _text_test(node, token, str.endswith)
 
-    def not_ends_with(self, node: Node, token: Any) -> Node:
+    def not_ends_with(self, node: Node, token: str) -> Node:
         return _text_test(node, token, lambda text, part: not text.endswith(part))
 
 
@@ -225,7 +224,7 @@ def _ordered(left: Node, right: Node, decide: Callable[[int], bool]) -> Node:
     return _boolean(f"{left.text} against {right.text}", evaluate)
 
 
-def _text_test(node: Node, token: Any, test: Callable[[str, str], bool]) -> Node:
+def _text_test(node: Node, token: str, test: Callable[[str, str], bool]) -> Node:
     part = _unquote(token)
 
     def evaluate(properties: Properties) -> Value:
