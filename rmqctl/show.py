@@ -48,7 +48,7 @@ def _show_number(name: str, value: float, times: TimeForm) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Whether a value is a number; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 

@@ -87,7 +87,7 @@ def _has_default_geometry(path: Path, fs: Filesystem) -> bool:
     return is_newest and log_offset == header.end_log_offset and entry(1)[1] == header.begin_log_offset
 
 
-def geometry_of(buffer: Any, known: Geometry | None = None) -> Geometry | None:
+def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Geometry | None:
     """The geometry of a file's bytes; None where they do not tell.
 
     known  a likely geometry, of settings or of another file. A file of its size without a better one has it.
