@@ -308,7 +308,7 @@ class Filesystem:
         except OSError as error:
             raise StoreIOError.from_os(error, path, "open the file") from error
         try:
-            os.posix_fadvise(number, 0, 0, os.POSIX_FADV_RANDOM)
+            advise(number, 0, 0, "POSIX_FADV_RANDOM")
             return os.pread(number, size, 0)
         except OSError as error:
             raise StoreIOError.from_os(error, path, "read the file") from error

@@ -116,7 +116,8 @@ class Gatherer:
         scratch = _Scratch(self.folder)
         units = _Units(scratch, found, self.scope, np.array(self.delay_levels_ms, np.int64))
         keys = _Keys(scratch, found)
-        for step in walk_slice(StoreReader(self.address), part, self.rules, go_on=False):
+        rules = replace(self.rules, by_place=True)
+        for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):
                 _note_run(found, step)
                 if self.scope.queues:

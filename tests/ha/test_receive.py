@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,6 +148,10 @@ def test_a_report_counts_only_what_is_durable_and_observe_reports_nothing(
     for option, reported in ((), log_end), (("--observe",), 1):
         with FakeMaster(honest(master_store, log_end)) as master:
             rmqctl("receive", master.address, "--to", tmp_path / f"copy{len(option)}", *option)
+            # The master reads reports in a thread of its own.
+            stop = time.monotonic() + 5
+            while max(master.reports) < reported and time.monotonic() < stop:
+                time.sleep(0.01)
             assert max(master.reports) == reported
 
 

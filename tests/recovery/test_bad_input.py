@@ -184,7 +184,6 @@ def test_a_folder_where_the_checkpoint_is_expected_is_named(store: Path) -> None
     ("path", "name"),
     [
         ("consumequeue/CURRENT", "RocksDB"),
-        ("batchconsumequeue/T/0/x", "batch"),
         ("dledger-n0/data/x", "DLedger"),
     ],
 )
