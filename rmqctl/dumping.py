@@ -114,6 +114,27 @@ class EntryFilter:
         )
 
 
+NOT_FOLLOWED = ("end", "empty", "blank")
+
+
+class SettledEntries:
+    """The entries that a writer has finished: a walk beside a writer may read half of a record."""
+
+    def __init__(self) -> None:
+        self._doubted = -1
+
+    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Ends before damage that no earlier walk met."""
+        for entry in entries:
+            if entry.kind in NOT_FOLLOWED:
+                continue
+            is_sound = entry.message.is_crc_right if entry.message is not None else not entry.is_fault
+            if not is_sound and entry.number > self._doubted:
+                self._doubted = entry.number
+                return
+            yield entry
+
+
 class EntryRows:
     """Makes rows of entries, and counts entries and faults."""
 

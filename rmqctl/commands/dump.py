@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.context import Session
-from rmqctl.dumping import EntryFilter, EntryRows, files_of, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, SettledEntries, files_of, split_target
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
@@ -34,7 +34,6 @@ FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 SEE_ALSO = ("info", "find", "check", "get")
 PEOPLE_LIMIT = 100
 FOLLOW_EVERY_S = 0.5
-NOT_FOLLOWED = ("end", "empty", "blank")
 
 
 class Kind(StrEnum):
@@ -227,8 +226,9 @@ def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
     stdout, form = session.environment.stdout, session.format
     after = dump.wanted.from_number or 0
     entries = dump.entries()
+    settled = SettledEntries()
     while True:
-        for entry, row in rows.chosen(entry for entry in entries if entry.kind not in NOT_FOLLOWED):
+        for entry, row in rows.chosen(settled.entries(entries)):
             after = entry.number + (len(entry.data) if dump.kind is Kind.COMMITLOG else 1)
             shown = [show_value(name, row[name]) for name in COLUMNS[dump.kind] if row.get(name) is not None]
             stdout.write((json_for(stdout, row) if form.is_for_programs else "  ".join(shown)) + "\n")

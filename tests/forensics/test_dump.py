@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from rmqctl.dumping import SettledEntries
 from store import open_store
+from store.forensics.dump.entry import Entry
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.fields import fields_of, spans_of
 from store.formats.message import Message, encode_record, record_fields
@@ -20,6 +20,7 @@ from store.formats.timer import TIMER_CHECK, TIMER_UNIT, WHEEL_SIZE, WHEEL_SLOT
 from tests.cli.running import Run, rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import WITH_ANSWERS, golden
+from tests.support.processes import command_line, next_line, running
 from tests.support.stores import SMALL, make_store, text_message
 
 
@@ -229,13 +230,24 @@ def test_follow_prints_what_is_added(tmp_path: Path) -> None:
     with open_store(tmp_path / "store", settings=settings, read_only=False) as opened:
         opened.put(text_message(0))
         opened.catch_up()
-        words = ["--store", str(tmp_path / "store"), "--format", "jsonl", "dump", "commitlog", "--follow"]
-        with subprocess.Popen([sys.executable, "-m", "rmqctl", *words], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            seen = [json.loads(process.stdout.readline())["uniq_key"]]
+        words = command_line(tmp_path / "store", "--format", "jsonl", "dump", "commitlog", "--follow")
+        with running(words) as process:
+            seen = [json.loads(next_line(process))["uniq_key"]]
             # More than a segment holds, so that the walk goes on in the next one.
             for number in range(1, 30):
                 opened.put(text_message(number))
-            seen += [json.loads(process.stdout.readline())["uniq_key"] for _ in range(29)]
-            process.terminate()
+            seen += [json.loads(next_line(process))["uniq_key"] for _ in range(29)]
     assert seen == [f"U{number}" for number in range(30)]
+
+
+def test_a_record_that_is_being_written_is_shown_when_it_is_whole() -> None:
+    settled = SettledEntries()
+    half, whole = Entry("damage", "log", 100, 100, is_fault=True), Entry("record", "log", 100, 100)
+    assert list(settled.entries([Entry("record", "log", 0, 0), half])) == [Entry("record", "log", 0, 0)]
+    assert list(settled.entries([whole])) == [whole]
+
+
+def test_damage_that_stays_is_shown_at_the_second_look() -> None:
+    settled = SettledEntries()
+    damage = [Entry("damage", "log", number, number, is_fault=True) for number in (100, 200)]
+    assert [len(list(settled.entries(damage))) for _ in range(3)] == [0, 1, 2]

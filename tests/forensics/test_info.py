@@ -20,6 +20,7 @@ from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.support.golden import CLEAN, WITH_ANSWERS, golden
+from tests.support.processes import next_line, running
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store
 
@@ -128,13 +129,9 @@ def test_a_config_table_that_a_broker_would_lose_is_named(tmp_path: Path) -> Non
 def test_the_owner_of_the_lock_is_named_with_its_command(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 3)
     script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, 2, 1); print(flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(root / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        owner.stdout.readline()
+    with running([sys.executable, "-c", script, str(root / "lock")]) as owner:
+        next_line(owner)
         holder = look(root).holder
-        owner.communicate(b"\n")
     assert holder is not None
     assert holder.process_id == owner.pid
     assert "fcntl" in holder.command

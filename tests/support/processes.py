@@ -8,7 +8,8 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -107,3 +108,18 @@ def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
     """Runs a shell script with a file system of `size` mounted at `folder`; in it `rmqctl` is the command."""
     preamble = f'rmqctl() {{ "{sys.executable}" -m rmqctl "$@"; }}; mount -t tmpfs -o size={size} none "$1" && shift\n'
     return run([*namespace(), "sh", "-c", preamble + script, "sh", str(folder), str(folder)])
+
+
+@contextmanager
+def running(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process with pipes at stdin and stdout, which is killed when the block is left in whatever way."""
+    with subprocess.Popen(words, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
