@@ -114,25 +114,49 @@ class EntryFilter:
         )
 
 
-NOT_FOLLOWED = ("end", "empty", "blank")
+class NewEntries:
+    """Entries of a log or a queue that is being written, each once and in order, over one look after the other.
 
+    A look reads one file after another, so it may meet half of a record, or pass the end of one file before the writer
+    goes on to the next and read that one afterwards. Both look like damage or a gap; the next look decides.
 
-class SettledEntries:
-    """The entries that a writer has finished: a walk beside a writer may read half of a record."""
+    after  number of the next entry: a log offset or a queue offset; None before the first
+    """
 
-    def __init__(self) -> None:
-        self._doubted = -1
+    def __init__(self, *, of_log: bool) -> None:
+        self.after: int | None = None
+        self._of_log = of_log
+        self._doubted = self._shown_fault = -1
 
-    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Ends before damage that no earlier walk met."""
+    def settled(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """What one look found from `after` on, up to the first entry in doubt."""
+        expected = self.after
         for entry in entries:
-            if entry.kind in NOT_FOLLOWED:
+            if entry.kind == "blank":
+                expected = None
+            if entry.kind in ("blank", "empty", "end") or (entry.is_fault and entry.number <= self._shown_fault):
                 continue
-            is_sound = entry.message.is_crc_right if entry.message is not None else not entry.is_fault
-            if not is_sound and entry.number > self._doubted:
-                self._doubted = entry.number
+            if self._is_in_doubt(entry, expected):
                 return
+            expected = self._take(entry)
             yield entry
+
+    def _is_in_doubt(self, entry: Entry, expected: int | None) -> bool:
+        is_sound = entry.message.is_crc_right if entry.message is not None else not entry.is_fault
+        if is_sound and (expected is None or entry.number <= expected):
+            return False
+        place = expected if is_sound and expected is not None else entry.number
+        is_new = place > self._doubted
+        self._doubted = max(place, self._doubted)
+        return is_new
+
+    def _take(self, entry: Entry) -> int | None:
+        """Number of the entry behind this one; None behind damage, whose length the entry does not tell."""
+        if entry.is_fault:
+            self._shown_fault = entry.number
+            return None
+        self.after = entry.number + (len(entry.data) if self._of_log else 1)
+        return self.after
 
 
 class EntryRows:

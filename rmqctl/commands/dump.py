@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.context import Session
-from rmqctl.dumping import EntryFilter, EntryRows, SettledEntries, files_of, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, Files, NewEntries, files_of, split_target
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
@@ -180,13 +180,16 @@ class _Dump:
         is_of_log = kind is Kind.COMMITLOG and target is not None and not Path(target).exists()
         self._target = None if is_of_log else target
 
+    def files(self) -> Files:
+        return files_of(self._session, self.kind.value, self._target)
+
     def entries(self, after: int | None = None) -> Iterator[Entry]:
         """All of them, file by file; files before --from are passed over.
 
         after  begin here instead, where an entry begins or will begin
         """
         first = after if after is not None else self.wanted.from_number or 0
-        files = files_of(self._session, self.kind.value, self._target)
+        files = self.files()
         for number, (reader, file) in enumerate(files):
             following = files[number + 1][1].number if number + 1 < len(files) else -1
             if self.kind is Kind.COMMITLOG and 0 <= following <= first:
@@ -223,15 +226,13 @@ class _Dump:
 
 def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
     """Prints entries as they are added, one a line, until a signal ends it."""
+    if dump.kind is Kind.CONSUMEQUEUE and len({Path(file.path).parent for _, file in dump.files()}) > 1:
+        raise typer.BadParameter("--follow follows one queue: name it TOPIC/QUEUE", param_hint="FILE")
     stdout, form = session.environment.stdout, session.format
-    after = dump.wanted.from_number or 0
-    entries = dump.entries()
-    settled = SettledEntries()
+    new = NewEntries(of_log=dump.kind is Kind.COMMITLOG)
     while True:
-        for entry, row in rows.chosen(settled.entries(entries)):
-            after = entry.number + (len(entry.data) if dump.kind is Kind.COMMITLOG else 1)
+        for _, row in rows.chosen(new.settled(dump.entries(new.after))):
             shown = [show_value(name, row[name]) for name in COLUMNS[dump.kind] if row.get(name) is not None]
             stdout.write((json_for(stdout, row) if form.is_for_programs else "  ".join(shown)) + "\n")
             stdout.flush()
         time.sleep(FOLLOW_EVERY_S)
-        entries = dump.entries(after)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.dumping import SettledEntries
+from rmqctl.dumping import NewEntries
 from store import open_store
 from store.forensics.dump.entry import Entry
 from store.formats.dledger import DLEDGER_HEADER
@@ -209,6 +209,7 @@ def test_records_in_a_dledger_log_are_shown_with_their_entries(tmp_path: Path) -
         (("consumequeue", "Gone/0"), 2),
         (("index", "--topic", "T"), 2),
         (("checkpoint", "--follow"), 2),
+        (("consumequeue", "--follow"), 2),
         (("index", "--from", "-15m"), 2),
         (("commitlog", "--where", "size >"), 2),
     ],
@@ -240,14 +241,35 @@ def test_follow_prints_what_is_added(tmp_path: Path) -> None:
     assert seen == [f"U{number}" for number in range(30)]
 
 
-def test_a_record_that_is_being_written_is_shown_when_it_is_whole() -> None:
-    settled = SettledEntries()
-    half, whole = Entry("damage", "log", 100, 100, is_fault=True), Entry("record", "log", 100, 100)
-    assert list(settled.entries([Entry("record", "log", 0, 0), half])) == [Entry("record", "log", 0, 0)]
-    assert list(settled.entries([whole])) == [whole]
+def record(log_offset: int) -> Entry:
+    return Entry("record", "log", log_offset, log_offset, bytes(100))
 
 
-def test_damage_that_stays_is_shown_at_the_second_look() -> None:
-    settled = SettledEntries()
-    damage = [Entry("damage", "log", number, number, is_fault=True) for number in (100, 200)]
-    assert [len(list(settled.entries(damage))) for _ in range(3)] == [0, 1, 2]
+def damage(log_offset: int) -> Entry:
+    return Entry("damage", "log", log_offset, log_offset, is_fault=True)
+
+
+BLANK_AT_200, END_AT_200 = (Entry(kind, "log", 200, 200) for kind in ("blank", "end"))
+
+
+@pytest.mark.parametrize(
+    ("looks", "shown"),
+    [
+        pytest.param([[record(0), damage(100)], [record(100)]], [0, 100], id="half-written"),
+        pytest.param(
+            [[damage(0)], [damage(0), record(300)], [damage(0), record(300)]], [0, 300], id="damage-that-stays"
+        ),
+        pytest.param([[record(0), damage(100), damage(200)]] * 3, [0, 100, 200], id="two-damages"),
+        pytest.param([[record(0), record(100), BLANK_AT_200, record(400)]], [0, 100, 400], id="blank"),
+        pytest.param([[record(0), END_AT_200, record(400)], [record(100), record(400)]], [0, 100], id="writer-went-on"),
+        pytest.param([[record(100), END_AT_200, record(400)]] * 2, [100, 400], id="end-that-stays"),
+    ],
+)
+def test_following_shows_each_entry_once_when_it_is_whole(looks: list[list[Entry]], shown: list[int]) -> None:
+    new = NewEntries(of_log=True)
+    found = [
+        entry.number
+        for look in looks
+        for entry in new.settled([one for one in look if new.after is None or one.number >= new.after])
+    ]
+    assert found == shown
