@@ -115,7 +115,7 @@ class EntryFilter:
 
 
 class NewEntries:
-    """Entries of a log or a queue that is being written, each once and in order, over one look after the other.
+    """Follow a log or a queue that is being written: each entry once, in order.
 
     A look reads one file after another, so it may meet half of a record, or pass the end of one file before the writer
     goes on to the next and read that one afterwards. Both look like damage or a gap; the next look decides.
@@ -129,7 +129,7 @@ class NewEntries:
         self._doubted = self._shown_fault = -1
 
     def settled(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """What one look found from `after` on, up to the first entry in doubt."""
+        """Yield the entries of one look, up to the first one in doubt."""
         expected = self.after
         for entry in entries:
             if entry.kind == "blank":
