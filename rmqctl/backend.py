@@ -79,7 +79,7 @@ def choose_backend(
         return Backend(True, "a Spark address is given")
     if log_bytes <= spark_above_bytes:
         return Backend(False, f"the commit log holds {_size(log_bytes)}, not more than {_size(spark_above_bytes)}")
-    from store.spark.session import why_not_here
+    from store.spark import why_not_here
 
     missing = why_not_here()
     if missing:
@@ -89,7 +89,7 @@ def choose_backend(
 
 def log_bytes_of(stores: Sequence[str]) -> int:
     """The bytes of all segments of these stores."""
-    from store.disk.store_reader import StoreReader
+    from store.disk import StoreReader
 
     return sum(file.size for store in stores for file in StoreReader(store).segments())
 

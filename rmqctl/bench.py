@@ -142,7 +142,7 @@ def measure_mode(
 ) -> Measured:
     """Put `count` messages from `threads` threads into a new store in `folder` with the settings given."""
     from store import Message, open_store
-    from store.disk.filesystem import Descriptor, Filesystem
+    from store.disk import Descriptor, Filesystem
 
     class CountingFilesystem(Filesystem):
         """Counts the calls that make bytes durable."""

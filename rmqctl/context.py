@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from rmqctl.progress import Progress
     from rmqctl.result import Result
     from rmqctl.tables import Look
-    from store import MessageStore, WritableStore
-    from store.disk.filesystem import Filesystem
-    from store.disk.store_reader import StoreReader
-    from store.open import OpenOptions
+    from store import MessageStore, OpenOptions, WritableStore
+    from store.disk import Filesystem, StoreReader
 
 LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""
@@ -104,7 +102,7 @@ class Session:
 
         A remote store is a mirror that fetches the bytes they read.
         """
-        from store.opened.reach import reach_store
+        from store.opened import reach_store
 
         return reach_store(self.place, scratch=self.options.scratch)
 
@@ -161,9 +159,8 @@ class Session:
 
         as_it_is  refuses nothing
         """
-        from store.disk.filesystem import Filesystem
-        from store.disk.store_reader import StoreReader
-        from store.opened.detect import make_layout, refuse_unsupported
+        from store.disk import Filesystem, StoreReader
+        from store.opened import make_layout, refuse_unsupported
 
         settings = self.settings()
         if self.options.uri is not None:

@@ -15,8 +15,8 @@ from rmqctl.messages import MessageRows
 from rmqctl.show import printable, show_value
 
 if TYPE_CHECKING:
-    from store.disk.store_reader import StoredFile, StoreReader
-    from store.forensics.dump.entry import Entry
+    from store.disk import StoredFile, StoreReader
+    from store.forensics import Entry
 
 WHERE_ROWS = 4096
 HEX_BYTES = 8
@@ -39,7 +39,7 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
 
 
 def _files_at(path: Path) -> Files:
-    from store.forensics.dump.entry import open_single_file
+    from store.forensics import open_single_file
 
     paths = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
     return [open_single_file(one) for one in paths]
@@ -211,7 +211,7 @@ class EntryRows:
         return {**row, **values}
 
     def _filtered(self, pairs: Iterable[tuple[Entry, dict[str, object]]]) -> Iterator[tuple[Entry, dict[str, object]]]:
-        from store.embedded.row_where import RowWhere
+        from store.embedded import RowWhere
 
         assert self._where is not None
         with RowWhere(self._where, ("kind", "topic", "tags", "keys", "properties")) as where:

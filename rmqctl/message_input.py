@@ -108,7 +108,7 @@ def _read_body(row: Mapping[str, Any]) -> bytes:
     if state != "decompressed":
         return body
     from store.errors import BadRequest
-    from store.formats.body import encode_body
+    from store.formats import encode_body
 
     try:
         return encode_body(body, row.get("compression") or "")

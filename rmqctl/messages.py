@@ -26,7 +26,7 @@ from rmqctl.programs import is_utf8, to_json
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.formats.body import Body
+    from store.formats import Body
 
 SHOWN_COLUMNS = ("queue_offset", "log_offset", "store_timestamp_ms", "tags", "keys", "body")
 
@@ -115,7 +115,7 @@ class MessageRows:
             self._warn(f"{bodies} not have the record's CRC (crc_ok false); --only-sound leaves such messages out")
 
     def _body_of(self, message: StoredMessage) -> Body:
-        from store.formats.body import Body, BodyState, compression_of, decode_body
+        from store.formats import Body, BodyState, compression_of, decode_body
 
         if self._stored:
             compression = compression_of(message.sys_flag)
@@ -131,7 +131,7 @@ def message_line(record: bytes, *, with_body: bool = True, stored: bool = False,
 
     encoding  of where the line goes: what is no UTF-8 gets ASCII
     """
-    from store.formats.message import decode_record
+    from store.formats import decode_record
 
     shown = BodyEncoding.BASE64 if with_body else BodyEncoding.NONE
     # A body that cannot be decompressed is marked in its row, by body_state.

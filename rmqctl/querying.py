@@ -15,10 +15,9 @@ from rmqctl.context import Session
 from rmqctl.spark import spark_session
 
 if TYPE_CHECKING:
-    from store.check.check import CheckOptions
-    from store.check.findings import Finding
-    from store.embedded.engine import Engine as EmbeddedEngine
-    from store.tables.export import Export
+    from store import CheckOptions, Finding
+    from store.embedded import Engine as EmbeddedEngine
+    from store.tables import Export
 
 Rows = list[dict[str, Any]]
 
@@ -53,7 +52,7 @@ def open_tables(
     spark_above_gib: int,
 ) -> Iterator[Tables]:
     """The tables of the stores given, by the engine that the options choose."""
-    from store.disk.store_reader import StoreReader
+    from store.disk import StoreReader
 
     stores = stores_of(session, given)
     for store in stores:
@@ -67,7 +66,7 @@ def open_tables(
     session.note(f"engine: {backend}")
     if session.environment.stdout is sys.stdout:
         _spare_pandas()
-    from store.embedded.engine import open_engine
+    from store.embedded import open_engine
 
     with open_engine(stores) as opened:
         yield EmbeddedTables(session, stores, opened)
@@ -110,24 +109,23 @@ class EmbeddedTables:
             return self.engine.query(text, limit=limit, on_progress=bar.update)
 
     def export(self, target: Path, export: Export) -> None:
-        from store.embedded.export import write_export
+        from store.embedded import write_export
 
         with self.session.progress("exporting") as bar:
             write_export(self.engine, target, export, on_progress=bar.update)
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        from store.embedded.export import export_lines
+        from store.embedded import export_lines
 
         with self.session.progress("exporting") as bar:
             yield from export_lines(self.engine, export, on_progress=bar.update)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        from store.check.check import check
-        from store.check.findings import by_place
-        from store.disk.store_reader import StoreReader
+        from store.check import by_place, check_files
+        from store.disk import StoreReader
 
         with self.session.progress("auditing") as bar:
-            found = check(
+            found = check_files(
                 StoreReader(store), options, on_progress=lambda done: bar.update(done.bytes_done, done.bytes_in_all)
             )
             return sorted(found, key=by_place)
@@ -142,24 +140,24 @@ class SparkTables:
     spark: Any
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
-        from store.spark.query import query
+        from store.spark import run_query
 
         with self.session.progress("asking", unit="tasks") as bar:
-            return query(self.spark, self.stores, text, limit=limit, progress=bar.update)
+            return run_query(self.spark, self.stores, text, limit=limit, progress=bar.update)
 
     def export(self, target: Path, export: Export) -> None:
-        from store.spark.query import write_export
+        from store.spark import write_export
 
         with self.session.progress("exporting", unit="tasks") as bar:
             write_export(self.spark, self.stores, target, export, progress=bar.update)
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        from store.spark.query import export_lines
+        from store.spark import export_lines
 
         return export_lines(self.spark, self.stores, export)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        from store.spark.audit import audit
+        from store.spark import audit_store
 
         with self.session.progress("auditing", unit="tasks") as bar:
-            return audit(self.spark, store, options, bar.update)
+            return audit_store(self.spark, store, options, bar.update)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from store import ScanRules
     from store.config import StoreConfig
     from store.layout import StoreLayout
-    from store.rebuild.scope import Rebuild, RebuildReport, RebuildScope
+    from store.rebuild import Rebuild, RebuildReport, RebuildScope
 
 
 def make_rebuild(
@@ -24,13 +24,13 @@ def make_rebuild(
     address, clock = str(layout.root.absolute()), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.rebuild.local import rebuild_locally
+        from store.rebuild import rebuild_locally
 
         with session.progress("rebuilding") as bar:
             return rebuild_locally(address, staging, config, scope, clock=clock, rules=rules, on_progress=bar.update)
 
     def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.spark.rebuild import rebuild_on_spark
+        from store.spark import rebuild_on_spark
 
         with (
             spark_session(session, master, remote) as spark,

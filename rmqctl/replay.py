@@ -90,13 +90,19 @@ def _queue(text: str) -> tuple[tuple[str | None, int], int]:
 
 def _at_real_place(message: Message) -> Message:
     """A message that waits in a topic of the broker's own, as its producer sent it."""
-    from store.formats import properties as props
-    from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC
+    from store.formats import (
+        HALF_TOPIC,
+        REAL_QUEUE_ID,
+        REAL_TOPIC,
+        SCHEDULE_TOPIC,
+        decode_properties,
+        encode_properties,
+    )
 
     if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
         return message
-    found = props.decode_properties(message.properties)
-    topic, queue_id = found.pop(props.REAL_TOPIC, ""), found.pop(props.REAL_QUEUE_ID, "")
+    found = decode_properties(message.properties)
+    topic, queue_id = found.pop(REAL_TOPIC, ""), found.pop(REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdigit():
         return message
-    return replace(message, topic=topic, queue_id=int(queue_id), properties=props.encode_properties(found))
+    return replace(message, topic=topic, queue_id=int(queue_id), properties=encode_properties(found))

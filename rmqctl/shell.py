@@ -17,8 +17,7 @@ from rmqctl.querying import Tables
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 from store.errors import StoreError
-from store.tables.query_text import QUERIES
-from store.tables.schema import TABLES
+from store.tables import QUERIES, TABLES
 
 PROMPT, CONTINUED = "sql> ", "...> "
 MOST_HISTORY = 1000

@@ -13,7 +13,7 @@ from rmqctl.context import Session
 @contextlib.contextmanager
 def spark_session(session: Session, master: str | None, remote: str | None, why: str | None = None) -> Iterator[Any]:
     """A running Spark, stopped on leaving; the user sees that it starts, and why."""
-    from store.spark.session import open_session
+    from store.spark import open_session
 
     def note() -> None:
         session.note(f"starting Spark ({why})" if why else "starting Spark")

@@ -10,16 +10,16 @@ from rmqctl.changing import ChangeOptions
 from rmqctl.context import Session
 
 if TYPE_CHECKING:
-    from store.disk.filesystem import Filesystem
+    from store.disk import Filesystem
     from store.layout import StoreLayout
-    from store.opened.opened_store import OpenedStore
+    from store.opened import OpenedStore
 
 
 def planning(
     session: Session, consent: ChangeOptions, compat: str | None = None
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply."""
-    from store.opened.staged import staged_store
+    from store import staged_store
 
     root, fs = session.reached if consent.dry_run else (session.root, None)
     return staged_store(
@@ -40,13 +40,13 @@ def locked(
 
     with_batch_queues  also of a store with batch queues, which few changes carry along
     """
-    from store.opened.staged import locked_store
+    from store.opened import locked_store
 
     return locked_store(session.root, session.settings(), take=take, with_batch_queues=with_batch_queues)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:
     """Gives a folder for files that a command builds; removes it when the block ends."""
-    from store.opened.staged import staging as staged_folder
+    from store.opened import staging as staged_folder
 
     return staged_folder(layout, fs, name, dry_run=dry_run)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from store.formats import checkpoint_page, index_page, message, queue_unit
-from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from store import formats
+from store.formats import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 
 TREE = """\
 commitlog/<20 digits>                            the messages of all topics
@@ -23,7 +23,7 @@ config/*.json                                    the broker's tables: topics, co
 _IPV6_EXTRA = IPV6_HOST_SIZE - IPV4_HOST_SIZE
 _RECORD = (
     ("total size", "int", "of the whole record, this field included"),
-    ("magic", "int", f"0x{message.MESSAGE_MAGIC_V1:08X} (V1) or 0x{message.MESSAGE_MAGIC_V2:08X} (V2)"),
+    ("magic", "int", f"0x{formats.message.MESSAGE_MAGIC_V1:08X} (V1) or 0x{formats.message.MESSAGE_MAGIC_V2:08X} (V2)"),
     ("body CRC", "int", "CRC-32 of the stored body without its top bit"),
     ("queue id", "int", ""),
     ("flag", "int", "the producer's own"),
@@ -45,26 +45,26 @@ _RECORD = (
     ("properties size, text", "short + n", "at most 32767 bytes"),
 )
 _SYS_FLAGS = (
-    (message.COMPRESSED, "the body is compressed"),
-    (message.MULTI_TAGS, "the message has several tags"),
-    (message.TRANSACTION_PREPARED, "transaction: prepared"),
-    (message.TRANSACTION_COMMIT, "transaction: committed"),
-    (message.TRANSACTION_ROLLBACK, "transaction: rolled back (both bits)"),
-    (message.BORN_HOST_IPV6, "the born host is IPv6"),
-    (message.STORE_HOST_IPV6, "the store host is IPv6"),
+    (formats.message.COMPRESSED, "the body is compressed"),
+    (formats.message.MULTI_TAGS, "the message has several tags"),
+    (formats.message.TRANSACTION_PREPARED, "transaction: prepared"),
+    (formats.message.TRANSACTION_COMMIT, "transaction: committed"),
+    (formats.message.TRANSACTION_ROLLBACK, "transaction: rolled back (both bits)"),
+    (formats.message.BORN_HOST_IPV6, "the born host is IPv6"),
+    (formats.message.STORE_HOST_IPV6, "the store host is IPv6"),
 )
 _UNIT = (
     (0, "long", "log offset of the record"),
-    (queue_unit.SIZE_AT, "int", "total size of the record"),
-    (queue_unit.TAGS_AT, "long", "hash of the tags; or deliver time; or an address in consumequeue_ext"),
+    (formats.queue_unit.SIZE_AT, "int", "total size of the record"),
+    (formats.queue_unit.TAGS_AT, "long", "hash of the tags; or deliver time; or an address in consumequeue_ext"),
 )
 _INDEX_HEADER = (
-    (index_page.BEGIN_TIME_AT, "long", "store time of the first entry"),
-    (index_page.END_TIME_AT, "long", "store time of the last entry"),
-    (index_page.BEGIN_OFFSET_AT, "long", "log offset of the first entry"),
-    (index_page.END_OFFSET_AT, "long", "log offset of the last entry"),
-    (index_page.SLOT_COUNT_AT, "int", "slots in use"),
-    (index_page.INDEX_COUNT_AT, "int", "number of the next entry; begins at 1, entry 0 is never used"),
+    (formats.index_page.BEGIN_TIME_AT, "long", "store time of the first entry"),
+    (formats.index_page.END_TIME_AT, "long", "store time of the last entry"),
+    (formats.index_page.BEGIN_OFFSET_AT, "long", "log offset of the first entry"),
+    (formats.index_page.END_OFFSET_AT, "long", "log offset of the last entry"),
+    (formats.index_page.SLOT_COUNT_AT, "int", "slots in use"),
+    (formats.index_page.INDEX_COUNT_AT, "int", "number of the next entry; begins at 1, entry 0 is never used"),
 )
 _INDEX_ENTRY = (
     (0, "int", "key hash: Java hash of TOPIC#KEY, made positive"),
@@ -122,14 +122,15 @@ def _commit_log() -> list[str]:
         ),
         _table(("field", "type", "meaning"), _RECORD),
         _text(
-            f"The smallest record has {message.RECORD_MIN_SIZE} bytes. Every IPv6 host adds {_IPV6_EXTRA}, V2 adds 1. "
+            f"The smallest record has {formats.message.RECORD_MIN_SIZE} bytes. "
+            f"Every IPv6 host adds {_IPV6_EXTRA}, V2 adds 1. "
             "V2 is written by 5.x for topics of more than 127 characters; a 4.x broker takes it for damage."
         ),
         _text("Bits of the sys flag:"),
         _table(("bit", "meaning"), tuple((f"0x{bit:X}", text) for bit, text in _SYS_FLAGS)),
         _text(
             "A record that does not fit with 8 bytes to spare goes into the next file, and the rest of this "
-            f"one becomes a blank: an int with its size, and the magic 0x{message.BLANK_MAGIC:08X}. What "
+            f"one becomes a blank: an int with its size, and the magic 0x{formats.message.BLANK_MAGIC:08X}. What "
             "follows may be anything."
         ),
         _text(
@@ -146,17 +147,17 @@ def _queues() -> list[str]:
     return [
         ".SH CONSUME QUEUES",
         _text(
-            f"Units of {queue_unit.UNIT_SIZE} bytes; the unit at byte 20 x N of the queue belongs to queue "
+            f"Units of {formats.queue_unit.UNIT_SIZE} bytes; the unit at byte 20 x N of the queue belongs to queue "
             "offset N. The default file has 300,000 units."
         ),
         _table(("at", "type", "meaning"), _UNIT),
         _text(
             "A unit of zeros was never written. Prepared and rolled-back messages have none. A queue that "
             "does not begin at a file's start is filled up with units of offset 0 and size "
-            f"0x{queue_unit.PRE_BLANK_SIZE:X}. Of a delayed message the tags field is the time of delivery."
+            f"0x{formats.queue_unit.PRE_BLANK_SIZE:X}. Of a delayed message the tags field is the time of delivery."
         ),
         _text(
-            f"consumequeue_ext holds units of {queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short size, "
+            f"consumequeue_ext holds units of {formats.queue_unit.EXT_UNIT_MIN_SIZE} bytes and a bit map: short size, "
             "long tags, long store time, short size of the bit map. A short of -1 ends a file."
         ),
     ]
@@ -166,8 +167,8 @@ def _index() -> list[str]:
     return [
         ".SH INDEX",
         _text(
-            f"A header of {index_page.HEADER_SIZE} bytes, slots of {index_page.SLOT_SIZE}, entries of "
-            f"{index_page.ENTRY_SIZE}. The file's name is the local time of its creation, yyyyMMddHHmmssSSS."
+            f"A header of {formats.index_page.HEADER_SIZE} bytes, slots of {formats.index_page.SLOT_SIZE}, entries of "
+            f"{formats.index_page.ENTRY_SIZE}. The file's name is the local time of its creation, yyyyMMddHHmmssSSS."
         ),
         _text("Header:"),
         _table(("at", "type", "meaning"), _INDEX_HEADER),
@@ -180,11 +181,11 @@ def _index() -> list[str]:
 def _small_files() -> list[str]:
     return [
         ".SH CHECKPOINT",
-        _text(f"One page of {checkpoint_page.CHECKPOINT_SIZE} bytes, zero behind these fields:"),
+        _text(f"One page of {formats.checkpoint_page.CHECKPOINT_SIZE} bytes, zero behind these fields:"),
         _table(("at", "type", "meaning"), _CHECKPOINT),
         _text(
             "After a crash a broker begins at the newest segment whose first message is at least "
-            f"{checkpoint_page.SAFETY_MARGIN_MS} ms older than the first two of these times; without one, at "
+            f"{formats.checkpoint_page.SAFETY_MARGIN_MS} ms older than the first two of these times; without one, at "
             "the first segment."
         ),
         ".SH ABORT AND LOCK",

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from rmqctl.message_input import parse_message
 from store.brokerconfig.fastjson import parse_fastjson
-from store.check.check import CheckOptions, check
+from store.check.check import CheckOptions, check_files
 from store.commitlog.scan import ScanRules, scan_segment
 from store.config import parse_delay_levels, parse_hours, read_broker_conf
 from store.disk.store_reader import StoreReader
@@ -99,7 +99,7 @@ def whole_store(data: bytes) -> object:
         root = make_store(Path(folder, "s"), 12)
         files = [*sorted(path for path in root.rglob("0*") if path.is_file()), root / "checkpoint"]
         files[(data[0] if data else 0) % len(files)].write_bytes(data[1:])
-        findings = [f.kind for f in check(StoreReader(str(root)), CheckOptions(threads=1))]
+        findings = [f.kind for f in check_files(StoreReader(str(root)), CheckOptions(threads=1))]
         with contextlib.suppress(StoreError), open_store(root) as store:
             for queue in store.queues():
                 store.get(queue.topic, queue.queue_id, queue.min_offset)

@@ -6,6 +6,7 @@ import doctest
 import subprocess
 import sys
 import tempfile
+import zipfile
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +16,12 @@ import store
 
 ROOT = Path(__file__).parents[1]
 OBJECTS = {name: getattr(store, name) for name in store.__all__}
+STUBS = sorted((ROOT / "store").rglob("__init__.pyi"))
 MODULES = sorted({value.__module__ for value in OBJECTS.values()})
+
+
+def package_of(stub: Path) -> str:
+    return ".".join(stub.parent.relative_to(ROOT).parts)
 
 
 @pytest.mark.parametrize("name", store.__all__)
@@ -26,6 +32,33 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
 def test_the_public_names_are_listed_before_anything_is_imported() -> None:
     code = "import store, sys; print(set(store.__all__) <= set(dir(store)), 'store.open' in sys.modules)"
     assert _python("-c", code).split() == ["True", "False"]
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=package_of)
+def test_a_room_gives_each_name_of_its_stub(stub: Path) -> None:
+    room = import_module(package_of(stub))
+    lines = stub.read_text().splitlines()
+    assert sorted(line.split()[-1] for line in lines) == room.__all__
+    assert all(hasattr(room, name) for name in room.__all__)
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=package_of)
+def test_no_public_name_is_hidden_by_a_module_of_its_room(stub: Path) -> None:
+    for line in stub.read_text().splitlines():
+        _, module, _, name, _, _ = line.split()
+        is_module = (stub.with_name(f"{name}.py")).exists() or stub.with_name(name).is_dir()
+        assert not is_module or module == package_of(stub), line
+
+
+def test_rooms_are_read_from_a_zip_as_spark_ships_them(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "store.zip", "w") as archive:
+        for path in (ROOT / "store").rglob("*.py*"):
+            if "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(ROOT))
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'store.zip')!r}); from store.formats import Body; print(Body)"
+    )
+    assert _python("-I", "-c", code).strip() == "<class 'store.formats.body.Body'>"
 
 
 def test_a_name_that_is_not_public_is_no_attribute() -> None:

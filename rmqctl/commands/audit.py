@@ -42,7 +42,7 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.check.check import CheckOptions
+    from store import CheckOptions
 
     rows: list[dict[str, Any]] = []
     with open_tables(session, stores, engine, master, remote, spark_above) as tables:

@@ -58,7 +58,8 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.check.check import CheckOptions, Progress, check
+    from store import CheckOptions
+    from store.check import Progress, check_files
 
     files = session.open_reader()
     options = CheckOptions(
@@ -75,7 +76,7 @@ def run(
         nonlocal findings
         commands: dict[str, int] = {}
         with session.progress("checking") as bar:
-            for finding in check(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
+            for finding in check_files(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
                 findings += 1
                 if finding.mended_by is not None:
                     commands[finding.mended_by] = commands.get(finding.mended_by, 0) + finding.count

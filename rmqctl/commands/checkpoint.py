@@ -33,7 +33,7 @@ def run_show(ctx: typer.Context) -> Result:
     abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the
     files, missing, short or negative.
     """
-    from store.recovery.checkpoint_review import review_checkpoint
+    from store.recovery import review_checkpoint
 
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)
@@ -84,7 +84,7 @@ def run_rewrite(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.recovery.checkpoint_review import plan_checkpoint
+    from store import plan_checkpoint
 
     with (
         planning(session, consent) as opened,

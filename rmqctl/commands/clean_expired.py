@@ -47,7 +47,7 @@ def run(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.cleaning.plan import plan_clean
+    from store import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
     with planning(session, consent) as opened:

@@ -19,9 +19,9 @@ from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
-    from store.brokerconfig.config_file import ConfigFile
+    from store.brokerconfig import ConfigFile
     from store.config import Setting
-    from store.forensics.tables import ConfigReview
+    from store.forensics import ConfigReview
 
 EXAMPLES = {
     "config check": (
@@ -127,7 +127,7 @@ def run_show(
     Every entry of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json, consumerFilter.json and
     the other tables under config/, from the copy that a broker would load.
     """
-    from store.forensics.tables import table_entries
+    from store.forensics import table_entries
 
     session: Session = ctx.obj
     review = _review(session)
@@ -159,8 +159,8 @@ def run_rebuild_topics(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.config import broker_line
-    from store.forensics.tables import plan_topics
-    from store.opened.detect import detect_line
+    from store.forensics import plan_topics
+    from store.opened import detect_line
 
     with locked(session, take=not consent.dry_run) as (layout, fs):
         line = broker_line(compat.value) if compat is not None else detect_line(layout, fs)
@@ -178,9 +178,9 @@ def run_rebuild_topics(
 
 
 def _review(session: Session) -> ConfigReview:
-    from store.disk.filesystem import Filesystem
-    from store.forensics.tables import review_tables
-    from store.opened.detect import detect_line, make_layout
+    from store.disk import Filesystem
+    from store.forensics import review_tables
+    from store.opened import detect_line, make_layout
 
     layout, fs = make_layout(session.root, session.settings()), Filesystem()
     return review_tables(layout, session.open_reader(as_it_is=True), detect_line(layout, fs), fs)

@@ -12,7 +12,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store.forensics.diff import StoreDiff
+    from store.forensics import StoreDiff
 
 EXAMPLES = (
     "rmqctl diff /data/master/store /data/slave/store",
@@ -34,8 +34,8 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.disk.store_reader import StoreReader
-    from store.forensics.diff import diff_stores
+    from store.disk import StoreReader
+    from store.forensics import diff_stores
 
     readers = StoreReader(a), StoreReader(b)
     for reader in readers:

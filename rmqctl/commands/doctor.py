@@ -13,7 +13,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics.doctor import Diagnosis, Examination
+    from store.forensics import Diagnosis, Examination
 
 EXAMPLES = ("rmqctl --store /data/store doctor", "rmqctl --store /data/store --format json doctor --compat all")
 EXIT_CODES = {1: "Something is wrong."}
@@ -47,8 +47,8 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.forensics.doctor import examine
-    from store.opened.detect import make_layout
+    from store.forensics import examine
+    from store.opened import make_layout
 
     settings = session.settings()
     lines = tuple(BROKER_LINES) if compat is Line.ALL else (compat.value,) if compat is not None else ()

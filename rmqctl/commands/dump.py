@@ -19,8 +19,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count, show_value
 
 if TYPE_CHECKING:
-    from store.disk.store_reader import StoredFile, StoreReader
-    from store.forensics.dump.entry import Entry
+    from store.disk import StoredFile, StoreReader
+    from store.forensics import Entry
 
 EXAMPLES = (
     "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
@@ -148,7 +148,7 @@ def _filter(
     tags: str | None,
     key: str | None,
 ) -> EntryFilter:
-    from store.reading.filter import TagExpression
+    from store.reading import TagExpression
 
     queue_id = None
     if kind is Kind.COMMITLOG and target is not None and not Path(target).exists():
@@ -201,26 +201,34 @@ class _Dump:
                     yield entry
 
     def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
-        from store.forensics.dump import derived
-        from store.forensics.dump.log import dump_log
-        from store.forensics.dump.timer import dump_timer
+        from store.forensics import (
+            dump_batch_queue,
+            dump_checkpoint,
+            dump_delay_offsets,
+            dump_extension,
+            dump_index,
+            dump_log,
+            dump_queue,
+            dump_timer,
+            is_batch_queue,
+        )
 
         match self.kind:
             case Kind.COMMITLOG:
                 options = {"with_fields": self._with_fields, "is_exact": is_exact}
                 return dump_log(reader, file, first, self.wanted.may_want, **options)
             case Kind.CONSUMEQUEUE:
-                if derived.is_batch_queue(reader, file):
-                    return derived.dump_batch_queue(reader, file)
-                return derived.dump_queue(reader, file, first)
+                if is_batch_queue(reader, file):
+                    return dump_batch_queue(reader, file)
+                return dump_queue(reader, file, first)
             case Kind.INDEX:
-                return derived.dump_index(reader, file, self._session.settings())
+                return dump_index(reader, file, self._session.settings())
             case Kind.CHECKPOINT:
-                return derived.dump_checkpoint(reader, file)
+                return dump_checkpoint(reader, file)
             case Kind.EXT:
-                return derived.dump_extension(reader, file)
+                return dump_extension(reader, file)
             case Kind.DELAY:
-                return derived.dump_delay_offsets(reader, file)
+                return dump_delay_offsets(reader, file)
         return dump_timer(reader, file)
 
 

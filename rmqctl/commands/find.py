@@ -14,8 +14,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics.search.find import Finder, Found
-    from store.formats.message import StoredMessage
+    from store import StoredMessage
+    from store.forensics import Finder, Found
 
 EXAMPLES = (
     "rmqctl --store /data/store find order-4711",
@@ -60,9 +60,9 @@ def run(
     if [text, body_pattern, where].count(None) != 2:
         raise typer.BadParameter("give a TEXT, or --body, or --where")
 
-    from store.disk.store_reader import StoreReader
-    from store.forensics.search.find import Finder
-    from store.opened.detect import make_layout
+    from store.disk import StoreReader
+    from store.forensics import Finder
+    from store.opened import make_layout
 
     settings, (root, fs) = session.settings(), session.reached
     reader = session.open_reader(as_it_is=True) if session.options.uri is None else StoreReader(str(root), fs)
@@ -84,8 +84,8 @@ def run(
 
 def _where(session: Session, finder: Finder, condition: str, most: int) -> Found:
     """Records by a condition on the table `messages` of the embedded engine."""
-    from store.embedded.engine import open_engine
-    from store.forensics.search.find import Found
+    from store.embedded import open_engine
+    from store.forensics import Found
 
     with open_engine([str(session.place)]) as engine:
         query = f"select log_offset from messages where ({condition}\n) order by log_offset"
@@ -97,8 +97,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int) -> Found
 def _result(
     session: Session, finder: Finder, found: Found, lives: dict[str, list[StoredMessage]], messages: MessageRows
 ) -> Result:
-    from store.forensics.search.life import life_of
-    from store.forensics.search.places import consumers_of
+    from store.forensics import consumers_of, life_of
 
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()

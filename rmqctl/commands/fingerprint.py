@@ -15,7 +15,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics.fingerprint import Digest
+    from store.forensics import Digest
 
 EXAMPLES = (
     "rmqctl --store /data/store --format json fingerprint > before.json",
@@ -37,19 +37,19 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics.fingerprint import differences, fingerprint
+    from store.forensics import digest_differences, fingerprint_files
 
     before = _read(verify) if verify is not None else None
     reader = session.open_reader()
     if reader.exists("batchconsumequeue"):
         session.warn("batch consume queues are not looked at, only their messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
-        digests, whole = fingerprint(reader, bar.update)
+        digests, whole = fingerprint_files(reader, bar.update)
     parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))
     if before is None:
         verdict = f"the fingerprint of {count(len(digests), 'part')} is {whole}"
         return Result("fingerprint", {"sha256": whole}, [parts], verdict=verdict)
-    rows = differences(before, digests)
+    rows = digest_differences(before, digests)
     facts = {"sha256": whole, "verified": not rows, "difference_count": len(rows)}
     verdict = f"{len(rows)} parts differ" if rows else "the store has the fingerprint of the file"
     return Result("fingerprint", facts, [Table("differences", rows), parts], FINDINGS if rows else OK, verdict)
@@ -57,7 +57,7 @@ def run(
 
 def _read(path: Path) -> list[Digest]:
     """The parts of an earlier fingerprint; a usage error for a file that holds none."""
-    from store.forensics.fingerprint import Digest
+    from store.forensics import Digest
 
     try:
         document: Any = json.loads(path.read_text("utf-8"))

@@ -89,8 +89,8 @@ def run(
 def _settings(session: Session) -> dict[str, Any]:
     """Settings for the scratch store: those given, the sizes of the store's files, else small ones."""
     from rmqctl.bench import GEOMETRY
-    from store.disk.filesystem import Filesystem
-    from store.opened.detect import infer_settings, make_layout
+    from store.disk import Filesystem
+    from store.opened import infer_settings, make_layout
 
     given = session.settings()
     inferred = infer_settings(make_layout(session.root, given), given, Filesystem())

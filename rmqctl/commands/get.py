@@ -118,7 +118,7 @@ def _check_contradictions(session: Session, ctx: typer.Context) -> None:
 
 
 def _place_of(msg_id: str | None, log_offset: int | None) -> int:
-    from store.formats.message import decode_message_id
+    from store.formats import decode_message_id
 
     if msg_id is not None:
         return decode_message_id(msg_id)[1]
@@ -127,7 +127,7 @@ def _place_of(msg_id: str | None, log_offset: int | None) -> int:
 
 
 def _filter(tags: str | None, sql: str | None) -> Any:
-    from store.reading.filter import TagExpression, compile_sql
+    from store.reading import TagExpression, compile_sql
 
     if tags is not None:
         return TagExpression(tags)

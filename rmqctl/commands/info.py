@@ -13,7 +13,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics.info import StoreInfo
+    from store.forensics import StoreInfo
 
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
 EXIT_CODES = {1: "Something is missing, behind or wrong."}
@@ -32,8 +32,8 @@ def run(ctx: typer.Context) -> Result:
     session: Session = ctx.obj
 
     from rmqctl.settings import with_sources
-    from store.forensics.info import look_at_store
-    from store.opened.detect import make_layout
+    from store.forensics import look_at_store
+    from store.opened import make_layout
 
     given = session.settings()
     root, fs = session.reached

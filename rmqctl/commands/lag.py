@@ -35,7 +35,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics.lag import review_lag
+    from store.forensics import review_lag
 
     report = review_lag(session.open_store(), group, topic)
     if report.source is None:

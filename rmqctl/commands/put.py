@@ -271,7 +271,7 @@ def _put_waiting(
 
 def _put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[dict[str, Any]]:
     from store import MessageColumns
-    from store.formats.message import encode_message_id
+    from store.formats import encode_message_id
 
     with session.interrupts.deferred():
         answer = opened.put_many(MessageColumns.of(messages))

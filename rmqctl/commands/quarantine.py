@@ -26,8 +26,8 @@ FILES = (".rmqctl", "lock")
 
 def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     """List the changes that can be undone, oldest first."""
-    from store.change.quarantine import list_quarantine
-    from store.disk.filesystem import Filesystem
+    from store.change import list_quarantine
+    from store.disk import Filesystem
 
     session: Session = ctx.obj
     entries = list_quarantine(session.root, quarantine=quarantine, fs=Filesystem())
@@ -60,7 +60,7 @@ def run_purge(
     Without an ID everything in the quarantine goes.
     """
     from rmqctl.staged import locked
-    from store.change.quarantine import purge
+    from store.change import purge
 
     session: Session = ctx.obj
     ChangeOptions.given(session, dry_run=False, yes=yes)

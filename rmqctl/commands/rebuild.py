@@ -58,9 +58,8 @@ def run(
     from rmqctl.backend import choose_backend, log_bytes_of
     from rmqctl.rebuilding import make_rebuild
     from store import VERIFYING
-    from store.opened.detect import infer_config, refuse_unchangeable, require_log
-    from store.rebuild.publish import plan_publish, staged_files
-    from store.rebuild.scope import RebuildScope
+    from store.opened import infer_config, refuse_unchangeable, require_log
+    from store.rebuild import RebuildScope, plan_publish, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (

@@ -15,8 +15,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
-    from store.ha.log_copy import LogCopy
-    from store.ha.receive import Begin, Receiver, ReceiveReport
+    from store.ha import Begin, LogCopy, Receiver, ReceiveReport
 
 EXAMPLES = (
     "rmqctl receive broker-a:10912 --to /backup/broker-a",
@@ -73,10 +72,8 @@ class _Choice:
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
-    from store.disk.filesystem import Filesystem
-    from store.ha.link import Address
-    from store.ha.log_copy import LogCopy
-    from store.ha.receive import ReceiveOptions, Receiver
+    from store.disk import Filesystem
+    from store.ha import Address, LogCopy, ReceiveOptions, Receiver
 
     master = Address.parse(address)
     copy = LogCopy(to, session.settings(), Filesystem())
@@ -106,7 +103,7 @@ def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveRep
 
 
 def _begin_of(text: str) -> Begin | int:
-    from store.ha.receive import Begin
+    from store.ha import Begin
 
     if text in list(Begin):
         return Begin(text)

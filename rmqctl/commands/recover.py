@@ -15,7 +15,7 @@ from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from rmqctl.backend import Backend
-    from store.opened.opened_store import OpenedStore
+    from store.opened import OpenedStore
 
 EXAMPLES = (
     "rmqctl --store /data/store recover --dry-run",
@@ -27,7 +27,7 @@ SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
 def _differences() -> list[tuple[str, str]]:
-    from store.recovery.differences import Difference
+    from store.recovery import Difference
 
     return [(difference.value, f"{difference.reason[:1].upper()}{difference.reason[1:]}.") for difference in Difference]
 
@@ -90,7 +90,7 @@ def run(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from rmqctl.rebuilding import make_rebuild
-    from store.recovery.plan import plan_recovery
+    from store import plan_recovery
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
@@ -133,7 +133,7 @@ def _choose(
 ) -> Backend:
     """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
     from rmqctl.backend import Backend, choose_backend
-    from store.recovery.start import reads_whole_log
+    from store.recovery import reads_whole_log
 
     log_size = sum(segment.size for segment in opened.log.segments.files)
     choice = choose_backend(engine, log_size, master=master, remote=remote, spark_above_bytes=spark_above)

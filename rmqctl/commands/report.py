@@ -14,8 +14,7 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from rmqctl.report.contents import Usage
-    from store.forensics.doctor import Examination
-    from store.forensics.timeline import Timeline
+    from store.forensics import Examination, Timeline
 
 EXAMPLES = ("rmqctl --store /data/store report --html /tmp/store.html",)
 EXIT_CODES = {1: "The report was written, and something is wrong with the store."}
@@ -43,9 +42,9 @@ def run(
     from rmqctl.report.page import make_page
     from rmqctl.settings import with_sources
     from store.config import BROKER_LINES
-    from store.disk.filesystem import os_errors
-    from store.forensics.doctor import examine
-    from store.opened.detect import make_layout
+    from store.disk import os_errors
+    from store.forensics import examine
+    from store.opened import make_layout
 
     given, clock = session.settings(), session.environment.clock_ms
     with session.progress("examining the store") as bar:
@@ -69,7 +68,7 @@ def run(
 def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:
     """Usage by topic and the timeline; of a store without commitlog/ they are empty."""
     from rmqctl.report.contents import Usage
-    from store.forensics.timeline import Timeline, build_timeline
+    from store.forensics import Timeline, build_timeline
 
     if not found.info.log.segment_count:
         return [], Timeline("day")
@@ -80,7 +79,7 @@ def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeli
 
 
 def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
-    from store.embedded.engine import open_engine
+    from store.embedded import open_engine
 
     query = "select topic, count(*) as messages, sum(size) as bytes from messages group by topic order by bytes desc"
     with open_engine([str(session.root)]) as engine:

@@ -21,9 +21,8 @@ from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
     from store.config import StoreConfig
-    from store.disk.filesystem import Filesystem
-    from store.forensics.salvage.grade import SalvagedRun
-    from store.forensics.salvage.salvage import SalvageReport
+    from store.disk import Filesystem
+    from store.forensics import SalvagedRun, SalvageReport
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -117,8 +116,8 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
     if image is None:
         yield None
         return
-    from store.disk.filesystem import Filesystem
-    from store.forensics.salvage.carve import place_blocks, write_segments
+    from store.disk import Filesystem
+    from store.forensics import place_blocks, write_segments
 
     fs = Filesystem()
     with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
@@ -128,7 +127,7 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
 
 
 def _result(session: Session, path: Path, target: _Target) -> Result:
-    from store.forensics.salvage.salvage import SalvageReport
+    from store.forensics import SalvageReport
 
     report = SalvageReport()
     facts = _save(session, path, target, report)
@@ -156,16 +155,14 @@ def _verdict(report: SalvageReport) -> str:
 
 def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
     """Walks the source and writes the target; the facts of the result."""
-    from store.disk.filesystem import Filesystem
-    from store.forensics.salvage.files import write_parquet
-    from store.forensics.salvage.salvage import salvage
-    from store.forensics.salvage.sources import config_of
+    from store.disk import Filesystem
+    from store.forensics import config_of, salvage_runs, write_parquet
 
     to, written = target.path, {}
     fs = session.reached[1] if session.options.uri is not None else Filesystem()
     config = config_of(path, session.settings(), fs)
     with session.progress("reading the log") as bar:
-        runs = salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
+        runs = salvage_runs(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
         allowed = list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1]
         wanted = (one for one in runs if one.grade.value in allowed)
         if to is None:
@@ -189,7 +186,7 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
 
 def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
     """The message object of get, one a line, with grade, reason and file."""
-    from store.formats.message import decode_record
+    from store.formats import decode_record
 
     count = 0
     rows = MessageRows(None, Format.JSONL, stored=stored, warn=lambda text: None)
@@ -212,13 +209,12 @@ def _write_store(
     target: _Target,
     fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.forensics.salvage.new_store import write_new_store
-    from store.forensics.salvage.salvage import salvage
+    from store.forensics import salvage_runs, write_new_store
 
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""
         report.clear()
-        return salvage(path, fs, report, delay_levels_ms=config.delay_levels_ms)
+        return salvage_runs(path, fs, report, delay_levels_ms=config.delay_levels_ms)
 
     made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
     if target.move_list is not None:

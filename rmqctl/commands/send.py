@@ -12,7 +12,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
-    from store.ha.master import HAMaster
+    from store.ha import HAMaster
 
 EXAMPLES = (
     "rmqctl --store /data/store send --listen 127.0.0.1:10912",
@@ -36,8 +36,7 @@ def run(
     Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
     """
     session: Session = ctx.obj
-    from store.ha.link import Address
-    from store.ha.master import CommitLogSource, HAMaster, MasterOptions
+    from store.ha import Address, CommitLogSource, HAMaster, MasterOptions
 
     connected: list[str] = []
 

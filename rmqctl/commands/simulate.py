@@ -13,9 +13,9 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store.disk.filesystem import Filesystem
-    from store.opened.detect import FoundStore
-    from store.recovery.simulate import SimulatedStart
+    from store.disk import Filesystem
+    from store.opened import FoundStore
+    from store.recovery import SimulatedStart
 
 EXAMPLES = (
     "rmqctl --store /data/store simulate",
@@ -49,7 +49,7 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
+    from store.opened import find_store, make_layout, refuse_unchangeable, require_store
 
     (root, fs), settings = session.reached, session.settings()
     layout = make_layout(root, settings)
@@ -63,8 +63,8 @@ def run(
 
 
 def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedStart:
-    from store.opened.scratch import Scratch
-    from store.recovery.simulate import simulate_start
+    from store.opened import Scratch
+    from store.recovery import simulate_start
 
     with Scratch() as scratch, session.progress(f"starting as {found.line}") as bar:
         clock = session.environment.clock_ms

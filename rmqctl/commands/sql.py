@@ -45,7 +45,7 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.tables.query_text import check_is_query
+    from store.tables import check_is_query
 
     if text is not None:
         check_is_query(text)

@@ -16,8 +16,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.disk.filesystem import Filesystem
-    from store.forensics.stale import StaleRecord
+    from store.disk import Filesystem
+    from store.forensics import StaleRecord
 
 EXAMPLES = (
     "rmqctl --store /data/store stale",
@@ -53,8 +53,8 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.disk.filesystem import Filesystem
-    from store.forensics.stale import find_stale
+    from store.disk import Filesystem
+    from store.forensics import find_stale
 
     fs = Filesystem()
     with session.progress("reading the log") as bar:
@@ -79,7 +79,7 @@ def run(
 def _write(session: Session, to: Path, records: list[StaleRecord], fs: Filesystem) -> None:
     if to.exists():
         raise typer.BadParameter(f"{to} exists", param_hint="--to")
-    from store.disk.filesystem import os_errors
+    from store.disk import os_errors
 
     with os_errors(to, "write the messages"), to.open("x", encoding="utf-8") as stream:
         for one in records:

@@ -43,7 +43,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics.timeline import build_timeline
+    from store.forensics import build_timeline
 
     reader = session.open_reader()
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:

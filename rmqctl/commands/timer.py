@@ -13,7 +13,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store.five.timer.review import TimerMessage
+    from store.five import TimerMessage
 
 EXAMPLES = {
     "timer show": (
@@ -49,7 +49,7 @@ def run_show(
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
 
-    from store.five.timer.review import TimerState, review_timers
+    from store.five import TimerState, review_timers
 
     review = review_timers(session.open_store().opened, time_ms)
     messages = [one for one in review.messages if topic in (None, one.topic)]

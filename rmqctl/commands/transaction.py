@@ -13,7 +13,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
-    from store.services.transactions import Transaction
+    from store.services import Transaction
 
 EXAMPLES = {
     "transaction show": (
@@ -45,7 +45,7 @@ def run_show(
     session: Session = ctx.obj
     born_before_ms = None if older_than is None else session.parse_time(f"-{older_than}", "--older-than")
 
-    from store.services.transactions import TransactionState, review_transactions
+    from store.services import TransactionState, review_transactions
 
     if state is not None and state not in list(TransactionState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")

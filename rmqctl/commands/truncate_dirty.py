@@ -37,7 +37,7 @@ def run(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.recovery.truncate import plan_truncate
+    from store import plan_truncate
 
     with planning(session, consent) as opened, session.progress("reading the log") as bar:
         change = plan_truncate(opened, offset, progress=bar.update)

@@ -41,7 +41,7 @@ def run(
     Puts every file back as it was, with its time. Refused when the store has changed since, unless --force; and where
     it would destroy a record that was put since, always.
     """
-    from store.change.quarantine import undo
+    from store.change import undo
 
     session: Session = ctx.obj
     with locked(session) as (layout, fs), session.interrupts.deferred():

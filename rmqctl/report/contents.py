@@ -12,9 +12,8 @@ from rmqctl.show import count, show_bytes, show_value, words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from store.forensics.doctor import Examination
-    from store.forensics.timeline import Timeline
-    from store.recovery.simulate import SimulatedStart
+    from store.forensics import Examination, Timeline
+    from store.recovery import SimulatedStart
 
 MOST_ROWS = 500
 """Rows of one table on the page; how many were left out is said below it."""

@@ -75,7 +75,7 @@ class Progress:
     horizon: int | None = None
 
 
-def check(
+def check_files(
     files: StoreReader,
     options: CheckOptions = CheckOptions(),
     progress: Progress | None = None,
@@ -103,7 +103,7 @@ def check_store(root: str | Path, options: CheckOptions = CheckOptions()) -> Ite
     """
     files = StoreReader(str(root))
     files.check_is_store()
-    return check(files, options)
+    return check_files(files, options)
 
 
 class _Check:

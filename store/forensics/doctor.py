@@ -25,7 +25,7 @@ from typing import Any
 
 from store.change.workspace import relative_name
 from store.check import findings as kinds
-from store.check.check import CheckOptions, Progress, check
+from store.check.check import CheckOptions, Progress, check_files
 from store.check.findings import KINDS, Finding
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
@@ -195,7 +195,7 @@ class _Examiner:
     def _check(self) -> Iterator[Diagnosis]:
         progress = Progress()
         options = CheckOptions(settings=self.settings)
-        done = check(self.reader, options, progress, lambda p: self.on_progress(p.bytes_done, p.bytes_in_all))
+        done = check_files(self.reader, options, progress, lambda p: self.on_progress(p.bytes_done, p.bytes_in_all))
         self.found.findings = list(done)
         self.found.checked_bytes = progress.bytes_done
         by_kind: dict[str, list[Finding]] = {}

@@ -54,7 +54,7 @@ class Digest:
         return self.kind, self.name
 
 
-def fingerprint(
+def fingerprint_files(
     reader: StoreReader, on_progress: Callable[[int], None] = lambda done_bytes: None
 ) -> tuple[list[Digest], str]:
     """The digests of all parts, and the one of the store."""
@@ -78,7 +78,7 @@ def queue_digests(reader: StoreReader) -> list[Digest]:
     return [one for topic, queue_id in reader.queues() if (one := _queue(reader, topic, queue_id)) is not None]
 
 
-def differences(before: list[Digest], after: list[Digest]) -> list[dict[str, str | int | None]]:
+def digest_differences(before: list[Digest], after: list[Digest]) -> list[dict[str, str | int | None]]:
     """The parts that only one side has, or whose digests differ."""
     old, new = ({one.key: one for one in side} for side in (before, after))
     rows: list[dict[str, str | int | None]] = []

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from store.check.check import CheckOptions, check
+from store.check.check import CheckOptions, check_files
 from store.check.findings import Finding, by_place
 from store.disk.store_reader import StoreReader
 from store.spark.session import Progress, errors_as_sentences, watched
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS = CheckOptions()
 
 
-def audit(
+def audit_store(
     spark: SparkSession, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
 ) -> list[Finding]:
     """All findings, sorted by file and offset."""
     files = StoreReader(address)
     files.check_is_store()
     with errors_as_sentences(), watched(spark, progress):
-        findings = list(check(files, options, map_tasks=partial(map_tasks, spark)))
+        findings = list(check_files(files, options, map_tasks=partial(map_tasks, spark)))
     return sorted(findings, key=by_place)
 
 

@@ -48,7 +48,7 @@ def fleet_frame(spark: SparkSession, stores: Sequence[str], table: str, columns:
     return reduce(lambda a, b: a.unionByName(b), frames)
 
 
-def query(
+def run_query(
     spark: SparkSession, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
 ) -> tuple[list[str], list[Row]]:
     """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""

@@ -247,7 +247,7 @@ def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others
     archive = folder / "store.zip"
     with zipfile.ZipFile(archive, "w") as target:
         for package in (Path(store.errors.__file__).parent, *others):
-            for path in sorted(package.rglob("*.py")):
+            for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyi")]):
                 target.write(path, Path(package.name, path.relative_to(package)))
     over_connect = hasattr(spark, "addArtifact") and master is None
     if over_connect:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from store import open_store
-from store.check.check import check
+from store.check.check import check_files
 from store.commitlog.bulk import MessageColumns
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
@@ -37,7 +37,7 @@ from store.formats.message import Message
 from store.opened.detect import infer_config, make_layout
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
-from store.spark.query import query, write_export
+from store.spark.query import run_query, write_export
 from store.spark.rebuild import rebuild_on_spark
 from store.spark.session import open_session
 from store.tables.export import Export
@@ -85,12 +85,12 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         "local rebuild",
         lambda: rebuild_locally(str(root), staged("local"), config, RebuildScope(), clock=clock),
     )
-    timed("check", lambda: sum(1 for _ in check(StoreReader(str(root)))))
+    timed("check", lambda: sum(1 for _ in check_files(StoreReader(str(root)))))
     began = time.perf_counter()
     with open_session("local[2]") as spark, _largest_worker() as peak:
         found["spark start"] = time.perf_counter() - began
-        timed("sql, first", lambda: query(spark, [str(root)], COUNT_BY_TOPIC, limit=10))
-        timed("sql", lambda: query(spark, [str(root)], COUNT_BY_TOPIC, limit=10))
+        timed("sql, first", lambda: run_query(spark, [str(root)], COUNT_BY_TOPIC, limit=10))
+        timed("sql", lambda: run_query(spark, [str(root)], COUNT_BY_TOPIC, limit=10))
         timed(
             "spark rebuild",
             lambda: rebuild_on_spark(spark, str(root), staged("spark"), config, RebuildScope(), now_ms=clock()),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store import MessageStore, open_store
-from store.check.check import Progress, check
+from store.check.check import Progress, check_files
 from store.check.findings import BAD_CRC
 from store.disk.store_reader import StoreReader
 from tests.support.stores import SMALL, make_store, text_message
@@ -24,7 +24,7 @@ def writer(tmp_path: Path) -> Iterator[MessageStore]:
 
 
 def check_it(tmp_path: Path, progress: Progress | None = None) -> list[str]:
-    return [finding.kind for finding in check(StoreReader(str(tmp_path / "s")), progress=progress)]
+    return [finding.kind for finding in check_files(StoreReader(str(tmp_path / "s")), progress=progress)]
 
 
 def test_a_check_beside_a_writer_names_the_log_offset_up_to_which_it_looks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.check.check import CheckOptions, check
+from store.check.check import CheckOptions, check_files
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.store_reader import StoreReader
 from tests.support.golden import golden
@@ -26,5 +26,5 @@ def dropped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("cold", [True, False])
 def test_a_cold_check_drops_every_segment_once(cold: bool, dropped: list[str]) -> None:
     files = StoreReader(str(golden("normal").store))
-    assert list(check(files, CheckOptions(cold=cold))) == []
+    assert list(check_files(files, CheckOptions(cold=cold))) == []
     assert sorted(dropped) == ([f"{segment.number:020d}" for segment in files.segments()] if cold else [])

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from store.check.check import check
+from store.check.check import check_files
 from store.disk.store_reader import StoreReader
 from tests.support.stores import make_store
 
@@ -25,4 +25,4 @@ def random_settings(seed: int) -> dict[str, int]:
 def test_a_store_with_any_index_geometry_has_no_findings(seed: int, tmp_path: Path) -> None:
     random = Random(f"messages {seed}")
     root = make_store(tmp_path / "s", random.randrange(1, 60), **random_settings(seed))
-    assert list(check(StoreReader(str(root)))) == []
+    assert list(check_files(StoreReader(str(root)))) == []

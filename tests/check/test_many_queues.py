@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.check import segment as module
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import MISSING_UNIT, UNIT_DIFFERS, Finding
 from store.disk.store_reader import StoreReader
 from tests.support.many_queues import many_queues, queue_name
@@ -22,7 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def findings(root: Path) -> list[Finding]:
-    return list(check(StoreReader(str(root))))
+    return list(check_files(StoreReader(str(root))))
 
 
 def queue_file(root: Path, queue: int) -> Path:

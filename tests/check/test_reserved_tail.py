@@ -8,7 +8,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from store import Message, open_store
-from store.check.check import check
+from store.check.check import check_files
 from store.check.promises import HEAD_SIZE
 from store.disk.filesystem import Filesystem
 from store.disk.places import RemotePlace
@@ -53,14 +53,14 @@ def test_the_reserved_tail_of_a_segment_is_not_read(
 
     monkeypatch.setattr(StoreReader, "read", observed)
     monkeypatch.setattr(Filesystem, "written_ranges", lambda *_: iter(written))
-    assert list(check(StoreReader(str(root)))) == []
+    assert list(check_files(StoreReader(str(root)))) == []
     assert asked_for == written
 
 
 @pytest.mark.parametrize("position", [1 << 20, SEGMENT_SIZE - 4096])
 def test_a_record_left_behind_the_end_is_found_wherever_it_lies(root: Path, position: int) -> None:
     leave_behind(root, position)
-    found = [(finding.kind, finding.offset, finding.count) for finding in check(StoreReader(str(root)))]
+    found = [(finding.kind, finding.offset, finding.count) for finding in check_files(StoreReader(str(root)))]
     assert found == [("stale-tail", position, 1)]
 
 
@@ -71,4 +71,4 @@ def test_of_a_remote_file_all_of_the_rest_counts_as_written(root: Path, monkeypa
     path = "commitlog/" + segment_of(root).name
     assert list(files.written_ranges(path, 100)) == [(100, SEGMENT_SIZE)]
     assert list(files.written_ranges(path, SEGMENT_SIZE)) == []
-    assert list(check(files)) == []
+    assert list(check_files(files)) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.check import check as module
-from store.check.check import CheckOptions, Progress, check
+from store.check.check import CheckOptions, Progress, check_files
 from store.check.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
@@ -36,7 +36,7 @@ def in_runs_of(files: StoreReader, count: int, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(module.time, "monotonic", itertools.count().__next__)
         progress = Progress()
         options = CheckOptions(max_seconds=count + 1, from_offset=from_offset, threads=1)
-        found.update(check(files, options, progress))
+        found.update(check_files(files, options, progress))
         from_offset = progress.stopped_at
     return found
 
@@ -85,26 +85,26 @@ def test_a_check_in_several_runs_finds_what_one_run_finds(
     store: StoreReader, damage: object, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = damage(store)  # type: ignore[operator]
-    alone = list(check(store))
+    alone = list(check_files(store))
     assert {finding.kind for finding in alone} >= ({kind} if kind else set())
     assert in_runs_of(store, count, monkeypatch) == set(alone)
 
 
 @pytest.mark.parametrize("percent", range(0, 100, 7))
 def test_a_sample_of_a_healthy_store_has_no_findings(store: StoreReader, percent: int) -> None:
-    assert list(check(store, CheckOptions(sample_percent=percent))) == []
+    assert list(check_files(store, CheckOptions(sample_percent=percent))) == []
 
 
 def test_a_run_that_goes_on_repeats_nothing_of_the_segment_before(store: StoreReader) -> None:
     before, following = store.segments()[3:5]
     overwrite(store, before.path, 88, b"\xff\xfe")
-    assert Counter(f.file for f in check(store)) == {store.name_of(before.path): 1}
-    assert list(check(store, CheckOptions(from_offset=following.number))) == []
+    assert Counter(f.file for f in check_files(store)) == {store.name_of(before.path): 1}
+    assert list(check_files(store, CheckOptions(from_offset=following.number))) == []
 
 
 def test_an_offset_behind_the_last_segment_is_refused(store: StoreReader) -> None:
     last = store.segments()[-1]
     end = last.number + last.size
-    assert list(check(store, CheckOptions(from_offset=end - 1))) == []
+    assert list(check_files(store, CheckOptions(from_offset=end - 1))) == []
     with pytest.raises(BadRequest, match=f"the last segment ends at {end}"):
-        list(check(store, CheckOptions(from_offset=end)))
+        list(check_files(store, CheckOptions(from_offset=end)))

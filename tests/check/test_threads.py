@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.check.check import CheckOptions, Progress, check
+from store.check.check import CheckOptions, Progress, check_files
 from store.check.parallel import ordered_map
 from store.disk.store_reader import StoreReader
 from tests.support.golden import copy_store, golden
@@ -26,15 +26,15 @@ def damaged(tmp_path: Path) -> StoreReader:
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
 def test_findings_do_not_depend_on_the_number_of_threads(damaged: StoreReader, threads: int) -> None:
-    alone = list(check(damaged, CheckOptions(threads=1)))
+    alone = list(check_files(damaged, CheckOptions(threads=1)))
     assert len({finding.file for finding in alone}) > 1
-    assert list(check(damaged, CheckOptions(threads=threads))) == alone
+    assert list(check_files(damaged, CheckOptions(threads=threads))) == alone
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_when_time_is_up_the_rest_is_named_and_can_be_gone_on_with(damaged: StoreReader, threads: int) -> None:
     progress = Progress()
-    list(check(damaged, CheckOptions(max_seconds=0, threads=threads), progress))
+    list(check_files(damaged, CheckOptions(max_seconds=0, threads=threads), progress))
     assert (progress.stopped_at, progress.bytes_done) == (damaged.segments()[0].number, 0)
 
 

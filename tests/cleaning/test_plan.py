@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store.change.change import Change
-from store.check.check import check
+from store.check.check import check_files
 from store.cleaning.plan import plan_clean
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
@@ -51,7 +51,7 @@ def test_queue_and_index_files_go_with_the_segments_that_they_refer_to(root: Pat
 
 def test_a_cleaned_store_is_sound(root: Path) -> None:
     plan(root, apply=True)
-    assert list(check(StoreReader(str(root)))) == []
+    assert list(check_files(StoreReader(str(root)))) == []
 
 
 def test_queue_and_index_files_before_the_log_go_without_a_trigger(root: Path) -> None:
@@ -94,4 +94,4 @@ def test_extension_files_before_the_first_kept_unit_go(tmp_path: Path) -> None:
     gone = removed(change, "consumequeue_ext")
     assert gone == [f"consumequeue_ext/T/0/{path.name}" for path in before[: len(gone)]]
     assert 0 < len(gone) < len(before)
-    assert list(check(StoreReader(str(root)))) == []
+    assert list(check_files(StoreReader(str(root)))) == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import INTERRUPTED
-from store.check.check import check
+from store.check.check import check_files
 from store.disk.store_reader import StoreReader
 from store.embedded.engine import Engine, open_engine
 from store.errors import BadRequest, NotAStore, StoreIOError
@@ -137,7 +137,7 @@ def test_the_other_tables_hold_every_unit_entry_and_segment(normal: Engine) -> N
     counts = {table: asked(normal, f"select count(*) n from {table}")[0]["n"] for table in TABLES}
     assert counts["segments"] == len(files.segments())
     assert counts["index"] == 1001
-    assert counts["anomalies"] == len(list(check(files))) == 0
+    assert counts["anomalies"] == len(list(check_files(files))) == 0
     (units,) = asked(normal, "select count(*) n from messages where sys_flag & 12 in (0, 8)")
     assert counts["consumequeue"] == units["n"]
 

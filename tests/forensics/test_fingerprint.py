@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from store.disk.store_reader import StoreReader
-from store.forensics.fingerprint import differences, fingerprint
+from store.forensics.fingerprint import digest_differences, fingerprint_files
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 
 
 def digest(root: Path) -> str:
-    return fingerprint(StoreReader(str(root)))[1]
+    return fingerprint_files(StoreReader(str(root)))[1]
 
 
 def overwrite(path: Path, position: int, data: bytes) -> None:
@@ -32,10 +32,10 @@ def test_stale_bytes_and_index_names_do_not_count(copy_of: CopyOf) -> None:
 
 def test_a_flipped_bit_in_a_record_changes_its_segment_alone(copy_of: CopyOf) -> None:
     _, root = copy_of("many")
-    before = fingerprint(StoreReader(str(root)))[0]
+    before = fingerprint_files(StoreReader(str(root)))[0]
     segment = sorted((root / "commitlog").iterdir())[2]
     overwrite(segment, 40, bytes([segment.read_bytes()[40] ^ 1]))
-    (row,) = differences(before, fingerprint(StoreReader(str(root)))[0])
+    (row,) = digest_differences(before, fingerprint_files(StoreReader(str(root)))[0])
     assert (row["kind"], row["name"], row["difference"]) == ("segment", segment.name, "differs")
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from store import open_store
 from store.change.quarantine import interrupted_change, undo
 from store.change.workspace import staging_folder
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import (
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
@@ -170,7 +170,7 @@ def _findings(root: Path) -> list[Finding]:
     if not (root / "checkpoint").exists():
         # Nothing was put yet.
         fine.add(CHECKPOINT_INVALID)
-    return [finding for finding in check(StoreReader(str(root))) if finding.kind not in fine]
+    return [finding for finding in check_files(StoreReader(str(root))) if finding.kind not in fine]
 
 
 def rebuild(root: Path, fs: Filesystem, clock: Clock, scope: RebuildScope | None = None) -> str | None:

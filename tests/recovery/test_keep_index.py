@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import MISSING_INDEX_ENTRY
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
@@ -26,6 +26,6 @@ def test_keep_index_alone_keeps_the_keys_before_the_starting_segment(tmp_path: P
     change, _ = recover(root, settings=SMALL, keep_index=keep_index)
     start = change.facts["start_segment"]
     assert start > 0
-    missing = [finding.offset for finding in check(StoreReader(str(root))) if finding.kind == MISSING_INDEX_ENTRY]
+    missing = [finding.offset for finding in check_files(StoreReader(str(root))) if finding.kind == MISSING_INDEX_ENTRY]
     assert bool(missing) == (not keep_index)
     assert all(offset < start for offset in missing)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store import open_store
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import BAD_SELF_OFFSET, MENDED_BY, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
@@ -37,7 +37,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def findings(root: Path) -> list[Finding]:
-    return list(check(StoreReader(str(root))))
+    return list(check_files(StoreReader(str(root))))
 
 
 def mend(root: Path) -> Iterator[str]:

@@ -11,8 +11,8 @@ import pytest
 from rmqctl.exit_codes import IO_ERROR, NOT_READABLE, USAGE, exit_code_of
 from store.errors import BadRequest, NotAStore, StoreError, StoreIOError
 from store.spark import rebuild as rebuild_module
-from store.spark.audit import audit
-from store.spark.query import query, write_export
+from store.spark.audit import audit_store
+from store.spark.query import run_query, write_export
 from store.spark.session import errors_as_sentences
 from store.tables.export import Export
 from tests.spark.test_check import segment
@@ -81,7 +81,7 @@ def test_a_store_that_is_not_there_ends_a_command_before_spark_starts(tmp_path: 
 )
 def test_a_bad_query_is_a_wrong_use(spark: Any, store: Path, text: str, word: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        query(spark, [str(store)], text, limit=5)
+        run_query(spark, [str(store)], text, limit=5)
     assert_one_sentence(caught.value, USAGE, word)
 
 
@@ -167,7 +167,7 @@ def test_a_segment_that_may_not_be_read_is_named_and_nothing_is_written(
 
 @pytest.mark.spark
 def test_asking_spark_for_no_store_is_one_sentence(spark: Any, tmp_path: Path) -> None:
-    for work in (lambda: query(spark, [str(tmp_path)], COUNT, limit=5), lambda: audit(spark, str(tmp_path))):
+    for work in (lambda: run_query(spark, [str(tmp_path)], COUNT, limit=5), lambda: audit_store(spark, str(tmp_path))):
         with pytest.raises(NotAStore) as caught:
             work()
         assert_one_sentence(caught.value, NOT_READABLE, str(tmp_path))

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import Finding
 from store.disk.store_reader import StoreReader
-from store.spark.audit import audit, findings_frame
+from store.spark.audit import audit_store, findings_frame
 from tests.support.golden import copy_store, golden
 
 
 def findings(root: Path) -> list[Finding]:
-    return sorted(check(StoreReader(str(root))), key=lambda f: (f.file, f.offset, *f.place, f.detail))
+    return sorted(check_files(StoreReader(str(root))), key=lambda f: (f.file, f.offset, *f.place, f.detail))
 
 
 def overwrite(path: Path, at: int, data: bytes) -> None:
@@ -81,7 +81,7 @@ def test_each_kind_of_damage_is_found_under_its_name(kind: str, tmp_path: Path) 
 def test_audit_finds_what_check_finds(spark: Any, kind: str, tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     DAMAGES[kind](root)
-    assert audit(spark, str(root)) == findings(root)
+    assert audit_store(spark, str(root)) == findings(root)
 
 
 @pytest.mark.spark
@@ -90,7 +90,7 @@ def test_the_findings_of_audit_are_a_dataframe_with_counts(spark: Any, tmp_path:
     for kind in ("bad-crc", "missing-unit", "checkpoint-ahead"):
         DAMAGES[kind](root)
     found = findings(root)
-    frame = findings_frame(spark, audit(spark, str(root)))
+    frame = findings_frame(spark, audit_store(spark, str(root)))
     assert frame.schema.simpleString() == (
         "struct<kind:string,file:string,offset:bigint,topic:string,queue_id:int,count:bigint,detail:string>"
     )
@@ -102,4 +102,4 @@ def test_the_findings_of_audit_are_a_dataframe_with_counts(spark: Any, tmp_path:
 
 @pytest.mark.spark
 def test_a_healthy_store_makes_a_dataframe_without_rows(spark: Any) -> None:
-    assert findings_frame(spark, audit(spark, str(golden("normal").store))).count() == 0
+    assert findings_frame(spark, audit_store(spark, str(golden("normal").store))).count() == 0

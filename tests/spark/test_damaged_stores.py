@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from store.check.check import SurveyRules, check, survey_share
+from store.check.check import SurveyRules, check_files, survey_share
 from store.check.findings import Finding
 from store.check.listing import Listing
 from store.check.survey import IndexFile, QueueFile
@@ -276,7 +276,7 @@ def in_this_process(_: Any, work: Callable[[Any], Any], shares: Iterable[Any]) -
 
 
 def audited(root: Path) -> list[Finding]:
-    return audit_module.audit(None, str(root))
+    return audit_module.audit_store(None, str(root))
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
@@ -316,7 +316,7 @@ def test_several_damages_at_once_are_found_by_check_and_audit_alike(
 def audit_and_check_agree(spark: Any, roots: Sequence[Path]) -> None:
     """A few audits at a time share the session."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        audits = list(pool.map(lambda root: audit_module.audit(spark, str(root)), roots))
+        audits = list(pool.map(lambda root: audit_module.audit_store(spark, str(root)), roots))
     for root, found in zip(roots, audits, strict=True):
         assert found == findings(root) != []
 
@@ -339,4 +339,4 @@ def test_audit_on_spark_finds_what_check_finds_of_several_damages(spark: Any, tm
 def test_a_healthy_store_is_audited_without_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_module, "map_tasks", in_this_process)
     for name in ("normal", "many", "batch", "ipv6", "normal5"):
-        assert audited(golden(name).store) == list(check(StoreReader(str(golden(name).store)))) == []
+        assert audited(golden(name).store) == list(check_files(StoreReader(str(golden(name).store)))) == []

@@ -12,9 +12,9 @@ from store.commitlog.slices import split_into
 from store.config import StoreConfig
 from store.disk.store_reader import StoreReader
 from store.rebuild.scope import RebuildScope
-from store.spark.audit import audit
+from store.spark.audit import audit_store
 from store.spark.pieces import Gatherer
-from store.spark.query import query
+from store.spark.query import run_query
 from store.spark.rebuild_plan import valid_parts
 from tests.spark.test_check import overwrite
 from tests.spark.test_damaged_stores import records
@@ -83,9 +83,9 @@ def test_spark_writes_what_the_store_itself_dispatched(spark: Any, large: Path, 
 @pytest.mark.spark
 def test_spark_counts_and_audits_all_of_it(spark: Any, large: Path) -> None:
     text = "select topic, count(*) n, sum(size) s, max(log_offset) o from messages group by topic order by 1"
-    _, rows = query(spark, [str(large)], text, limit=10)
+    _, rows = run_query(spark, [str(large)], text, limit=10)
     with open_store(large) as store:
         units = sum(queue.max_offset - queue.min_offset for queue in store.queues())
     assert [row["topic"] for row in rows] == ["Topic0", "Topic1", "Topic2"]
     assert sum(row["n"] for row in rows) == units
-    assert audit(spark, str(large)) == []
+    assert audit_store(spark, str(large)) == []

@@ -14,7 +14,7 @@ import pytest
 
 from rmqctl.exit_codes import USAGE
 from rmqctl.messages import message_line
-from store.spark.query import query, write_export
+from store.spark.query import run_query, write_export
 from store.tables.export import Export
 from store.tables.schema import MESSAGES, TABLES
 from tests.spark.test_tables import records_of
@@ -25,7 +25,7 @@ NORMAL = [str(golden("normal").store)]
 
 
 def asked(spark: Any, text: str, limit: int = 10) -> list[dict[str, Any]]:
-    _, rows = query(spark, NORMAL, text, limit=limit)
+    _, rows = run_query(spark, NORMAL, text, limit=limit)
     return rows
 
 

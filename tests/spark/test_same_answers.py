@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store.embedded.engine import Engine, open_engine
-from store.spark.query import query
+from store.spark.query import run_query
 from tests.support.golden import golden
 
 QUERIES = (
@@ -80,6 +80,6 @@ def in_one_order(rows: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.parametrize(("stores", "text"), CASES, indirect=["stores"], scope="module")
 def test_the_same_words_get_the_same_rows(spark: Any, engine: Engine, stores: list[str], text: str) -> None:
     names, rows = engine.query(text, limit=100_000)
-    names_on_spark, rows_on_spark = query(spark, stores, text, limit=100_000)
+    names_on_spark, rows_on_spark = run_query(spark, stores, text, limit=100_000)
     assert list(names) == list(names_on_spark)
     assert in_one_order(rows) == in_one_order(rows_on_spark)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.check.check import check
+from store.check.check import check_files
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import split, split_into, walk_slice
 from store.disk.store_reader import StoreReader
@@ -92,7 +92,7 @@ def test_the_other_tables_hold_every_unit_entry_and_segment(spark: Any) -> None:
     units = table(spark, path, table="consumequeue")
     assert units.count() == table(spark, path).where("(sys_flag & 12) in (0, 8)").count()
     assert table(spark, path, table="index").count() == 1001
-    assert table(spark, path, table="anomalies").count() == len(list(check(StoreReader(path)))) == 0
+    assert table(spark, path, table="anomalies").count() == len(list(check_files(StoreReader(path)))) == 0
 
 
 @pytest.mark.parametrize("name", ["consumequeue", "index", "segments", "anomalies"])

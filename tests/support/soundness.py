@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from store.check.check import check
+from store.check.check import check_files
 from store.check.findings import INDEX_ENTRY_NOWHERE, MENDED_BY, STALE_TAIL
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
@@ -74,7 +74,7 @@ def kinds_of(root: Path) -> Kinds:
     if not (root / "commitlog").is_dir():
         return Counter()
     try:
-        found = check(StoreReader(str(root)))
+        found = check_files(StoreReader(str(root)))
         return Counter((f.kind, f.topic, f.queue_id) for f in found)
     except StoreError:
         return Counter()

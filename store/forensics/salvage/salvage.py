@@ -45,7 +45,7 @@ class SalvageReport:
         return sum(one.stop - one.position for one in self.skipped)
 
 
-def salvage(
+def salvage_runs(
     path: Path,
     fs: Filesystem,
     report: SalvageReport,

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.check.check import check
+from store.check.check import check_files
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.new_store import NewStore, write_new_store
-from store.forensics.salvage.salvage import SalvageReport, salvage
+from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from store.forensics.salvage.sources import config_of
 from tests.conftest import CopyOf
 from tests.forensics.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
@@ -30,7 +30,7 @@ def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewSt
     config = config_of(source, {}, fs)
 
     def walk() -> Iterator[SalvagedRun]:
-        return salvage(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
+        return salvage_runs(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
     return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS)
 
@@ -51,7 +51,7 @@ def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
 def test_a_sound_store_is_written_again_with_the_same_messages(name: str, keep_offsets: bool, tmp_path: Path) -> None:
     made = salvaged(golden(name).store, tmp_path / "new", keep_offsets=keep_offsets)
     assert (made.placeholder_count, made.filler_count, made.left_out_count) == (0, 0, 0)
-    assert not list(check(StoreReader(str(tmp_path / "new"))))
+    assert not list(check_files(StoreReader(str(tmp_path / "new"))))
     assert queue_bodies(tmp_path / "new") == queue_bodies(golden(name).store)
 
 
@@ -67,7 +67,7 @@ def test_what_is_certain_keeps_its_queue_offset_and_checks_clean(
     certain = {data for grade, data in records_of(root).values() if grade is Grade.CERTAIN}
     made = salvaged(root, tmp_path / "new", keep_offsets=keep_offsets)
     assert made.record_count == len(certain)
-    assert not list(check(StoreReader(str(tmp_path / "new"))))
+    assert not list(check_files(StoreReader(str(tmp_path / "new"))))
     after = queue_bodies(tmp_path / "new")
     assert after.items() <= before.items()
     assert len(before) - len(after) <= made.left_out_count + made.placeholder_count + len(before) // 2

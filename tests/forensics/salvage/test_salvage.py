@@ -11,7 +11,7 @@ import pytest
 
 from store.disk.filesystem import Filesystem
 from store.forensics.salvage.grade import Grade, SalvagedRun
-from store.forensics.salvage.salvage import SalvageReport, salvage
+from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from store.formats.message import Message, encode_record, record_size
 from tests.conftest import CopyOf
 from tests.support.golden import golden
@@ -25,7 +25,7 @@ Touched = list[tuple[int, int]]
 def records_of(path: Path, report: SalvageReport | None = None) -> dict[int, tuple[Grade, bytes]]:
     """Grade and bytes of every salvaged record by log offset."""
     found: dict[int, tuple[Grade, bytes]] = {}
-    for run in salvage(path, Filesystem(), report or SalvageReport(), delay_levels_ms=DELAYS):
+    for run in salvage_runs(path, Filesystem(), report or SalvageReport(), delay_levels_ms=DELAYS):
         found |= {int(offset): (run.grade, data) for offset, data in zip(run.log_offsets, bytes_of(run), strict=True)}
     return found
 

@@ -1,0 +1,1 @@
+from store.brokerconfig.config_file import ConfigFile as ConfigFile

@@ -1,0 +1,3 @@
+from store.five.timer.review import TimerMessage as TimerMessage
+from store.five.timer.review import TimerState as TimerState
+from store.five.timer.review import review_timers as review_timers

@@ -1,0 +1,9 @@
+from store.ha.link import Address as Address
+from store.ha.log_copy import LogCopy as LogCopy
+from store.ha.master import CommitLogSource as CommitLogSource
+from store.ha.master import HAMaster as HAMaster
+from store.ha.master import MasterOptions as MasterOptions
+from store.ha.receive import Begin as Begin
+from store.ha.receive import ReceiveOptions as ReceiveOptions
+from store.ha.receive import Receiver as Receiver
+from store.ha.receive import ReceiveReport as ReceiveReport

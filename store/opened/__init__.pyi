@@ -1,0 +1,15 @@
+from store.opened.detect import FoundStore as FoundStore
+from store.opened.detect import detect_line as detect_line
+from store.opened.detect import find_store as find_store
+from store.opened.detect import infer_config as infer_config
+from store.opened.detect import infer_settings as infer_settings
+from store.opened.detect import make_layout as make_layout
+from store.opened.detect import refuse_unchangeable as refuse_unchangeable
+from store.opened.detect import refuse_unsupported as refuse_unsupported
+from store.opened.detect import require_log as require_log
+from store.opened.detect import require_store as require_store
+from store.opened.opened_store import OpenedStore as OpenedStore
+from store.opened.reach import reach_store as reach_store
+from store.opened.scratch import Scratch as Scratch
+from store.opened.staged import locked_store as locked_store
+from store.opened.staged import staging as staging

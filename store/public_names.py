@@ -1,0 +1,48 @@
+"""Imports the public names of a package at their first use: importing the package costs nothing.
+
+    from store.public_names import public_names
+    __getattr__, __dir__, __all__ = public_names(__name__, __spec__)
+
+The names are the imports of the `__init__.pyi` beside the package's `__init__.py`, one a line. A type checker reads
+the same lines, so a name is listed once. The stub is read by the package's own loader, because Spark's executors have
+the packages in a zip.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from pathlib import PurePath
+from typing import Protocol, cast
+
+_LINE = re.compile(r"^from (\S+) import (\S+) as \2$", re.MULTILINE)
+
+_GetAttribute = Callable[[str], object]
+_ListNames = Callable[[], list[str]]
+
+
+class _Loader(Protocol):
+    def get_data(self, path: str) -> bytes:
+        raise NotImplementedError
+
+
+def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNames, list[str]]:
+    """Gives the `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
+    stub = cast(_Loader, spec.loader).get_data(str(PurePath(spec.origin or "").with_suffix(".pyi")))
+    modules = {name: module for module, name in _LINE.findall(stub.decode())}
+
+    def get_attribute(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        is_module = modules[name] == package
+        value = import_module(f"{package}.{name}") if is_module else getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def list_names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return get_attribute, list_names, sorted(modules)

@@ -1,0 +1,2 @@
+from store.reading.filter import TagExpression as TagExpression
+from store.reading.filter import compile_sql as compile_sql
