@@ -90,13 +90,13 @@ def run(
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
     opened = session.open_for_reading()
-    _tell_of_queues(session, opened, topic, queue)
     reader = opened.messages(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
         max_count=None if follow else max_count,
         message_filter=message_filter, one_call=one_call, only_sound=only_sound,
         outer=outer or raw,
     )  # fmt: skip
+    _tell_of_queues(session, opened, topic, queue)
     run = _Reading(session, opened, reader, rows)
     if follow:
         return run.follow(raw)
@@ -135,9 +135,11 @@ def _filter(tags: str | None, sql: str | None) -> Any:
 
 
 def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None) -> int:
+    """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
+    first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
         return opened.offset_by_time(topic, queue_id, since_ms)
-    return offset if offset is not None else opened.min_offset(topic, queue_id)
+    return offset if offset is not None else first
 
 
 def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: int | None) -> None:

@@ -35,7 +35,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics
+from store.opened.detect import find_batch_topics, has_light_queues
 
 Survey = QueueFile | IndexFile
 
@@ -56,9 +56,13 @@ class CheckOptions:
     cold: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def rules(self, horizon: int | None = None) -> SegmentRules:
+    def rules(self, horizon: int | None = None, *, has_light: bool = False) -> SegmentRules:
         """Make the rules for the walk of a segment."""
-        return SegmentRules(StoreConfig().with_settings(self.settings).delay_levels_ms, horizon, self.cold)
+        return SegmentRules(self.config.delay_levels_ms, horizon, self.cold, has_light)
+
+    @property
+    def config(self) -> StoreConfig:
+        return StoreConfig().with_settings(self.settings)
 
 
 @dataclass(slots=True)
@@ -129,8 +133,9 @@ class _Check:
             progress.horizon = horizon_of(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
-        layout = StoreLayout(Path(files.address))
-        self.batch_topics = find_batch_topics(layout, Filesystem()) if files.is_local else frozenset()
+        layout, fs = StoreLayout(Path(files.address)), Filesystem()
+        self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
+        self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
 
@@ -156,7 +161,7 @@ class _Check:
             if concerns_plain_queues(finding, self.batch_topics):
                 yield finding
         settings = self.options.settings
-        levels = StoreConfig().with_settings(settings).delay_levels_ms
+        levels = self.options.config.delay_levels_ms
         file_size = int(settings.get("mapperFileSizeBatchConsumeQueue", 0))
         yield from check_batch_queues(self.files, self.batch_topics, levels, file_size, self.progress.horizon)
 
@@ -179,7 +184,7 @@ class _Check:
         self.progress.bytes_in_all = sum(segment.size for segment in chosen)
         surveys = Surveys(self.surveys)
         shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
-        work = partial(check_share, self.files, self.options.rules(self.progress.horizon))
+        work = partial(check_share, self.files, self.options.rules(self.progress.horizon, has_light=self.has_light))
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
             self.seams.append(seam)

@@ -33,7 +33,15 @@ from store.commitlog.scan import Blank, Damage, End, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoredFile, StoreReader
-from store.dispatch.expected import Entries, Ints, Units, expected_entries, expected_units, log_offsets
+from store.dispatch.expected import (
+    Entries,
+    Ints,
+    Units,
+    expected_entries,
+    expected_units,
+    log_offsets,
+    with_light_units,
+)
 from store.formats.columns import DamageReason
 from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
@@ -74,12 +82,14 @@ class Surveys:
 class SegmentRules:
     """Hold the facts of the store that the walk of a segment needs.
 
-    horizon  records at and behind this log offset are a writer's and not looked at; None for the whole log
+    horizon    records at and behind this log offset are a writer's and not looked at; None for the whole log
+    has_light  whether the queues that messages name beside their own have units
     """
 
     delay_levels_ms: tuple[int, ...]
     horizon: int | None = None
     cold: bool = False
+    has_light: bool = False
 
 
 def check_segment(
@@ -159,6 +169,7 @@ class _SegmentCheck:
         self.has_index = derived.has_index
         self.states = _QueueStates()
         self.table = QueueTable()
+        self.light_numbers: dict[Queue, int] = {}
         self.units = UnitsOfSegment(files, derived.queues, self.cursor, self.end, self.states.numbers)
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
 
@@ -226,7 +237,7 @@ class _SegmentCheck:
     def _compare(self, run: Run | None, end: int) -> None:
         """Compares the records of `run`, from the cursor to `end`, with the units and entries there."""
         starts = NO_INTS if run is None else log_offsets(run)
-        units = NO_UNITS if run is None else expected_units(run, self.rules.delay_levels_ms, self.table)
+        units = NO_UNITS if run is None else self._expected(run)
         queues = self.states.numbers_of(units)
         self._compare_units(self.units.below(end), units, queues, starts)
         entries = NO_ENTRIES if run is None else expected_entries(run)
@@ -237,12 +248,17 @@ class _SegmentCheck:
             self.seam.key_count += len(entries.log_offset)
         self.cursor = end
 
+    def _expected(self, run: Run) -> Units:
+        units = expected_units(run, self.rules.delay_levels_ms, self.table)
+        return with_light_units(run, units, self.table, self.light_numbers) if self.rules.has_light else units
+
     def _compare_units(self, found: FoundUnits, expected: Units, queues: Ints, starts: Ints) -> None:
         names = self.states.names
         for number, before, rows in self.states.broken(queues, expected):
             offsets, places = expected.queue_offset[rows], expected.log_offset[rows]
             self.findings += continuity_findings(self.name, names[number], before, offsets, places)
-        differing = differing_queues(found, expected, queues, starts, self.states.is_lmq)
+        unknown = self.states.is_lmq & (not self.rules.has_light)
+        differing = differing_queues(found, expected, queues, starts, unknown)
         found_rows, expected_rows = _rows_of(found.queue, differing), _rows_of(queues, differing)
         for number, mine, theirs in zip(differing.tolist(), found_rows, expected_rows, strict=True):
             pieces = found.pieces(self.units.names, mine)

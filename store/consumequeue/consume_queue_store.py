@@ -24,6 +24,7 @@ from store import kernels
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import LAST_ADDRESS, ConsumeQueue, OutOfOrder
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.consumequeue.light_queues import LightPart, find_light_parts
 from store.consumequeue.numbering import QueueTable
 from store.consumequeue.resting import RestingQueue, read_resting
 from store.consumequeue.torn_units import rewrite_torn_units
@@ -31,18 +32,12 @@ from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile, StoreError, StoreIOError
-from store.formats.columns import Column
 from store.formats.java import decode_utf8
-from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]
-
-_RETRY_TOPIC_PREFIX = b"%RETRY%"
-_LIGHT_TOPIC_PREFIX = "%LMQ%"
-_LIGHT_NAMES = INNER_MULTI_DISPATCH.encode()
 
 
 class ConsumeQueueStore:
@@ -295,8 +290,7 @@ class ConsumeQueueStore:
         if len(queued):
             self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
             self.on_stored(self.last_store_timestamp_ms)
-        if self._config.enable_multi_dispatch:
-            self._dispatch_to_light_queues(run, queued, codes)
+        self._dispatch_to_light_queues(run, queued, codes)
 
     def _rewrite_torn_units(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> int:
         queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
@@ -380,34 +374,21 @@ class ConsumeQueueStore:
                 self.unusable_topics.append(topic)
 
     def _dispatch_to_light_queues(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Units for the queues that messages name beside their own (ConsumeQueue.multiDispatchLmqQueue)."""
-        for (name, queue_id), units in self._light_units(run, rows).items():
-            named, offsets = np.array(units, np.int64).T
-            array = run.array[:, named]
-            array[Column.QUEUE_OFFSET] = offsets
-            part = Run(run.file_start, run.path, run.buffer, array, len(named))
-            queue = self.find_or_create(name, queue_id)
+        """Appends units to the queues that messages name beside their own."""
+        for key, part, named in self.light_parts(run, rows):
+            queue = self.find_or_create(*key)
             self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
 
-    def _light_units(self, run: Run, rows: Int64Array) -> dict[QueueKey, list[tuple[int, int]]]:
-        """Row and queue offset of each unit, by light queue, in the log's order."""
-        columns = run.columns
-        found: dict[QueueKey, list[tuple[int, int]]] = {}
-        for row in rows.tolist():
-            at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-            properties = bytes(run.buffer[at : at + size])
-            if _LIGHT_NAMES not in properties or _is_retried(run, row):
-                continue
-            try:
-                named = _light_queues(decode_properties(properties))
-            except ValueError:
-                self.light_faults = [*self.light_faults[-99:], int(columns.log_offset[row])]
-                continue
-            for name, queue_offset in named:
-                is_light = self._config.enable_lmq and name.startswith(_LIGHT_TOPIC_PREFIX)
-                queue_id = 0 if is_light else int(columns.queue_id[row])
-                found.setdefault((name, queue_id), []).append((row, queue_offset))
-        return found
+    def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
+        """The parts of these records in light queues; none where the store is set to have no light queues.
+
+        always  whatever the settings are: a record tells which light queues its broker wrote to
+        """
+        if not self._config.enable_multi_dispatch and not always:
+            return []
+        parts, faults = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
+        self.light_faults = [*self.light_faults, *faults][-100:]
+        return parts
 
     # Keeping.
 
@@ -467,33 +448,3 @@ def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
     ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
     kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)
     return order[int(first[0]) :] if kept else order[:0]
-
-
-def _is_retried(run: Run, row: int) -> bool:
-    """Whether a record's topic is one of messages that a consumer gave back."""
-    at = int(run.columns.topic_position[row])
-    size = int(run.columns.topic_size[row])
-    return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
-
-
-def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]]:
-    """Names and queue offsets of the queues a message names; none where the two lists do not match.
-
-    ValueError for an offset that is no long, at which a broker's dispatch ends.
-    """
-    names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
-    offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
-    if len(names) != len(offsets):
-        return []
-    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
-    if not all(-LAST_ADDRESS <= offset <= LAST_ADDRESS for _, offset in usable):
-        raise ValueError("a queue offset is no long")
-    return usable
-
-
-def _split(text: str) -> list[str]:
-    """The words between commas without empty ones at the end, as Java splits."""
-    words = text.split(",")
-    while words and not words[-1]:
-        words.pop()
-    return words

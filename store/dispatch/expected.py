@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store import kernels
+from store.consumequeue.light_queues import find_light_parts
 from store.consumequeue.numbering import QueueTable
 from store.formats.run import Run
 from store.index.keys import KeyHasher
@@ -61,6 +62,28 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable
         columns.size[picked],
         codes[picked],
     )
+
+
+def with_light_units(run: Run, units: Units, table: QueueTable, numbers: dict[tuple[str, int], int]) -> Units:
+    """Adds the units in light queues to the units of a run's records, in log order.
+
+    numbers  the numbers in `table` of light queues; new ones are added
+    """
+    places, found = log_offsets(run), [units[1:]]
+    rows_of_units = np.searchsorted(places, units.log_offset)
+    codes = np.zeros(run.count, np.int64)
+    codes[rows_of_units] = units.tags_code
+    for (topic, queue_id), part, named in find_light_parts(run, rows_of_units, enable_lmq=True).parts:
+        if (topic, queue_id) not in numbers:
+            numbers[topic, queue_id] = table.add(topic.encode(), queue_id)
+        # A record that names a queue twice gets one unit there.
+        first = np.flatnonzero(np.diff(named, prepend=-1))
+        rows = named[first]
+        queue = np.full(len(rows), numbers[topic, queue_id], np.int64)
+        found.append((queue, part.columns.queue_offset[first], places[rows], run.columns.size[rows], codes[rows]))
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    order = np.argsort(columns[2], kind="stable")
+    return Units(table.names, *(column[order] for column in columns))
 
 
 def expected_entries(run: Run) -> Entries:

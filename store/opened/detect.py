@@ -18,7 +18,7 @@ from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.index_page import index_file_size
-from store.formats.message import BLANK_MAGIC, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.formats.message import BLANK_MAGIC, LMQ_PREFIX, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
@@ -236,9 +236,17 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
         ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
         if ext_size:
             found["mappedFileSizeConsumeQueueExt"] = ext_size
+    if has_light_queues(layout, fs):
+        found |= {"enableMultiDispatch": True, "enableLmq": True}
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)
     return {name: value for name, value in found.items() if name not in settings}
+
+
+def has_light_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether a light queue's folder, or the table of their consumers' offsets, is in the store."""
+    is_named = fs.exists(layout.config / "lmqConsumerOffset.json")
+    return is_named or any(name.startswith(LMQ_PREFIX) for name in fs.list_names(layout.consumequeue))
 
 
 def _segments(layout: StoreLayout, fs: Filesystem) -> list[Entry]:

@@ -26,6 +26,7 @@ from store.consumequeue.numbering import QueueTable
 from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
+from store.formats.message import LMQ_PREFIX
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
@@ -119,6 +120,8 @@ class QueueBuilder:
         self._segments = list(segments)
         self._log = log
         self._rules = rules
+        self.met: set[QueueKey] = set()
+        """The queues that have records in the part of the log that was read."""
 
     def repair(
         self,
@@ -137,48 +140,67 @@ class QueueBuilder:
         begin = min([*starts, *([start] if start is not None else [])], default=self._log.stop)
         if begin >= self._log.stop:
             return 0
+        plan = _Plan(repairs, meet, self.met)
+        has_light = any(topic.startswith(LMQ_PREFIX) for topic, _ in repairs)
         table = QueueTable()
-        numbered: list[Repair | None] = []
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):
                 continue
             if step.start >= self._log.stop:
                 break
             numbers = table.assign(step.buffer, step.array, step.count)
-            for key in table.names[len(numbered) :]:
-                repair = repairs.get(key) or (meet(key) if is_topic_folder_name(key[0]) else None)
-                numbered.append(repair)
-            self._take(step, numbers, numbered)
+            inside = np.flatnonzero((numbers >= 0) & (step.columns.position + step.file_start < self._log.stop))
+            for number in distinct(numbers[inside]).tolist():
+                self._take(plan.of(table.names[number]), step, inside[numbers[inside] == number])
+            for key, run, _ in self._queues.light_parts(step, inside, always=has_light):
+                self._take(plan.of(key), run, np.arange(run.count))
             if progress is not None:
                 progress(step.end - begin, self._log.stop - begin)
-        done = {id(repair): repair for repair in [*repairs.values(), *numbered] if repair is not None}
+        done = {id(repair): repair for repair in [*repairs.values(), *plan.met()]}
         for repair in done.values():
             _finish(repair)
         return sum(repair.placed for repair in done.values())
 
-    def _take(self, run: Run, numbers: Int64Array, numbered: list[Repair | None]) -> None:
-        log_offsets = run.columns.position + run.file_start
-        inside = log_offsets < self._log.stop
-        for number in distinct(numbers[(numbers >= 0) & inside]).tolist():
-            repair = numbered[number]
-            if repair is None:
-                continue
-            rows = np.flatnonzero((numbers == number) & inside)
-            for stretch in repair.stretches:
-                at = log_offsets[rows]
-                _place(repair, self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)]))
-            if repair.tail is not None:
-                part = self._part(run, rows[log_offsets[rows] >= repair.tail])
-                if part.run.count:
-                    before = repair.queue.max_offset
-                    self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
-                    repair.placed += repair.queue.max_offset - before
+    def _take(self, repair: Repair | None, run: Run, rows: Int64Array) -> None:
+        """Places and appends the units of these records of one queue."""
+        if repair is None:
+            return
+        at = run.columns.position[rows] + run.file_start
+        for stretch in repair.stretches:
+            _place(repair, self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)]))
+        if repair.tail is not None:
+            part = self._part(run, rows[at >= repair.tail])
+            if part.run.count:
+                before = repair.queue.max_offset
+                self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
+                repair.placed += repair.queue.max_offset - before
 
     def _part(self, run: Run, rows: Int64Array) -> _Part:
         """The chosen records as a run of their own, with their tags codes."""
         array = np.ascontiguousarray(run.array[:, rows])
         part = Run(run.file_start, run.path, run.buffer, array, len(rows))
         return _Part(part, self._queues.tags_codes(part))
+
+
+class _Plan:
+    """Hold the repairs by queue; asks `meet` for those that the caller did not name."""
+
+    def __init__(
+        self, repairs: dict[QueueKey, Repair], meet: Callable[[QueueKey], Repair | None], seen: set[QueueKey]
+    ) -> None:
+        self._repairs: dict[QueueKey, Repair | None] = {**repairs}
+        self._meet = meet
+        self._seen = seen
+
+    def of(self, key: QueueKey) -> Repair | None:
+        if key not in self._repairs:
+            self._repairs[key] = self._meet(key) if is_topic_folder_name(key[0]) else None
+        if is_topic_folder_name(key[0]):
+            self._seen.add(key)
+        return self._repairs[key]
+
+    def met(self) -> list[Repair]:
+        return [repair for repair in self._repairs.values() if repair is not None]
 
 
 class _Part(NamedTuple):

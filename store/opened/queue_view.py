@@ -83,15 +83,15 @@ class QueueView(ConsumeQueueStore):
         return sum(1 for _ in self)
 
     def topics(self) -> list[str]:
-        """The topics that have a folder, and those of queues that were opened."""
+        """The topics that have a folder, and those of queues that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
-        return sorted({*names, *self._batch_topics, *(topic for topic, _ in self._queues)})
+        return sorted({*names, *self._batch_topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The ids of a topic's queues that have a folder, and of those that were opened."""
+        """The ids of a topic's queues that have a folder, and of those that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self.queue_folder(topic, 0).parent)]
         found = {queue_id for name in names if (queue_id := parse_queue_id(name)) is not None}
-        return sorted(found | {key[1] for key in self._queues if key[0] == topic})
+        return sorted(found | {key[1] for key in [*self._queues, *self._builder.met] if key[0] == topic})
 
     def end_on_disk(self, topic: str, queue_id: int) -> int:
         """The log offset that a queue's files reach, -1 without units."""

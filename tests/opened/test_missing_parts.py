@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from store import open_store
+from tests.cli.running import rmqctl
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, stored_messages
 
@@ -127,3 +128,16 @@ def test_reading_goes_on_beside_a_foreign_name(name: str, whole: tuple[Path, dic
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text("not the broker's")
     assert answers(root) == whole[1]
+
+
+@pytest.mark.parametrize("lost", ["a queue's folder", "a topic's folder", "consumequeue"])
+def test_get_waits_for_the_log_before_it_speaks_of_queues_that_are_not_there(lost: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT, queues=QUEUES)
+    LOST[lost](root)
+    run = rmqctl("get", "T", "--queue", 1, store=root)
+    assert run.code == 0
+    assert "T, queue 1: 80 units are missing, and were built from the log" in run.err
+    assert "has no queue" not in run.err
+    assert "no topic" not in run.err
+    unknown = rmqctl("get", "T", "--queue", 7, store=root)
+    assert "T has no queue 7; it has 0, 1, 2" in unknown.err

@@ -1,0 +1,103 @@
+"""Light queues: the queues that a message names beside its own, with the queue offset it has in each.
+
+    INNER_MULTI_DISPATCH        %LMQ%a,%LMQ%b     names
+    INNER_MULTI_QUEUE_OFFSET    17,4              queue offsets, as many
+
+A broker writes the second property only where enableMultiDispatch is set.
+
+Source: ConsumeQueue.multiDispatchLmqQueue, CommitLog (4.9.8).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from store.formats.columns import Column
+from store.formats.message import LMQ_PREFIX
+from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
+from store.formats.run import Int64Array, Run
+from store.layout import is_topic_folder_name
+
+QueueKey = tuple[str, int]
+
+_RETRY_TOPIC_PREFIX = b"%RETRY%"
+_NAMES = INNER_MULTI_DISPATCH.encode()
+_LAST_OFFSET = (1 << 63) - 1
+
+
+class LightPart(NamedTuple):
+    """Hold the records of one light queue as a run, and their rows in the run they come from."""
+
+    key: QueueKey
+    run: Run
+    rows: Int64Array
+
+
+class LightParts(NamedTuple):
+    """Hold the parts of a run in light queues, and log offsets of records with faulty queue offsets."""
+
+    parts: list[LightPart]
+    faults: list[int]
+
+
+def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightParts:
+    """Finds the light queues of these records, in the log's order.
+
+    enable_lmq  light queues have the queue id 0, else the record's
+    """
+    columns = run.columns
+    faults: list[int] = []
+    found: dict[QueueKey, list[tuple[int, int]]] = {}
+    for row in rows.tolist():
+        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+        properties = bytes(run.buffer[at : at + size])
+        if _NAMES not in properties or _is_retried(run, row):
+            continue
+        try:
+            named = _light_queues(decode_properties(properties))
+        except ValueError:
+            faults.append(int(columns.log_offset[row]))
+            continue
+        for name, queue_offset in named:
+            queue_id = 0 if enable_lmq and name.startswith(LMQ_PREFIX) else int(columns.queue_id[row])
+            found.setdefault((name, queue_id), []).append((row, queue_offset))
+    return LightParts([_part(run, key, units) for key, units in found.items()], faults)
+
+
+def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:
+    rows, offsets = np.array(units, np.int64).T
+    array = np.ascontiguousarray(run.array[:, rows])
+    array[Column.QUEUE_OFFSET] = offsets
+    return LightPart(key, Run(run.file_start, run.path, run.buffer, array, len(rows)), rows)
+
+
+def _is_retried(run: Run, row: int) -> bool:
+    """Whether a record's topic is one of messages that a consumer gave back."""
+    at = int(run.columns.topic_position[row])
+    size = int(run.columns.topic_size[row])
+    return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
+
+
+def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]]:
+    """Names and queue offsets of the queues a message names; none where the two lists do not match.
+
+    ValueError for an offset that is no long, at which a broker's dispatch ends.
+    """
+    names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
+    offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
+    if len(names) != len(offsets):
+        return []
+    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
+    if not all(-_LAST_OFFSET <= offset <= _LAST_OFFSET for _, offset in usable):
+        raise ValueError("a queue offset is no long")
+    return usable
+
+
+def _split(text: str) -> list[str]:
+    """The words between commas without empty ones at the end, as Java splits."""
+    words = text.split(",")
+    while words and not words[-1]:
+        words.pop()
+    return words

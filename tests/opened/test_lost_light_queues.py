@@ -1,0 +1,81 @@
+"""Light queues (%LMQ%) that are lost: read as before, named by check, and brought back by a recovery."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from tests.cli.running import rmqctl
+from tests.support.snapshots import contents
+from tests.support.stores import SMALL, recover
+
+LIGHT = {**SMALL, "enableMultiDispatch": True, "enableLmq": True}
+COUNT = 50
+LOST = {
+    "one light queue": ["%LMQ%x"],
+    "all light queues": ["%LMQ%x", "%LMQ%y"],
+    "a file of a light queue": ["%LMQ%x/0/00000000000000000400"],
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    with open_store(tmp_path / "store", settings=LIGHT, read_only=False) as store:
+        for number in range(COUNT):
+            named = {"INNER_MULTI_DISPATCH": "%LMQ%x,%LMQ%y", "INNER_MULTI_QUEUE_OFFSET": f"{number},{number}"}
+            assert store.put(Message.of("T", f"{number}", properties=named)).is_ok
+    return tmp_path / "store"
+
+
+def lose(root: Path, names: list[str]) -> None:
+    for name in names:
+        place = root / "consumequeue" / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_get_reads_a_lost_light_queue_as_before(root: Path, lost: str) -> None:
+    lose(root, LOST[lost])
+    run = rmqctl("get", "%LMQ%x", "--max", COUNT, "--body", "utf8", "--format", "json", store=root)
+    assert [message["body"] for message in run.json["messages"]] == [str(number) for number in range(COUNT)]
+    assert "built from the log" in run.err
+    assert "no topic" not in run.err
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_recovery_brings_lost_light_queues_back_byte_for_byte(root: Path, lost: str) -> None:
+    before = contents(root / "consumequeue")
+    lose(root, LOST[lost])
+    recover(root, settings=LIGHT)
+    assert contents(root / "consumequeue") == before
+
+
+@pytest.mark.parametrize("lost", ["one light queue", "a file of a light queue"])
+def test_what_is_left_of_light_queues_tells_that_the_store_has_them(root: Path, lost: str) -> None:
+    before = contents(root / "consumequeue")
+    lose(root, LOST[lost])
+    recover(root)
+    assert contents(root / "consumequeue") == before
+
+
+@pytest.mark.parametrize("lost", ["one light queue", "a file of a light queue"])
+def test_check_names_lost_light_queues_and_the_command_that_mends_them(root: Path, lost: str) -> None:
+    lose(root, LOST[lost])
+    run = rmqctl("check", "--format", "json", store=root)
+    assert run.code == 1
+    assert {"%LMQ%x"} <= {finding["topic"] for finding in run.json["findings"]}
+    assert rmqctl("rebuild", "--queues", "--yes", store=root).code == 0
+    assert rmqctl("check", store=root).code == 0
+
+
+def test_settings_tell_check_of_light_queues_that_left_no_trace(root: Path) -> None:
+    lose(root, LOST["all light queues"])
+    assert rmqctl("check", store=root).code == 0
+    given = ("--set", "enableMultiDispatch=true", "--set", "enableLmq=true")
+    assert rmqctl(*given, "check", store=root).code == 1
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/lmqConsumerOffset.json").write_text('{"offsetTable":{}}')
+    assert rmqctl("check", store=root).code == 1
