@@ -18,6 +18,7 @@ HINTS = {
     "no-record": "the master's log is damaged there, its segments have another size (--set mappedFileSizeCommitLog=N), "
     "or this is not the HA port of a master; what was proved before is kept",
     "not-in-log": "--from-offset min begins at the first segment that the master has",
+    "not-on-spark": "give --engine local",
     "unknown-setting": "`rmqctl config settings` lists the names",
 }
 

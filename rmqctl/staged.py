@@ -33,16 +33,11 @@ def planning(
     )
 
 
-def locked(
-    session: Session, *, take: bool = True, with_batch_queues: bool = False
-) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
-
-    with_batch_queues  also of a store with batch queues, which few changes carry along
-    """
+def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
+    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout."""
     from store.opened import locked_store
 
-    return locked_store(session.root, session.settings(), take=take, with_batch_queues=with_batch_queues)
+    return locked_store(session.root, session.settings(), take=take)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

@@ -196,8 +196,8 @@ def _small_files() -> list[str]:
         ),
         ".SH NOT READ",
         _text(
-            "RocksDB consume queues, batch consume queues and DLedger logs of the 5.x line are recognised and "
-            "refused by name."
+            "RocksDB consume queues and DLedger logs of the 5.x line are recognised and refused by name. What a "
+            "broker newer than 5.3 left is read, and never changed."
         ),
     ]
 

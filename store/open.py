@@ -35,6 +35,7 @@ from store.opened.detect import (
     is_absent_or_empty,
     make_layout,
     refuse_unchangeable,
+    refuse_wrong_queue_types,
     require_store,
 )
 from store.opened.opened_store import OpenedStore, system_clock_ms
@@ -181,6 +182,7 @@ class _Opener:
         else:
             require_store(self.layout, self.fs)
             refuse_unchangeable(self.layout, self.fs)
+            refuse_wrong_queue_types(self.layout, self.fs)
         lock = StoreLock(self.layout.lock, self.fs)
         lock.acquire()
         try:

@@ -58,12 +58,12 @@ def run(
     from rmqctl.backend import choose_backend, log_bytes_of
     from rmqctl.rebuilding import make_rebuild
     from store import VERIFYING
-    from store.opened import infer_config, refuse_unchangeable, require_log
+    from store.opened import infer_config, refuse_on_spark, require_log
     from store.rebuild import RebuildScope, plan_publish, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
-        locked(session, take=not dry_run, with_batch_queues=True) as (layout, fs),
+        locked(session, take=not dry_run) as (layout, fs),
         staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
     ):
         if not force_empty_log:
@@ -71,7 +71,7 @@ def run(
         above, log_bytes = spark_above << 30, log_bytes_of([str(layout.root)])
         backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
         if backend.is_spark:
-            refuse_unchangeable(layout, fs)
+            refuse_on_spark(layout, fs)
         session.note(f"engine: {backend}")
         config = infer_config(layout, session.settings(), fs)
         rebuild = make_rebuild(session, layout, on_spark=backend.is_spark, master=master, remote=remote)

@@ -91,12 +91,14 @@ def run(
 
     from rmqctl.rebuilding import make_rebuild
     from store import plan_recovery
+    from store.opened import refuse_on_spark
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
     with planning(session, consent, line) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
         if choice.is_spark:
+            refuse_on_spark(opened.layout, opened.fs)
             session.note(f"engine: spark ({choice.why})")
             rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
             change = plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)

@@ -38,6 +38,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.errors import DamagedRecord
+from store.five.batchqueue.files import FOLDER, batch_queue_files
 from store.five.batchqueue.inner import count_inner
 from store.five.batchqueue.topics import mismatched_topics
 from store.five.batchqueue.units import (
@@ -52,10 +53,9 @@ from store.formats.message import decode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.layout import StoreLayout, parse_queue_id, parse_segment_name
+from store.layout import StoreLayout
 
 Queue = tuple[str, int]
-FOLDER = "batchconsumequeue"
 _OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
 
 
@@ -86,7 +86,7 @@ def check_batch_queues(
         if isinstance(step, Run):
             log.take(step)
             yield from log.inner_findings(step)
-    stored = _queue_files(files)
+    stored = batch_queue_files(files)
     sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
     usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
     for queue in sorted({*stored, *log.units}):
@@ -210,15 +210,3 @@ class _QueueCheck:
 
 def _before(units: BatchUnitArray, horizon: int) -> BatchUnitArray:
     return units[units["log_offset"] < horizon]
-
-
-def _queue_files(files: StoreReader) -> dict[Queue, list[StoredFile]]:
-    """The files of every batch queue, in order."""
-    found: dict[Queue, list[StoredFile]] = defaultdict(list)
-    for entry in files.below(FOLDER):
-        names = entry.path.split("/")[1:]
-        queue_id = parse_queue_id(names[1]) if len(names) > 1 else None
-        number = parse_segment_name(names[2]) if len(names) == 3 and not entry.is_folder else None
-        if queue_id is not None and number is not None:
-            found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
-    return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}

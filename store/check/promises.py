@@ -57,6 +57,10 @@ def _reached(
 ) -> Reached:
     last = next((seam for seam in reversed(seams) if seam.record_count), None)
     newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
+    if files.has_batch_queues():
+        from store.five.batchqueue.files import batch_queue_files, extent_of
+
+        newest_unit = max(newest_unit, *(extent_of(files, one, 0).newest for one in batch_queue_files(files).values()))
     return Reached(
         log_end=last.end or 0 if last is not None else 0,
         log_ms=last.last_ms if last is not None else 0,

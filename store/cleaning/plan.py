@@ -121,18 +121,19 @@ def _derived_before(opened: OpenedStore, log_start: int) -> Iterator[Path]:
         return
     opened.queues.recover()
     for queue in opened.queues:
-        gone = queue.files.files[: count_expired([_last_log_offset(file) for file in queue.files.files], log_start)]
+        files = queue.files.files
+        gone = files[: count_expired([_last_log_offset(queue, file) for file in files], log_start)]
         yield from (file.path for file in gone)
         yield from (file.path for file in _extensions_before(queue, len(gone), log_start))
     for index_file in opened.index.expired_files(log_start):
         yield index_file.path
 
 
-def _last_log_offset(file: MappedFile) -> int:
+def _last_log_offset(queue: ConsumeQueue, file: MappedFile) -> int:
     """The log offset in a queue file's last unit; a file that is not full is kept."""
     if file.readable_position < file.size:
         return MOST_LOG_OFFSET
-    return int(unit_array(file)["log_offset"][-1])
+    return queue.last_log_offset(file)
 
 
 def _extensions_before(queue: ConsumeQueue, gone_count: int, log_start: int) -> list[MappedFile]:

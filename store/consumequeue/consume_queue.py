@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest, StoreError
 from store.formats.columns import COLUMN_NAMES
-from store.formats.derived import units_of
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
@@ -66,6 +67,14 @@ class OutOfOrder:
         return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
 
 
+class FileUnits(NamedTuple):
+    """The units of one queue file that name records, by column."""
+
+    queue_offsets: Int64Array
+    log_offsets: Int64Array
+    sizes: Int64Array
+
+
 class ConsumeQueue:
     """One queue.
 
@@ -97,6 +106,11 @@ class ConsumeQueue:
     def max_offset(self) -> int:
         """Queue offset that the next message gets."""
         return self.files.max_offset // UNIT_SIZE
+
+    @property
+    def built_to(self) -> int:
+        """Log offset behind the last record that has a unit, -1 without units."""
+        return self.max_physic_offset
 
     # After a restart.
 
@@ -147,10 +161,14 @@ class ConsumeQueue:
                     return True
         return False
 
+    def has_cut_units(self) -> bool:
+        """Whether a written unit follows the end."""
+        last = self.files.last
+        return last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE])
+
     def clear_cut_units(self) -> bool:
         """Zeroes the units behind the end, lest a recovery count them again; True when there were any."""
-        last = self.files.last
-        if last is None or last.wrote >= last.size or not is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
+        if not self.has_cut_units():
             return False
         file = self.files.last_file()
         stale = np.flatnonzero(np.frombuffer(file.buffer[file.wrote :], np.uint8))
@@ -254,6 +272,17 @@ class ConsumeQueue:
         position = address - file.file_start
         units = file.read(position, file.readable_position - position)
         return units if units is not None and len(units) else None
+
+    def units_in(self, file: MappedFile) -> FileUnits:
+        """Copy the columns of a file's units up to its end, without pre-blank ones."""
+        units = unit_array(file)[: file.readable_position // UNIT_SIZE]
+        rows = np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units))
+        log_offsets, sizes = units["log_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int64)
+        return FileUnits(rows + file.file_start // UNIT_SIZE, log_offsets, sizes)
+
+    def last_log_offset(self, file: MappedFile) -> int:
+        """The log offset in the last unit of a full file."""
+        return int(unit_array(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
         """Find the units from the one of `queue_offset` to its file's end, of a queue that holds batches."""

@@ -226,6 +226,15 @@ class ConsumeQueueStore:
             ends += [resting.end for resting in self._resting.values()]
         return max(ends, default=-1)
 
+    @property
+    def built_to(self) -> int:
+        """Log offset behind the newest record that has a unit, -1 without any.
+
+        The queues have been recovered. It is `max_physic_offset` but for batch queues, which a broker counts by the
+        start of their newest record.
+        """
+        return max(self.max_physic_offset, *(queue.built_to for queue in self._queues.values()), -1)
+
     def describe_findings(self) -> list[str]:
         """Describes the faults found while building, as sentences for people."""
         shifted = [finding.describe() for finding in self.findings]

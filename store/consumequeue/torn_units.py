@@ -79,7 +79,7 @@ def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]
     """Groups the records of `rows` with units by file; none unless their queue offsets count up by one."""
     offsets = run.columns.queue_offset
     first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
-    if last - first + 1 != len(rows):
+    if queue.holds_batches or last - first + 1 != len(rows):
         return
     at, stop = max(first, queue.files.min_offset // UNIT_SIZE), min(last + 1, queue.max_offset)
     while at < stop:

@@ -114,6 +114,10 @@ class StoreReader:
             found += [(topic, queue_id) for queue_id in ids if queue_id is not None]
         return sorted(found)
 
+    def has_batch_queues(self) -> bool:
+        """Whether a topic has a folder for batch queues (5.x)."""
+        return bool(self._folders("batchconsumequeue"))
+
     def below(self, folder: str) -> list[FolderEntry]:
         """Everything below a folder, at any depth, by path."""
         found, folders = [], [folder]

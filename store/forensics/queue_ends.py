@@ -3,7 +3,7 @@
     first unit   of the first file: the first one that is written and no pre-blank
     next unit    of the last file with a unit: the one behind its last written unit
 
-Only the files at both ends of a queue are read.
+Only the files at both ends of a queue are read. Units of batch queues (5.x) hold their own queue offsets.
 """
 
 from __future__ import annotations
@@ -39,12 +39,29 @@ class QueueEnd:
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEnd]:
     """The extent of every queue. Units before `min_log_offset` count as expired."""
+    if reader.has_batch_queues():
+        yield from _batch_queue_ends(reader, min_log_offset)
     for topic, queue_id in reader.queues():
         files = reader.queue_files(topic, queue_id)
         try:
             yield _end_of(reader, topic, queue_id, files, min_log_offset)
         except StoreError as error:
-            yield QueueEnd(topic, queue_id, 0, 0, -1, -1, str(error))
+            yield _end_of_nothing(topic, queue_id, str(error))
+
+
+def _batch_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
+    from store.five.batchqueue.files import batch_queue_files, extent_of
+
+    for (topic, queue_id), files in batch_queue_files(reader).items():
+        try:
+            yield QueueEnd(topic, queue_id, *extent_of(reader, files, min_log_offset))
+        except StoreError as error:
+            yield _end_of_nothing(topic, queue_id, str(error))
+
+
+def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:
+    """The extent of a queue without a unit, or one that can't be read."""
+    return QueueEnd(topic, queue_id, start, start, -1, -1, fault)
 
 
 def _end_of(
@@ -58,8 +75,7 @@ def _end_of(
             next_offset = file.number // UNIT_SIZE + int(written[-1]) + 1
             newest = int(last["log_offset"])
             return QueueEnd(topic, queue_id, min(first, next_offset), next_offset, newest, newest + int(last["size"]))
-    start = files[0].number // UNIT_SIZE if files else 0
-    return QueueEnd(topic, queue_id, start, start, -1, -1)
+    return _end_of_nothing(topic, queue_id, start=files[0].number // UNIT_SIZE if files else 0)
 
 
 def _first_offset(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> int:

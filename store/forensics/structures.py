@@ -106,7 +106,7 @@ def _batch_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
     topics = [entry.path.name for entry in fs.list_folder(layout.batchconsumequeue) if entry.is_folder]
     if topics:
         detail = f"queue.type=BatchCQ of {', '.join(topics[:5])}"
-        yield Structure("set of batch consume queues", "batchconsumequeue", detail, is_refused=True)
+        yield Structure("set of batch consume queues", "batchconsumequeue", detail)
 
 
 def _compaction(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:

@@ -1,7 +1,7 @@
 """Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
-Recognised and refused, by name: RocksDB consume queues and DLedger logs. Batch consume queues are read, checked and
-rebuilt, but not changed otherwise.
+Recognised and refused, by name: RocksDB consume queues and DLedger logs. What a broker newer than those known here
+left is read, and never changed.
 Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
 """
 
@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
-from store.formats.checkpoint_page import decode_checkpoint
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, LMQ_PREFIX, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 _DLEDGER_MAGICS = (1, 2, 3)
+NEWER_QUEUES = "consumequeue_r"
 
 
 class FoundStore(NamedTuple):
@@ -49,13 +50,34 @@ def find_store(
 
 def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
     """The topics with batch queues; none where no trace of them is in the store."""
-    topics = layout.config / "topics.json"
-    is_named = fs.exists(topics) and b"BatchCQ" in fs.read_file(topics)
-    if not is_named and not _has_batch_queues(layout, fs):
+    if not _has_trace_of_batch_queues(layout, fs):
         return frozenset()
     from store.five.batchqueue.topics import batch_topics
 
     return batch_topics(layout, fs)
+
+
+def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
+    """Describes folders with queues of another type than topics.json says.
+
+    A 5.3 broker does not start with them.
+    """
+    if not _has_trace_of_batch_queues(layout, fs):
+        return []
+    from store.five.batchqueue.topics import mismatched_topics
+
+    return mismatched_topics(layout, fs)
+
+
+def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
+    """UnsupportedFormat where a broker would not start because of a queue's type, with the remedy."""
+    for fault in queue_type_faults(layout, fs):
+        raise UnsupportedFormat(f"a broker does not start with this store: {fault}", file=layout.config / "topics.json")
+
+
+def _has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    topics = layout.config / "topics.json"
+    return _has_batch_queues(layout, fs) or (fs.exists(topics) and b"BatchCQ" in fs.read_file(topics))
 
 
 def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
@@ -152,12 +174,33 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
 
 
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat, naming the structure that is read, and would not be carried along by a change."""
+    """UnsupportedFormat, naming the structure of a newer broker that a change would not carry along."""
+    for file, found in newer_structures(layout, fs):
+        raise UnsupportedFormat(
+            f"{found}, of a broker newer than 5.3: the store is read, and not changed",
+            file=file,
+            hint="change it with the tools of the broker that wrote it",
+        )
+
+
+def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
+    """File and description of each structure that no broker known here writes (5.3.4 and later)."""
+    if fs.exists(layout.root / NEWER_QUEUES):
+        yield layout.root / NEWER_QUEUES, "consume queues of an unknown kind"
+    found = fs.look_at(layout.checkpoint)
+    if found is not None and not found.is_folder:
+        data = fs.read(fs.open_read(layout.checkpoint), FIELDS.size, CHECKPOINT_SIZE - FIELDS.size)
+        if any(data):
+            yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
+
+
+def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
+    """UnsupportedFormat where a store has queues that Spark's tasks do not build."""
     if _has_batch_queues(layout, fs):
         raise UnsupportedFormat(
-            "batch consume queues (queue.type=BatchCQ): they are read, checked and rebuilt, nothing else of the store "
-            "is changed",
+            "batch consume queues (queue.type=BatchCQ) are not built on Spark",
             file=layout.batchconsumequeue,
+            code="not-on-spark",
         )
 
 

@@ -98,9 +98,10 @@ class QueueView(ConsumeQueueStore):
         queue = self._new_queue(topic, queue_id)
         queue.files.load(self._line, refuse=lambda error: None)
         try:
-            return queue.recover()
+            queue.recover()
         except StoreIOError:
             return -1
+        return queue.built_to
 
     def close(self) -> None:
         for queue in self.awake():

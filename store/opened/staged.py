@@ -60,17 +60,12 @@ def locked_store(
     fs: Filesystem | None = None,
     *,
     take: bool = True,
-    with_batch_queues: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
-
-    with_batch_queues  also of a store with batch queues, which few changes carry along
-    """
+    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout."""
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {})
     require_store(layout, fs)
-    if not with_batch_queues:
-        refuse_unchangeable(layout, fs)
+    refuse_unchangeable(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
         yield layout, fs
 

@@ -103,4 +103,4 @@ def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
 def has_zero_last_file(queue: ConsumeQueue) -> bool:
     """Whether the queue's last file holds no unit though there is one before it."""
     files = queue.files.files
-    return len(files) > 1 and not files[-1].wrote
+    return not queue.holds_batches and len(files) > 1 and not files[-1].wrote

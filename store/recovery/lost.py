@@ -27,10 +27,9 @@ from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.formats.columns import DamageReason
-from store.formats.derived import entries_of, is_pre_blank, units_of
+from store.formats.derived import entries_of
 from store.formats.java import decode_utf8
 from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
-from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.index.index_file import IndexFile
@@ -274,12 +273,9 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
     """
     found: list[tuple[Int64Array, Int64Array, Int64Array]] = [(np.empty(0, np.int64),) * 3]
     for file in reversed(queue.files.files):
-        units = units_of(file.buffer[: file.readable_position])
-        offsets = units["log_offset"].astype(np.int64)
-        inside = np.flatnonzero((offsets >= low) & (offsets < high))
-        inside = inside[(units["size"][inside] > 0) & ~is_pre_blank(units[inside])]
-        number = file.file_start // UNIT_SIZE
-        found.append((inside + number, offsets[inside], units["size"][inside].astype(np.int64)))
+        numbers, offsets, sizes = queue.units_in(file)
+        inside = (offsets >= low) & (offsets < high)
+        found.append((numbers[inside], offsets[inside], sizes[inside]))
         if len(offsets) and 0 <= offsets[0] < low:
             break
     numbers, offsets, sizes = (np.concatenate(part) for part in zip(*found, strict=True))

@@ -50,6 +50,8 @@ class RecoveryReport:
     Offsets are log offsets.
 
     end               where the log ends, and why
+    queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
+    has_unit_at_end   whether the record that begins there has its unit, in a batch queue
     behind            the segment that the log ends in, and those behind it
     lost              what is no longer shown
     dispatched_count  records that queues and index lacked at the log's end
@@ -62,6 +64,7 @@ class RecoveryReport:
     start_reason: str
     end: LogEnd
     queue_end_before: int = -1
+    has_unit_at_end: bool = False
     dispatched_count: int = 0
     behind: list[MappedFile] = field(default_factory=list)
     lost: LossReport = field(default_factory=LossReport)
@@ -96,6 +99,7 @@ def recover_store(
     queue_end = opened.queues.recover()
     start, reason = starting_segment(opened, abnormal=abnormal)
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
+    found.has_unit_at_end = opened.queues.built_to > queue_end
     if not opened.log.segments.files:
         opened.queues.destroy()
         return found
@@ -122,6 +126,8 @@ def recover_store(
     found.differences = applying(
         opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
     )
+    if found.has_unit_at_end:
+        found.differences = [one for one in found.differences if one is not Difference.RECORD_AT_QUEUE_END]
     found.differences += [Difference.LOST_QUEUES] if built else []
     found.differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
     found.differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
@@ -224,7 +230,7 @@ def _drop_index(opened: OpenedStore, unsafe: list[IndexFile], start: int, *, kee
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
     """Step 8: hands over the records that queues lack, from the furthest queue's end."""
-    begin = max(opened.log.min_offset, opened.queues.max_physic_offset, 0)
+    begin = max(opened.log.min_offset, opened.queues.built_to, 0)
     if begin < found.log_end:
         dispatcher = Dispatcher(opened.log, handlers, begin, opened.scan_rules(check_crc=False))
         found.dispatched_count = dispatcher.catch_up()

@@ -15,15 +15,14 @@ from pathlib import Path
 
 from store.change.workspace import relative_name
 from store.commitlog.scan import Blank, End, scan_segment
-from store.consumequeue.consume_queue import ConsumeQueue, is_written, unit_array
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.errors import StoreError
-from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import FoundStore
+from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.recovery.lost import LossReport
@@ -124,6 +123,8 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
         detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
         return Trap("out-of-memory", detail, "run `rmqctl recover`, which cuts the log there")
+    for fault in queue_type_faults(opened.layout, opened.fs) if opened.line.starts_at_queue_end else ():
+        return Trap("queue-type", f"RuntimeException: {fault.partition('; ')[0]}", fault.partition("; ")[2])
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
         return Trap("light-queue-poison", detail, "start once with enableMultiDispatch=false and stop cleanly")
@@ -162,6 +163,8 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
     """Whether a record that consumers see begins where the queues end."""
+    if found.has_unit_at_end:
+        return False
     at = found.queue_end_before
     segment = opened.log.segments.find_by_offset(at) if 0 <= at < found.log_end else None
     if segment is None:
@@ -176,7 +179,8 @@ def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
 
 def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
     """Every commit-log and queue file, kept as it is."""
-    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, layout.consumequeue):
+    queues = (layout.consumequeue, layout.batchconsumequeue)
+    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
         for path, size in _walk_files(folder, fs):
             yield FileOutcome(relative_name(layout.root, path), "keep", size)
 
@@ -219,7 +223,7 @@ def _truncated(opened: OpenedStore, found: RecoveryReport) -> Iterator[Path]:
         yield found.behind[0].path
     for queue in opened.queues:
         last = queue.files.last
-        if last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE]):
+        if last is not None and queue.has_cut_units():
             yield _place_of(queue.files, last.path)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from store import check_store, open_store
-from store.errors import UnsupportedFormat
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
 from tests.support.golden import golden
@@ -114,11 +113,6 @@ def test_lost_batch_queues_are_read_from_the_log(tmp_path: Path) -> None:
     damage(root, {"remove": ["batchconsumequeue"]})
     with open_store(root, settings={"mapperFileSizeBatchConsumeQueue": 552}) as store:
         assert mismatches(store, asked("bcq", "minmax") + asked("bcq", "get")) == []
-
-
-def test_a_writer_refuses_batch_queues_by_name() -> None:
-    with pytest.raises(UnsupportedFormat, match="batch consume queues"):
-        open_store(five("bcq") / "store", read_only=False)
 
 
 def test_nothing_of_the_5x_rooms_is_imported_for_a_4x_store() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from store.config import LINE_4_9, BrokerLine
-from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue
+from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, FileUnits
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest
@@ -54,6 +54,14 @@ class BatchConsumeQueue(ConsumeQueue):
                 return _unit(units, len(units) - 1).next_queue_offset
         return 0
 
+    @property
+    def built_to(self) -> int:
+        for file in reversed(self.files.files[-2:]):
+            units = written_units(file)
+            if len(units):
+                return int(units["log_offset"][-1]) + int(units["size"][-1])
+        return -1
+
     # After a restart.
 
     def recover(self) -> int:
@@ -85,9 +93,15 @@ class BatchConsumeQueue(ConsumeQueue):
                 return
             self.files.delete_last_file()
 
-    def clear_cut_units(self) -> bool:
+    def has_lost_extension(self) -> bool:
+        return False
+
+    def has_cut_units(self) -> bool:
         last = self.files.last
-        if last is None or not written_count(all_units(last)[last.wrote // BATCH_UNIT_SIZE :]):
+        return last is not None and bool(written_count(all_units(last)[last.wrote // BATCH_UNIT_SIZE :]))
+
+    def clear_cut_units(self) -> bool:
+        if not self.has_cut_units():
             return False
         file = self.files.last_file()
         file.reserve(file.size)
@@ -123,6 +137,14 @@ class BatchConsumeQueue(ConsumeQueue):
             self.max_physic_offset = int(part["log_offset"][-1])
 
     # Asking.
+
+    def units_in(self, file: MappedFile) -> FileUnits:
+        units = written_units(file)
+        columns = (units[name].astype(np.int64) for name in ("queue_offset", "log_offset", "size"))
+        return FileUnits(*columns)
+
+    def last_log_offset(self, file: MappedFile) -> int:
+        return int(all_units(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
         """The units from the one that holds `queue_offset` to the end of its file; None without it."""
