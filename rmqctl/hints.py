@@ -1,9 +1,13 @@
-"""Advice on an error of the engine, in words of the command line.
+"""Advice on errors and findings of the engine, in words of the command line.
 
-The engine knows no commands and options. Its errors carry a code and what the code is about; here is the hint.
+The engine knows no commands and options. Its errors, problems, traps and findings carry a code and what the code is
+about; here is the sentence that says what to do, the command to run, and what that command costs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 HINTS = {
     "no-store": "give the store's root folder with --store",
@@ -20,7 +24,140 @@ HINTS = {
     "not-in-log": "--from-offset min begins at the first segment that the master has",
     "not-on-spark": "give --engine local",
     "unknown-setting": "`rmqctl config settings` lists the names",
+    "interrupted-change-elsewhere": "run `rmqctl undo {0} --quarantine {1}` first",
+    "lost-quarantine": "bring its disk back, or run `rmqctl quarantine purge {0}` to give up what it took away",
+    "no-room-for-placeholder": "run it without --keep-offsets",
+    "two-sparks": "give --master or --remote, not both",
+    "spark-connect-address": "give it as --remote {0}",
+    "spark-log": "run it with --verbose for Spark's own log",
+    # Traps of a broker's start.
+    "out-of-memory": "run `rmqctl recover`, which cuts the log there",
+    "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
+    "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
+    "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
+    "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
+    "queue-type": "set the attribute queue.type in topics.json to the type of the folder, "
+    "or move the folder away and rebuild all queues",
+    "record-at-queue-end": "run `rmqctl recover`, which dispatches it",
+    # Tables under config/.
+    "rebuild-topics": "run `rmqctl config rebuild-topics`",
+    "restore-topics": "copy {0} over it, or run `rmqctl config rebuild-topics`",
+    "restore-table": "copy {0} over it",
+    "write-table": "write it anew; no copy can be read",
+    "remove-entry": "remove the entry",
+    "reset-offset": "reset the group's offset to {0}",
 }
+"""What to do, as a clause, by code. A command in it is between `s."""
+
+MENDED_BY = {
+    "bad-crc": "truncate-dirty",
+    "bad-length": "truncate-dirty",
+    "stale-tail": "truncate-dirty",
+    "queue-gap": "rebuild --queues",
+    "queue-duplicate": "rebuild --queues",
+    "queue-shift": "rebuild --queues",
+    "missing-unit": "rebuild --queues",
+    "unit-differs": "rebuild --queues",
+    "unit-nowhere": "rebuild --queues",
+    "unit-wrong-record": "rebuild --queues",
+    "lost-extension": "rebuild --queues",
+    "unreadable-units": "rebuild --queues",
+    "unreadable-index": "rebuild --index",
+    "missing-index-entry": "rebuild --index",
+    "index-entry-nowhere": "rebuild --index",
+    "broken-chain": "rebuild --index",
+    "index-header": "rebuild --index",
+    "index-time": "rebuild --index",
+    "lost-index": "rebuild --index",
+    "checkpoint-ahead": "checkpoint rewrite",
+    "checkpoint-invalid": "checkpoint rewrite",
+}
+"""The command that mends a kind of finding, after `rmqctl --store DIR`; the others concern what the log itself says."""
+
+_SALVAGE = "salvage --to NEWSTORE"
+NEXT = {
+    # Findings of which more than the mending command is at stake: it must not lose what can be had.
+    "bad-crc": _SALVAGE,
+    "bad-length": _SALVAGE,
+    "bad-self-offset": _SALVAGE,
+    "missing-segment": _SALVAGE,
+    "stale-tail": "stale",
+    "wrong-size": "simulate",
+    "foreign-file": "simulate",
+    "time-backwards": "timeline",
+    # Problems that a look at the files shows.
+    "unreadable": "check",
+    "config-table": "config check",
+    "damage": "simulate",
+    "segment-list": "simulate",
+    "structure": "usage",
+    "structure-without-log": "dump commitlog {0}",
+    "not-shut-down": "simulate",
+    "no-log": "quarantine list",
+    "no-queues": "rebuild --queues --dry-run",
+    "queues-behind": "check",
+    "queues-ahead": "simulate",
+    "no-index": "rebuild --index --dry-run",
+    "no-checkpoint": "checkpoint show",
+    "unreadable-queue": "check",
+    # What a simulated start and the consumers' offsets show.
+    "no-start": "simulate",
+    "loses-intact": _SALVAGE,
+    "loses-damaged": "recover",
+    "deleted-unconsumed": "lag",
+    "restore-table": "config check",
+    "write-table": "config check",
+    "remove-entry": "config check",
+    "reset-offset": "config check",
+}
+"""The command to run next, by code: it mends, or shows more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of a command.
+
+    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
+    """
+
+    cost: str
+    can_be_undone: bool | None
+
+
+_COSTS = {
+    "rebuild": Cost("reads the whole log, writes the derived files anew", True),
+    "checkpoint rewrite": Cost("reads the newest segments", True),
+    "truncate-dirty": Cost("all records behind the cut leave the store", True),
+    "recover": Cost("cuts the log where a broker would, keeps what it removes", True),
+    "config rebuild-topics": Cost("reads the whole log", True),
+    "undo": Cost("moves files back", None),
+    "salvage": Cost("reads the whole log, writes a second store", None),
+}
+_LOOKS = Cost("only looks", None)
+
+
+def command_for(code: str, subject: Sequence[object] = ()) -> str:
+    """The command for a fault, after `rmqctl --store DIR`; empty without one."""
+    command = NEXT.get(code) or MENDED_BY.get(code)
+    if command is None:
+        command = HINTS.get(code, "").partition("`rmqctl ")[2].partition("`")[0]
+    return command.format(*subject)
+
+
+def cost_of(command: str) -> Cost:
+    """The cost of a command that command_for gave."""
+    return next((cost for name, cost in _COSTS.items() if command.startswith(name)), _LOOKS)
+
+
+def hint_for(code: str, subject: Sequence[object] = ()) -> str:
+    """The advice on a fault, as a clause; empty where the command alone is the advice."""
+    return HINTS.get(code, "").format(*subject)
+
+
+def with_hint(text: str, code: str, subject: Sequence[object] = ()) -> str:
+    """Adds to the text of a fault the clause of its advice."""
+    hint = hint_for(code, subject)
+    return f"{text}; {hint}" if hint else text
 
 
 def describe(error: BaseException) -> str:
@@ -29,4 +166,4 @@ def describe(error: BaseException) -> str:
 
     if not isinstance(error, StoreError) or error.code is None:
         return str(error)
-    return f"{error}; {HINTS[error.code].format(*error.subject)}"
+    return with_hint(str(error), error.code, error.subject)

@@ -110,7 +110,7 @@ class StoreConfig:
     """One store's settings. Immutable: `with_settings` gives a changed copy."""
 
     # Folders; None means the default place under the root.
-    store_path_root_dir: str | None = _setting(None, "the store's folder where --store names none")
+    store_path_root_dir: str | None = _setting(None, "the store's folder where none is given")
     store_path_commit_log: str | None = _setting(None, "folder of the segments; several with commas")
     read_only_commit_log_store_paths: str | None = _setting(
         None, "more folders of segments, in which none is created; needs several in storePathCommitLog"

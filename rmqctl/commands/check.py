@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import MENDED_BY, hint_for
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -74,15 +75,18 @@ def run(
     def rows() -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
         nonlocal findings
-        commands: dict[str, int] = {}
+        kinds: dict[str, None] = {}
         with session.progress("checking") as bar:
             for finding in check_files(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
                 findings += 1
-                if finding.mended_by is not None:
-                    commands[finding.mended_by] = commands.get(finding.mended_by, 0) + finding.count
-                yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": finding.mended_by}
-        for command in sorted(commands, key=MENDING_ORDER.index):
-            session.note(f"mend with: rmqctl --store {session.options.store} {command}")
+                kinds[finding.kind] = None
+                mended_by = MENDED_BY.get(finding.kind)
+                yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": mended_by}
+        for command in MENDING_ORDER:
+            if command in map(MENDED_BY.get, kinds):
+                session.note(f"mend with: rmqctl --store {session.options.store} {command}")
+        for hint in filter(None, map(hint_for, kinds)):
+            session.note(hint)
         if progress.horizon is not None:
             session.warn(
                 f"a broker or another rmqctl holds the store: checked up to log offset {progress.horizon}, "

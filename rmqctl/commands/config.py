@@ -12,6 +12,7 @@ import typer
 from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import hint_for
 from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
 from rmqctl.settings import values_and_sources
@@ -19,7 +20,7 @@ from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
-    from store.brokerconfig import ConfigFile
+    from store.brokerconfig import ConfigFile, ConfigFinding
     from store.config import Setting
     from store.forensics import ConfigReview
 
@@ -109,12 +110,17 @@ def run_check(ctx: typer.Context) -> Result:
     """
     session: Session = ctx.obj
     review = _review(session)
-    rows = [asdict(finding) for finding in review.findings]
+    rows = [_finding_row(finding) for finding in review.findings]
     files = [_file_row(file) for file in review.files]
     broken = sum(row["loaded_from"] != row["file"] for row in files)
     verdict = f"{count(len(files), 'table')}, {broken} not loaded from its own file; {count(len(rows), 'finding')}"
     tables = [Table("findings", rows), Table("files", files, FILE_COLUMNS)]
     return Result("config check", {"finding_count": len(rows)}, tables, FINDINGS if rows else OK, verdict)
+
+
+def _finding_row(finding: ConfigFinding) -> dict[str, str]:
+    remedy = hint_for(finding.code, finding.subject)
+    return {"kind": finding.kind, "file": finding.file, "detail": finding.detail, "remedy": remedy}
 
 
 def run_show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import command_for, cost_of, with_hint
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -20,6 +22,7 @@ EXIT_CODES = {1: "Something is wrong."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("info", "check", "simulate", "config check", "lag", "salvage")
 COLUMNS = ("rank", "what", "count", "detail", "command")
+NO_COST = {"cost": None, "can_be_undone": None}
 
 
 class Line(StrEnum):
@@ -79,24 +82,20 @@ def _verdict(found: Examination) -> str:
 
 def _commands(found: Examination) -> list[dict[str, Any]]:
     """Each command once, in the order of the list."""
-    mendings = {one.command: one.mending for one in found.diagnoses if one.command}
-    return [
-        {"command": command, "cost": mending.cost, "can_be_undone": mending.can_be_undone}
-        for command, mending in mendings.items()
-    ]
+    commands = dict.fromkeys(command_for(one.code, one.subject) for one in found.diagnoses)
+    return [{"command": command, **asdict(cost_of(command))} for command in commands if command]
 
 
 def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
-    mending = one.mending
-    command = f"rmqctl --store {session.options.store} {one.command}" if one.command else ""
+    command = command_for(one.code, one.subject)
+    is_whole = command and session.format.is_for_programs
     return {
         "number": number,
         "rank": int(one.rank),
         "area": one.area,
         "what": one.what,
         "count": one.count,
-        "detail": one.detail,
-        "command": one.command if one.command and not session.format.is_for_programs else command,
-        "cost": mending.cost if one.command else None,
-        "can_be_undone": mending.can_be_undone if one.command else None,
+        "detail": with_hint(one.detail, one.code, one.subject),
+        "command": f"rmqctl --store {session.options.store} {command}" if is_whole else command,
+        **(asdict(cost_of(command)) if command else NO_COST),
     }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import command_for
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics import StoreInfo
+    from store.forensics import Problem, StoreInfo
 
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
 EXIT_CODES = {1: "Something is missing, behind or wrong."}
@@ -43,7 +43,7 @@ def run(ctx: typer.Context) -> Result:
         for name, (value, source) in with_sources(session, info.inferred).items()
     ]
     tables = [
-        Table("problems", [asdict(problem) for problem in info.problems]),
+        Table("problems", [_row(problem) for problem in info.problems]),
         Table("structures", [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]),
         Table("settings", settings),
     ]
@@ -56,6 +56,16 @@ def _verdict(info: StoreInfo) -> str:
     amount = f"{count(info.message_count, 'message')} in {count(info.topic_count, 'topic')}"
     problems = count(len(info.problems), "problem") if info.problems else "nothing is missing"
     return f"a {info.line} store, {amount}; {problems}"
+
+
+def _row(problem: Problem) -> dict[str, str]:
+    command = command_for(problem.code, problem.subject)
+    return {"what": problem.what, "detail": problem.detail, "command": command}
+
+
+def _next_command(info: StoreInfo) -> str:
+    """The command of the first problem, else `check`."""
+    return _row(info.problems[0])["command"] if info.problems else "check"
 
 
 def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
@@ -83,5 +93,5 @@ def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
         "config_files": info.config_files,
         "free_bytes": info.free_bytes,
         "disk_used_percent": info.used_percent,
-        "next_command": f"rmqctl --store {session.options.store} {info.next_command}",
+        "next_command": f"rmqctl --store {session.options.store} {_next_command(info)}",
     }

@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import with_hint
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -99,7 +100,9 @@ def _verdict(found: Examination) -> str:
     if not found.worst:
         return f"A sound {found.info.line} store with {amount}."
     worst = found.diagnoses[0]
-    return f"{worst.what}: {worst.detail}. A {found.info.line} store with {amount}."
+    return (
+        f"{worst.what}: {with_hint(worst.detail, worst.code, worst.subject)}. A {found.info.line} store with {amount}."
+    )
 
 
 def _facts(found: Examination, now_ms: int) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import hint_for, with_hint
 from rmqctl.result import Result, Table
 
 if TYPE_CHECKING:
     from store.disk import Filesystem
     from store.opened import FoundStore
-    from store.recovery import SimulatedStart
+    from store.recovery import SimulatedStart, Trap
 
 EXAMPLES = (
     "rmqctl --store /data/store simulate",
@@ -70,9 +71,17 @@ def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedS
         return simulate_start(found, fs, clock, scratch=scratch.folder, progress=bar.update)
 
 
+def _reason(one: SimulatedStart) -> str:
+    return with_hint(one.reason, *one.blocker)
+
+
+def _trap(trap: Trap) -> dict[str, str]:
+    return {"name": trap.code, "detail": trap.detail, "remedy": hint_for(trap.code, trap.subject)}
+
+
 def _verdict(one: SimulatedStart) -> str:
     if not one.starts:
-        return f"a {one.compat} broker does not start: {one.reason}"
+        return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:
         return f"a {one.compat} broker starts and loses nothing; the log ends at {one.log_end}"
     intact = one.lost.facts()["intact"]
@@ -88,7 +97,7 @@ def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
         if file.action != "keep"
     ]
     lost = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.queue_rows()]
-    traps = [{"compat": one.compat, **asdict(trap)} for one in outcomes for trap in one.traps]
+    traps = [{"compat": one.compat, **_trap(trap)} for one in outcomes for trap in one.traps]
     shown = ("compat", "starts", "mode", "start_segment", "log_end", "cut_reason")
     counted = ("compat", "topic", "queue_id", "message_count", "intact_count", "damaged_count", "unreadable_count")
     return [
@@ -103,7 +112,7 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
     return {
         "compat": one.compat,
         "starts": one.starts,
-        "reason": one.reason,
+        "reason": _reason(one),
         "mode": one.mode,
         "start_segment": one.start_segment,
         "start_reason": one.start_reason,
@@ -111,5 +120,5 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
         "cut_reason": one.cut_reason,
         "files": [asdict(file) for file in one.files],
         "losses": {**one.lost.facts(), "queues": one.lost.queue_rows()},
-        "traps": [asdict(trap) for trap in one.traps],
+        "traps": [_trap(trap) for trap in one.traps],
     }

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rmqctl.hints import command_for, cost_of, hint_for, with_hint
 from rmqctl.report.charts import bars, columns
 from rmqctl.show import count, show_bytes, show_value, words
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from store.forensics import Examination, Timeline
+    from store.forensics import Diagnosis, Examination, Timeline
     from store.recovery import SimulatedStart
 
 MOST_ROWS = 500
@@ -94,18 +95,7 @@ def sections_of(
 
 
 def _findings(found: Examination) -> Section:
-    rows = [
-        {
-            "rank": int(one.rank),
-            "what": one.what,
-            "count": one.count,
-            "detail": one.detail,
-            "command": one.command,
-            "cost": one.mending.cost if one.command else None,
-            "can_be_undone": one.mending.can_be_undone if one.command else None,
-        }
-        for one in found.diagnoses
-    ]
+    rows = [_finding(one) for one in found.diagnoses]
     each = [asdict(finding) for finding in found.findings]
     text = (
         "Nothing is wrong." if not rows else "The worst first. Rank 1: a broker does not start. 2: messages are lost, "
@@ -117,10 +107,23 @@ def _findings(found: Examination) -> Section:
     )
 
 
+def _finding(one: Diagnosis) -> dict[str, object]:
+    command = command_for(one.code, one.subject)
+    return {
+        "rank": int(one.rank),
+        "what": one.what,
+        "count": one.count,
+        "detail": with_hint(one.detail, one.code, one.subject),
+        "command": command,
+        "cost": cost_of(command).cost if command else None,
+        "can_be_undone": cost_of(command).can_be_undone if command else None,
+    }
+
+
 def _start(start: SimulatedStart) -> Section:
     title = f"What a {start.compat} broker would do"
     if not start.starts:
-        return Section(f"start-{start.compat}", title, f"It does not start: {start.reason}.")
+        return Section(f"start-{start.compat}", title, f"It does not start: {with_hint(start.reason, *start.blocker)}.")
     lost = start.lost
     text = f"It starts ({start.mode} recovery from segment {start.start_segment}). The log ends at {start.log_end:,}: "
     text += f"{start.cut_reason}. "
@@ -128,7 +131,8 @@ def _start(start: SimulatedStart) -> Section:
     changed = [asdict(file) for file in start.files if file.action != "keep"]
     rows = [{**row, "unconsumed_by_group": row["unconsumed_by_group"] or None} for row in lost.queue_rows()]
     tables = [table_of("Lost", rows)] if rows else []
-    tables += [table_of("Traps", [asdict(trap) for trap in start.traps])] if start.traps else []
+    traps = [{"name": t.code, "detail": t.detail, "remedy": hint_for(t.code, t.subject)} for t in start.traps]
+    tables += [table_of("Traps", traps)] if traps else []
     tables += [table_of("Files that change", changed)] if changed else []
     return Section(f"start-{start.compat}", title, text, tables=tables)
 

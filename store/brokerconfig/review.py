@@ -22,17 +22,16 @@ from store.brokerconfig.fastjson import members
 from store.brokerconfig.topics import BUILT_IN
 from store.config import BrokerLine
 
-REBUILD = "run `rmqctl config rebuild-topics`"
-
 
 @dataclass(frozen=True, slots=True)
 class ConfigFinding:
-    """One thing wrong with a table. `remedy` is a clause for people."""
+    """One thing wrong with a table. `code` and `subject` name the advice."""
 
     kind: str
     file: str
     detail: str
-    remedy: str
+    code: str
+    subject: tuple[object, ...] = ()
 
 
 def review_config(
@@ -53,19 +52,25 @@ def review_config(
 def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding]:
     reason = f"{file.main.path.name} is {file.main.state}" + (f" ({file.main.reason})" if file.main.reason else "")
     best = file.best(line)
-    anew = REBUILD if file.name == "topics.json" else "write it anew; no copy can be read"
-    restore = f"copy {best.path.name} over it" if best is not None else anew
+    is_topics = file.name == "topics.json"
+    subject = (best.path.name,) if best is not None else ()
+    if best is not None:
+        code = "restore-topics" if is_topics else "restore-table"
+    else:
+        code = "rebuild-topics" if is_topics else "write-table"
     match file.load:
         case Load.LOST:
-            yield ConfigFinding("lost", file.name, f"{reason}; a broker {file.load.value}", restore)
+            yield ConfigFinding("lost", file.name, f"{reason}; a broker {file.load.value}", code, subject)
         case Load.REFUSED:
             detail = f"{reason}, and so is its .bak; a broker {file.load.value}"
-            yield ConfigFinding("refused", file.name, detail, restore)
+            yield ConfigFinding("refused", file.name, detail, code, subject)
         case Load.BACKUP:
-            yield ConfigFinding("backup", file.name, f"{reason}; a broker {file.load.value}", restore)
+            yield ConfigFinding("backup", file.name, f"{reason}; a broker {file.load.value}", code, subject)
     loaded = file.loaded
     if best is not None and best is file.temporary and loaded is not best:
-        yield ConfigFinding("newer-copy", file.name, f"{best.path.name} is newer than what a broker loads", restore)
+        yield ConfigFinding(
+            "newer-copy", file.name, f"{best.path.name} is newer than what a broker loads", code, subject
+        )
 
 
 def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> Iterator[ConfigFinding]:
@@ -75,13 +80,13 @@ def _review_offsets(file: ConfigFile, max_offset: Callable[[str, int], int]) -> 
     for key in members((copy.document or {}).get("offsetTable")):
         if key.count("@") != 1:
             detail = f"{key!r} does not name one topic and one group"
-            yield ConfigFinding("bad-key", file.name, detail, "remove the entry")
+            yield ConfigFinding("bad-key", file.name, detail, code="remove-entry")
     for (topic, group), queues in sorted(offsets_of(copy).items()):
         for queue_id, offset in sorted(queues.items()):
             top = max_offset(topic, queue_id)
             if offset > top:
                 detail = f"{group} is at {offset} of {topic}/{queue_id}, whose maximum is {top}"
-                yield ConfigFinding("outside", file.name, detail, f"reset the group's offset to {top}")
+                yield ConfigFinding("outside", file.name, detail, "reset-offset", (top,))
 
 
 def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFinding]:
@@ -89,4 +94,4 @@ def _review_topics(file: ConfigFile, topics: Iterable[str]) -> Iterator[ConfigFi
     known = members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
     for topic in sorted(set(topics) - known - set(BUILT_IN)):
         detail = f"{topic} has messages but no entry"
-        yield ConfigFinding("no-topic", file.name, detail, REBUILD)
+        yield ConfigFinding("no-topic", file.name, detail, code="rebuild-topics")

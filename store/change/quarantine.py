@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
 from store.change.workspace import quarantine_folder
@@ -94,27 +95,40 @@ def _entry_of(journal: Journal) -> QuarantineEntry:
     )
 
 
-def interrupted_change(root: Path, fs: Filesystem) -> str | None:
-    """Id of a change that a crash left half done.
+class InterruptedChange(NamedTuple):
+    """A change that a crash left half done, with its quarantine where that is outside of the store."""
 
-    With the option that undo needs if the change's quarantine is elsewhere.
+    id: str
+    elsewhere: Path | None = None
+
+    @property
+    def code(self) -> str:
+        """The code of the advice on it."""
+        return "interrupted-change" if self.elsewhere is None else "interrupted-change-elsewhere"
+
+
+def interrupted_change(root: Path, fs: Filesystem) -> InterruptedChange | None:
+    """Finds the change that a crash left half done.
 
     StoreIOError when that quarantine is not there, perhaps because its disk is not mounted.
     """
     entries = list_quarantine(root, fs=fs)
     found = next((entry.id for entry in entries if entry.state in HALF_DONE), None)
     folder = _quarantined_elsewhere(root, fs)
-    if found is not None or folder is None:
-        return found
+    if found is not None:
+        return InterruptedChange(found)
+    if folder is None:
+        return None
     if not fs.exists(folder / "manifest.json"):
         raise StoreIOError(
             f"the change {folder.name} was interrupted, and its quarantine is not there",
             file=folder,
-            hint=f"bring its disk back, or run `rmqctl quarantine purge {folder.name}` to give up what it took away",
+            code="lost-quarantine",
+            subject=(folder.name,),
         )
     if Journal.load(root, folder.name, folder.parent, fs).state not in HALF_DONE:
         return None
-    return f"{folder.name} --quarantine {folder.parent}"
+    return InterruptedChange(folder.name, folder.parent)
 
 
 def _quarantined_elsewhere(root: Path, fs: Filesystem) -> Path | None:

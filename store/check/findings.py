@@ -70,33 +70,6 @@ KINDS = {
 }
 
 
-# The command that mends a kind, after `rmqctl --store DIR`; a kind without one concerns what the log itself says.
-MENDED_BY = {
-    BAD_CRC: "truncate-dirty",
-    BAD_LENGTH: "truncate-dirty",
-    STALE_TAIL: "truncate-dirty",
-    QUEUE_GAP: "rebuild --queues",
-    QUEUE_DUPLICATE: "rebuild --queues",
-    QUEUE_SHIFT: "rebuild --queues",
-    MISSING_UNIT: "rebuild --queues",
-    UNIT_DIFFERS: "rebuild --queues",
-    UNIT_NOWHERE: "rebuild --queues",
-    UNIT_WRONG_RECORD: "rebuild --queues",
-    LOST_EXTENSION: "rebuild --queues",
-    UNREADABLE_UNITS: "rebuild --queues",
-    UNREADABLE_INDEX: "rebuild --index",
-    MISSING_INDEX_ENTRY: "rebuild --index",
-    INDEX_ENTRY_NOWHERE: "rebuild --index",
-    BROKEN_CHAIN: "rebuild --index",
-    INDEX_HEADER: "rebuild --index",
-    INDEX_TIME: "rebuild --index",
-    LOST_INDEX: "rebuild --index",
-    CHECKPOINT_AHEAD: "checkpoint rewrite",
-    CHECKPOINT_INVALID: "checkpoint rewrite",
-}
-assert MENDED_BY.keys() <= KINDS.keys()
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong.
@@ -117,11 +90,6 @@ class Finding:
     def place(self) -> tuple[str, str, str, int]:
         """The key for grouping and sorting findings."""
         return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
-
-    @property
-    def mended_by(self) -> str | None:
-        """The rmqctl command that mends it, None where no command can."""
-        return MENDED_BY.get(self.kind)
 
 
 # Each of these is a place to look at; the others come in masses.

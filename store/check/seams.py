@@ -64,5 +64,5 @@ def lost_index_findings(files: StoreReader, seams: Sequence[SegmentSummary]) -> 
     count = sum(seam.key_count for seam in seams)
     if count:
         first = next(seam.first_key for seam in seams if seam.key_count)
-        detail = f"no file for {count} keys, the first at log offset {first}; rmqctl rebuild --index makes them"
+        detail = f"no file for {count} keys, the first at log offset {first}"
         yield Finding(LOST_INDEX, files.name_of("index"), 0, count=count, detail=detail)

@@ -261,7 +261,7 @@ def survey_index(
     geometry = geometry_of(data, known.get(file.size))
     if geometry is None:
         if header.index_count > 1:
-            detail = "size and contents do not tell the number of hash slots: give --set maxHashSlotNum=N"
+            detail = "size and contents do not tell the number of hash slots; the broker's setting maxHashSlotNum does"
             yield Finding(INDEX_HEADER, name, 0, detail=detail)
         return
     entries = entries_of(data, geometry.slot_count, header.index_count)

@@ -17,6 +17,7 @@ from store.forensics.dump.timer import dump_timer as dump_timer
 from store.forensics.fingerprint import Digest as Digest
 from store.forensics.fingerprint import digest_differences as digest_differences
 from store.forensics.fingerprint import fingerprint_files as fingerprint_files
+from store.forensics.info import Problem as Problem
 from store.forensics.info import StoreInfo as StoreInfo
 from store.forensics.info import look_at_store as look_at_store
 from store.forensics.lag import review_lag as review_lag

@@ -1,4 +1,4 @@
-"""doctor: all faults of a store, the worst first, each with the command that mends it.
+"""doctor: all faults of a store, the worst first.
 
     1. info      what is missing or behind, who holds the store                info.py
     2. simulate  what the next start of its broker line does                   store/recovery/simulate.py
@@ -40,7 +40,8 @@ from store.opened.scratch import Scratch
 from store.recovery.simulate import SimulatedStart, simulate_start
 
 OnProgress = Callable[[int, int], None]
-REBUILD_QUEUES, REBUILD_INDEX, SALVAGE = "rebuild --queues", "rebuild --index", "salvage --to NEWSTORE"
+NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
+"""Codes of what a simulated start shows."""
 
 
 class Rank(IntEnum):
@@ -51,28 +52,6 @@ class Rank(IntEnum):
     WRONG = 3
     NOTE = 4
 
-
-@dataclass(frozen=True, slots=True)
-class Mending:
-    """The cost of a command.
-
-    can_be_undone  whether `undo` takes it back; None where it changes nothing in the store
-    """
-
-    cost: str
-    can_be_undone: bool | None
-
-
-_COSTS = {
-    "rebuild": Mending("reads the whole log, writes the derived files anew", True),
-    "checkpoint rewrite": Mending("reads the newest segments", True),
-    "truncate-dirty": Mending("all records behind the cut leave the store", True),
-    "recover": Mending("cuts the log where a broker would, keeps what it removes", True),
-    "config rebuild-topics": Mending("reads the whole log", True),
-    "undo": Mending("moves files back", None),
-    "salvage": Mending("reads the whole log, writes a second store", None),
-}
-_LOOKS = Mending("only looks", None)
 
 _RANKS = {
     kinds.BAD_CRC: Rank.LOSS,
@@ -88,34 +67,22 @@ _RANKS = {
     kinds.INDEX_TIME: Rank.NOTE,
     kinds.CHECKPOINT_INVALID: Rank.NOTE,
 }
-_COMMANDS = {
-    kinds.BAD_CRC: SALVAGE,
-    kinds.BAD_LENGTH: SALVAGE,
-    kinds.BAD_SELF_OFFSET: SALVAGE,
-    kinds.MISSING_SEGMENT: SALVAGE,
-    kinds.STALE_TAIL: "stale",
-    kinds.WRONG_SIZE: "simulate",
-    kinds.FOREIGN_FILE: "simulate",
-    kinds.TIME_BACKWARDS: "timeline",
-}
-"""Where more than the finding's own command is at stake: what mends must not lose what can be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One fault. `area` is the part that found it; count how often, detail describes the first."""
+    """One fault. `area` is the part that found it; count how often, detail describes the first.
+
+    `code` and `subject` name the advice.
+    """
 
     rank: Rank
     area: str
     what: str
     detail: str
     count: int = 1
-    command: str = ""
-
-    @property
-    def mending(self) -> Mending:
-        """The cost of the command."""
-        return next((cost for name, cost in _COSTS.items() if self.command.startswith(name)), _LOOKS)
+    code: str = ""
+    subject: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -190,7 +157,14 @@ class _Examiner:
         }
         for problem in self.found.info.problems:
             if problem.what in ranks:
-                yield Diagnosis(ranks[problem.what], "info", problem.what, problem.detail, 1, problem.command)
+                yield Diagnosis(
+                    ranks[problem.what],
+                    "info",
+                    problem.what,
+                    problem.detail,
+                    code=problem.code,
+                    subject=problem.subject,
+                )
 
     def _check(self) -> Iterator[Diagnosis]:
         progress = Progress()
@@ -207,10 +181,8 @@ class _Examiner:
             first = of_kind[0]
             file = relative_name(self.layout.root.absolute(), Path(first.file))
             detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
-            command = _COMMANDS.get(kind, first.mended_by or "")
-            yield Diagnosis(
-                _RANKS.get(kind, Rank.WRONG), "check", kind, detail, sum(one.count for one in of_kind), command
-            )
+            count = sum(one.count for one in of_kind)
+            yield Diagnosis(_RANKS.get(kind, Rank.WRONG), "check", kind, detail, count, code=kind)
 
     def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
         for name in lines or (self.found.info.line.name,):
@@ -219,25 +191,25 @@ class _Examiner:
                 start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
             self.found.starts.append(start)
             if not start.starts:
-                command = _command_in(start.reason) or "simulate"
-                yield Diagnosis(Rank.NO_START, "simulate", f"a {name} broker does not start", start.reason, 1, command)
+                code, subject = start.blocker
+                what = f"a {name} broker does not start"
+                yield Diagnosis(Rank.NO_START, "simulate", what, start.reason, code=code or NO_START, subject=subject)
             elif start.lost.messages:
                 facts = start.lost.facts()
                 detail = f"the log ends at {start.log_end}: {start.cut_reason}; {facts['intact']} can be salvaged"
-                what, command = f"a {name} broker loses messages", SALVAGE if facts["intact"] else "recover"
-                yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, command)
+                what, code = f"a {name} broker loses messages", LOSES_INTACT if facts["intact"] else LOSES_DAMAGED
+                yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
             for trap in start.traps if start.starts else ():
-                detail = f"{trap.detail}; {trap.remedy}"
-                yield Diagnosis(Rank.LOSS, "simulate", trap.name, detail, 1, _command_in(trap.remedy))
+                code, subject = trap.code, trap.subject
+                yield Diagnosis(Rank.LOSS, "simulate", code, trap.detail, code=code, subject=subject)
 
     def _config(self) -> Iterator[Diagnosis]:
         info = self.found.info
         self.found.config = review_tables(self.layout, self.reader, info.line, self.fs, info.queues)
         ranks = {"lost": Rank.LOSS, "refused": Rank.NO_START, "no-topic": Rank.WRONG, "outside": Rank.WRONG}
         for finding in self.found.config.findings:
-            command = "config rebuild-topics" if finding.file == "topics.json" else "config check"
-            detail = f"{finding.detail}; {finding.remedy}"
-            yield Diagnosis(ranks.get(finding.kind, Rank.NOTE), "config", finding.kind, detail, 1, command)
+            rank, code, subject = ranks.get(finding.kind, Rank.NOTE), finding.code, finding.subject
+            yield Diagnosis(rank, "config", finding.kind, finding.detail, code=code, subject=subject)
 
     def _lag(self) -> Iterator[Diagnosis]:
         with open_store(self.layout.root, settings=self.settings, clock=self.clock, as_is=True) as store:
@@ -247,9 +219,5 @@ class _Examiner:
             first = gone[0]
             detail = f"{first.group} is at {first.consumed_offset} of {first.topic}/{first.queue_id}, which begins at "
             count = sum(row.deleted for row in gone)
-            yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", f"{detail}{first.min_offset}", count, "lag")
-
-
-def _command_in(text: str) -> str:
-    """The command that a sentence for people names, empty without one."""
-    return text.partition("`rmqctl ")[2].partition("`")[0]
+            detail += f"{first.min_offset}"
+            yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", detail, count, code="deleted-unconsumed")

@@ -5,7 +5,7 @@
     3. the queues' ends                   queue_ends.py
     4. the log's ends: its first record, and a walk of its tail from the newest record that a queue names
     5. index headers, checkpoint, tables under config/
-    6. what is missing or behind, each with the command to run; the first one is the next command
+    6. what is missing or behind, each with a code
 
 Nothing is walked but the log's tail, so it takes the same time for a log of any length. A part that cannot be read is a
 problem and keeps no other part from being shown.
@@ -44,11 +44,12 @@ SOME_RECORDS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is missing, behind or wrong. `command` mends it, or shows more of it."""
+    """Something that is missing, behind or wrong. `code` and `subject` name the advice."""
 
     what: str
     detail: str
-    command: str
+    code: str
+    subject: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -110,11 +111,6 @@ class StoreInfo:
         """Log offset behind the newest record that a queue names, -1 without one."""
         return max((queue.end for queue in self.queues), default=-1)
 
-    @property
-    def next_command(self) -> str:
-        """The command to run next: the command of the first problem, else `check`."""
-        return self.problems[0].command if self.problems else "check"
-
 
 def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
     """Steps 1 to 6. NotAStore where the folder is absent or holds nothing that a broker makes."""
@@ -172,7 +168,7 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            problem = Problem("unreadable", str(error), "check")
+            problem = Problem("unreadable", str(error), code="unreadable")
             if problem not in self.failures:
                 self.failures.append(problem)
 
@@ -216,7 +212,7 @@ class _Look:
         if damage is not None:
             place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
             detail = f"the log ends in damage ({place}): {damage.describe_reason()}"
-            self.failures.append(Problem("damage", detail, "simulate"))
+            self.failures.append(Problem("damage", detail, code="damage"))
 
     def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
         """Walks up to the first bytes that are no record, and notes their log offset.
@@ -257,7 +253,9 @@ class _Look:
             if file.loaded is not None:
                 self.info.config_files.append(file.name)
             if file.load in (Load.LOST, Load.REFUSED, Load.BACKUP):
-                self.info.problems.append(Problem("config", f"{file.name}: a broker {file.load.value}", "config check"))
+                self.info.problems.append(
+                    Problem("config", f"{file.name}: a broker {file.load.value}", code="config-table")
+                )
 
     # What is wrong.
 
@@ -265,22 +263,25 @@ class _Look:
         with self._noting():
             change = interrupted_change(self.layout.root, self.fs)
             if change is not None:
-                yield Problem("interrupted change", f"{change} was cut short", f"undo {change}")
+                yield Problem("interrupted change", f"{change.id} was cut short", change.code, change)
         for finding in segment_list_findings(self.reader, segments):
-            yield Problem(finding.kind, finding.detail, "simulate")
+            yield Problem(finding.kind, finding.detail, code="segment-list")
         with self._noting():
             for path, fault in self.reader.foreign_in_commitlog():
-                yield Problem("foreign file", f"{path}: {fault}", "simulate")
+                yield Problem("foreign file", f"{path}: {fault}", code="foreign-file")
 
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:
     for one in info.structures:
         if one.is_refused:
-            command = "usage" if info.log.segment_count else f"dump commitlog {one.first_file or 'FILE'}"
-            yield Problem("structure", f"rmqctl cannot open a store with a {one.name}", command)
+            detail = f"rmqctl cannot open a store with a {one.name}"
+            if info.log.segment_count:
+                yield Problem("structure", detail, code="structure")
+            else:
+                yield Problem("structure", detail, code="structure-without-log", subject=(one.first_file or "FILE",))
             return
     if info.abort_ms >= 0 and info.holder is None:
-        yield Problem("not shut down", "the abort marker is there and nobody holds the lock", "simulate")
+        yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")
 
 
 def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
@@ -290,18 +291,19 @@ def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
         return
     has_records = log.first_ms >= 0 or log.last_ms >= 0
     if not log.segment_count:
-        yield Problem("no log", "there is no segment in commitlog/", "quarantine list")
+        yield Problem("no log", "there is no segment in commitlog/", code="no-log")
     if has_records and info.queues_built_to < 0:
-        yield Problem("no queues", "no consume queue has a unit", "rebuild --queues --dry-run")
+        yield Problem("no queues", "no consume queue has a unit", code="no-queues")
     elif log.unqueued_count and not is_live:
         detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"
-        yield Problem("queues behind", detail, "check")
+        yield Problem("queues behind", detail, code="queues-behind")
     elif info.queues_built_to > log.end:
-        yield Problem("queues ahead", f"a queue reaches {info.queues_built_to}, the log ends at {log.end}", "simulate")
+        detail = f"a queue reaches {info.queues_built_to}, the log ends at {log.end}"
+        yield Problem("queues ahead", detail, code="queues-ahead")
     if not is_live and has_records and not info.index.file_count:
-        yield Problem("no index", "there is no index file; nothing can be found by key", "rebuild --index --dry-run")
+        yield Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
     if info.checkpoint_ms < 0:
-        yield Problem("no checkpoint", "a recovery would walk the whole log", "checkpoint show")
+        yield Problem("no checkpoint", "a recovery would walk the whole log", code="no-checkpoint")
     for queue in info.queues:
         if queue.fault:
-            yield Problem("unreadable queue", queue.fault, "check")
+            yield Problem("unreadable queue", queue.fault, code="unreadable-queue")

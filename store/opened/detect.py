@@ -72,7 +72,8 @@ def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
 def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
     """UnsupportedFormat where a broker would not start because of a queue's type, with the remedy."""
     for fault in queue_type_faults(layout, fs):
-        raise UnsupportedFormat(f"a broker does not start with this store: {fault}", file=layout.config / "topics.json")
+        reason = f"a broker does not start with this store: {fault}"
+        raise UnsupportedFormat(reason, file=layout.config / "topics.json", code="queue-type")
 
 
 def _has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:

@@ -98,8 +98,6 @@ def staging(
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
     """StoreIOError when a crash left a change half done."""
-    change_id = interrupted_change(layout.root, fs)
-    if change_id is not None:
-        raise StoreIOError(
-            f"the change {change_id} was interrupted", file=layout.own, code="interrupted-change", subject=(change_id,)
-        )
+    change = interrupted_change(layout.root, fs)
+    if change is not None:
+        raise StoreIOError(f"the change {change.id} was interrupted", file=layout.own, code=change.code, subject=change)

@@ -34,32 +34,32 @@ class Difference(StrEnum):
 
     @property
     def reason(self) -> str:
-        """The broker's way, recover's way, and the reason."""
+        """The broker's way, rmqctl's way, and the reason."""
         return _REASONS[self]
 
 
 _REASONS = {
     Difference.ZEROED_CUT: "a broker leaves the bytes at the cut, and reads the old records behind it again after the "
-    "next put of the same size; recover zeroes the 8 bytes there",
+    "next put of the same size; rmqctl zeroes the 8 bytes there",
     Difference.ZEROED_UNITS: "a broker leaves the queue units that it cuts, and its next start counts them again once "
-    "the log has grown past their records; recover zeroes them",
+    "the log has grown past their records; rmqctl zeroes them",
     Difference.HUGE_SIZE: "4.9 allocates as many bytes as a damaged record claims, runs out of memory and does not "
-    "start; recover takes the record for damage and cuts there",
+    "start; rmqctl takes the record for damage and cuts there",
     Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
-    "the hash of their tags, so that they are delivered at once; recover gives them their deliver time",
+    "the hash of their tags, so that they are delivered at once; rmqctl gives them their deliver time",
     Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
-    "its queue offsets a second time; recover builds them from the log",
+    "its queue offsets a second time; rmqctl builds them from the log",
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
-    "it; recover rewrites units that contradict their records where it dispatches them again",
+    "it; rmqctl rewrites units that contradict their records where it dispatches them again",
     Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
-    "then passes over all that follows in its queue; recover dispatches it under the one at which it is",
-    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; recover "
+    "then passes over all that follows in its queue; rmqctl dispatches it under the one at which it is",
+    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; rmqctl "
     "dispatches it",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
-    "does not start; recover counts no unit there",
+    "does not start; rmqctl counts no unit there",
     Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
-    "starting segment only; recover --keep-index builds them anew from their beginning",
-    Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; recover "
+    "starting segment only; rmqctl builds kept ones anew from their beginning",
+    Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; rmqctl "
     "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
 }
 assert set(_REASONS) == set(Difference)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from store.change.workspace import relative_name
 from store.commitlog.scan import Blank, End, scan_segment
-from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
@@ -45,23 +44,24 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A failure at the start, or after it, and the command that prevents it."""
+    """A failure at the start, or after it. `code` names it, `subject` is the queue that it is about."""
 
-    name: str
+    code: str
     detail: str
-    remedy: str
+    subject: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
 class SimulatedStart:
     """A line's next start.
 
-    `reason` says why the broker does not start.
+    `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
     """
 
     compat: str
     starts: bool
     reason: str = ""
+    blocker: tuple[str, tuple[object, ...]] = ("", ())
     mode: str = ""
     start_segment: int = -1
     start_reason: str = ""
@@ -89,7 +89,8 @@ def simulate_start(
         opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
     except StoreError as error:
         files = list(_files_on_disk(found.layout, fs))
-        return SimulatedStart(found.line.name, starts=False, reason=str(error), files=files)
+        blocker = (error.code or "", error.subject)
+        return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
     try:
         return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
     finally:
@@ -102,7 +103,8 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     return SimulatedStart(
         compat=opened.line.name,
         starts=blocker is None,
-        reason=f"{blocker.detail}; {blocker.remedy}" if blocker else "",
+        reason=blocker.detail if blocker else "",
+        blocker=(blocker.code, blocker.subject) if blocker else ("", ()),
         mode=found.mode,
         start_segment=found.end.start,
         start_reason=found.start_reason,
@@ -122,22 +124,18 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     size = claimed_size(opened, found.end)
     if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
         detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
-        return Trap("out-of-memory", detail, "run `rmqctl recover`, which cuts the log there")
+        return Trap(code="out-of-memory", detail=detail)
     for fault in queue_type_faults(opened.layout, opened.fs) if opened.line.starts_at_queue_end else ():
-        return Trap("queue-type", f"RuntimeException: {fault.partition('; ')[0]}", fault.partition("; ")[2])
+        return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
-        return Trap("light-queue-poison", detail, "start once with enableMultiDispatch=false and stop cleanly")
+        return Trap(code="light-queue-poison", detail=detail)
     truncates = found.queue_end_before >= found.log_end
     for queue in opened.queues if opened.line.starts_at_queue_end and not truncates else ():
         if has_zero_last_file(queue):
             detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
-            return Trap("zero-queue-file", detail, _rebuild_of(queue))
+            return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))
     return None
-
-
-def _rebuild_of(queue: ConsumeQueue) -> str:
-    return f"run `rmqctl rebuild --queues --topic {queue.topic} --queue {queue.queue_id}`"
 
 
 # What goes wrong after a start.
@@ -147,7 +145,7 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     size = claimed_size(opened, found.end)
     if not opened.line.accepts_v2 and size >= LARGE_ALLOCATION:
         detail = f"the record at log offset {found.log_end} makes the broker allocate {size} bytes"
-        yield Trap("large-allocation", detail, "run `rmqctl recover` first, or start with a larger heap")
+        yield Trap(code="large-allocation", detail=detail)
     if found.queue_end_before >= found.log_end:
         for queue in opened.queues:
             if has_zero_last_file(queue):
@@ -155,10 +153,10 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
                     f"the zeros in the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
                     "the next message gets a queue offset too high by one"
                 )
-                yield Trap("phantom-unit", detail, _rebuild_of(queue))
+                yield Trap(code="phantom-unit", detail=detail, subject=(queue.topic, queue.queue_id))
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
         detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
-        yield Trap("record-at-queue-end", detail, "run `rmqctl recover`, which dispatches it")
+        yield Trap(code="record-at-queue-end", detail=detail)
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:

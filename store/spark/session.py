@@ -119,7 +119,7 @@ def open_session(
     on_start  called when nothing is known that would keep it from starting
     """
     if master and remote:
-        raise BadRequest("--master and --remote contradict each other")
+        raise BadRequest("a Spark master and a Spark Connect address contradict each other", code="two-sparks")
     check_pyspark()
     if not remote:
         master = master or "local[*]"
@@ -224,9 +224,10 @@ def _check_address(master: str | None, remote: str | None) -> None:
     if remote and not remote.startswith("sc://"):
         raise BadRequest(f"{remote!r} is no Spark Connect address", hint="one is sc://HOST:15002")
     if master and not re.match(r"local(\[|$)|yarn$|(spark|k8s)://|local-cluster\[", master):
-        hint = "those are local[2], spark://HOST:7077, k8s://… and yarn"
-        hint = f"give it as --remote {master}" if master.startswith("sc://") else hint
-        raise BadRequest(f"{master!r} is no Spark master", hint=hint)
+        fault = f"{master!r} is no Spark master"
+        if master.startswith("sc://"):
+            raise BadRequest(fault, code="spark-connect-address", subject=(master,))
+        raise BadRequest(fault, hint="those are local[2], spark://HOST:7077, k8s://… and yarn")
     found = re.match(r"(spark|sc)://([^:/,;]+)(?::(\d+))?", address)
     if not found:
         return
@@ -364,8 +365,10 @@ def _as_store_error(error: Exception) -> StoreError:
     state = re.search(r"SQLSTATE: (\w\w)", reason)
     if state and state.group(1) in QUERY_AT_FAULT:
         return BadRequest(f"the query fails: {reason}")
-    hint = MISSING_HINT if reason.startswith("ModuleNotFoundError") else "run it with --verbose for Spark's own log"
-    return StoreIOError(f"the Spark job failed: {reason}", hint=hint)
+    fault = f"the Spark job failed: {reason}"
+    if reason.startswith("ModuleNotFoundError"):
+        return StoreIOError(fault, hint=MISSING_HINT)
+    return StoreIOError(fault, code="spark-log")
 
 
 def _reason(error: Exception) -> str:

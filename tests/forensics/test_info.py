@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.hints import command_for
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.errors import NotAStore
@@ -27,6 +28,10 @@ from tests.support.stores import make_store
 
 def look(root: Path) -> StoreInfo:
     return look_at_store(make_layout(root, {}), {}, Filesystem())
+
+
+def next_command(info: StoreInfo) -> str:
+    return command_for(info.problems[0].code, info.problems[0].subject)
 
 
 def problems(root: Path) -> set[str]:
@@ -75,7 +80,7 @@ def test_a_store_with_rocksdb_queues_is_shown(tmp_path: Path) -> None:
     (root / "consumequeue").mkdir()
     (root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
     info = look(root)
-    assert (info.problems[0].what, info.next_command) == ("structure", "usage")
+    assert (info.problems[0].what, next_command(info)) == ("structure", "usage")
     assert info.log.last_ms > 0
 
 
@@ -83,7 +88,7 @@ def test_a_folder_of_a_dledger_broker_alone_is_shown(tmp_path: Path) -> None:
     segment = tmp_path / "dledger-n0/data/00000000000000000000"
     segment.parent.mkdir(parents=True)
     segment.write_bytes(bytes(64))
-    assert look(tmp_path).next_command == f"dump commitlog {segment}"
+    assert next_command(look(tmp_path)) == f"dump commitlog {segment}"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +128,7 @@ def test_a_config_table_that_a_broker_would_lose_is_named(tmp_path: Path) -> Non
     (root / "config").mkdir()
     (root / "config/topics.json").write_bytes(b"\0" * 20)
     (problem,) = look(root).problems
-    assert (problem.what, problem.command) == ("config", "config check")
+    assert (problem.what, command_for(problem.code)) == ("config", "config check")
 
 
 def test_the_owner_of_the_lock_is_named_with_its_command(tmp_path: Path) -> None:

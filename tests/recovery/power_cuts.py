@@ -147,9 +147,9 @@ def verify(cut: Cut) -> None:
     """AssertionError when a promise was broken or the store does not recover."""
     root, fs = cut.root / "store", Filesystem()
     try:
-        change_id = interrupted_change(root, fs)
-        if change_id is not None:
-            undo(root, change_id, fs=fs)
+        change = interrupted_change(root, fs)
+        if change is not None:
+            undo(root, change.id, fs=fs)
         recover(root, mode="auto", settings=SMALLER)
     except NotAStore:
         assert not cut.witness, f"{cut.operation}: no store is left of {len(cut.witness)} promised messages"

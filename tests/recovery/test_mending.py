@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmqctl.hints import MENDED_BY
 from store import open_store
 from store.check.check import check_files
-from store.check.findings import BAD_SELF_OFFSET, MENDED_BY, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.check.findings import BAD_SELF_OFFSET, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from tests.cli.running import rmqctl
@@ -43,7 +44,7 @@ def findings(root: Path) -> list[Finding]:
 def mend(root: Path) -> Iterator[str]:
     """Runs the commands that check names, the log's first, until it names none that was not run."""
     for command in RUNS:
-        if command in {finding.mended_by for finding in findings(root)}:
+        if command in {MENDED_BY.get(finding.kind) for finding in findings(root)}:
             run = rmqctl(*SETTINGS, *command.split(), "--yes", store=root)
             assert run.code == 0, run.err
             yield command
@@ -115,7 +116,7 @@ def test_truncate_dirty_takes_away_what_a_cut_left_behind_the_end(healthy: Path,
         file.seek(place)
         file.write(b"\xff" * 100)
     truncate(root)
-    assert {(finding.kind, finding.mended_by) for finding in findings(root)} == {(STALE_TAIL, "truncate-dirty")}
+    assert {(finding.kind, MENDED_BY[finding.kind]) for finding in findings(root)} == {(STALE_TAIL, "truncate-dirty")}
     change, _ = truncate(root)
     assert findings(root) == []
     assert change.lost == {}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqctl.hints import hint_for
 from store.disk.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import find_store
@@ -118,7 +119,7 @@ def test_a_huge_size_takes_the_memory_of_4_9_but_not_of_5_3(store: Path, size: i
     put_bytes(segment(store), 0, size.to_bytes(4, "big"))
     four, five = (simulate(store, line, **SMALL_FILES) for line in ("4.9", "5.3"))
     assert (four.starts, five.starts) == (starts, True)
-    assert [trap.name for trap in four.traps] == ["large-allocation" if starts else "out-of-memory"]
+    assert [trap.code for trap in four.traps] == ["large-allocation" if starts else "out-of-memory"]
 
 
 def last_queue_file(root: Path, queue: int = 0) -> Path:
@@ -130,8 +131,9 @@ def test_a_last_queue_file_of_zeros_becomes_a_phantom_unit(store: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
     for line in ("4.9", "5.3"):
         start = simulate(store, line, **SMALL_FILES)
-        assert [trap.name for trap in start.traps] == ["phantom-unit"]
-        assert "rmqctl rebuild --queues --topic T --queue 0" in start.traps[0].remedy
+        assert [trap.code for trap in start.traps] == ["phantom-unit"]
+        trap = start.traps[0]
+        assert "`rmqctl rebuild --queues --topic T --queue 0`" in hint_for(trap.code, trap.subject)
 
 
 def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
@@ -139,7 +141,7 @@ def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
         path = last_queue_file(store, queue)
         path.write_bytes(bytes(path.stat().st_size))
     start = simulate(store, "5.3", **SMALL_FILES)
-    names = [trap.name for trap in start.traps]
+    names = [trap.code for trap in start.traps]
     assert names == ["record-at-queue-end"] or (not start.starts and names == ["zero-queue-file"])
 
 

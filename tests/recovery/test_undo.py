@@ -231,7 +231,7 @@ def test_an_undoing_that_was_cut_short_is_noticed_and_taken_up_again(tmp_path: P
     faulty = FaultyFilesystem(when=lambda name, argument: name == "rename" and faulty.count("rename") > 2)
     with pytest.raises(StoreIOError):
         undo(root, change_id, fs=faulty)
-    assert interrupted_change(root, Filesystem()) == change_id
+    assert interrupted_change(root, Filesystem()) == (change_id, None)
     with pytest.raises(BadRequest, match="was interrupted"):
         purge(root, fs=Filesystem())
     undo(root, change_id, fs=Filesystem())

@@ -43,8 +43,7 @@ def mismatched_topics(layout: StoreLayout, fs: Filesystem) -> list[str]:
     wrong = [(topic, kinds.get(topic, "SimpleCQ"), BATCH) for topic in _with_queues(layout.batchconsumequeue, fs)]
     wrong += [(topic, kinds.get(topic, "SimpleCQ"), "SimpleCQ") for topic in _with_queues(layout.consumequeue, fs)]
     return [
-        f"{topic}: its folder holds queues of type {found}, topics.json says {wanted}; "
-        f"set the attribute {QUEUE_TYPE}={found}, or move the folder away and rebuild all queues"
+        f"{topic}: its folder holds queues of type {found}, topics.json says {wanted}"
         for topic, wanted, found in sorted(wrong)
         if wanted != found
     ]

@@ -97,7 +97,7 @@ def plan_placeholders(runs: Iterable[SalvagedRun], placeholder_properties: int) 
                 raise BadRequest(
                     f"no room in the log for a placeholder of queue offset {queue_offset}",
                     offset=one.after,
-                    hint="salvage without keeping log offsets",
+                    code="no-room-for-placeholder",
                 )
             used[number] += size
             planned.setdefault(starts[number], []).append((one.topic, one.queue_id, queue_offset))
