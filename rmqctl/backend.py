@@ -103,6 +103,7 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
 
 
 def _stores_in(text: str) -> list[str]:
+    from store.disk import Filesystem, find_dledgers
     from store.errors import BadRequest
 
     if text.startswith("@"):
@@ -112,7 +113,8 @@ def _stores_in(text: str) -> list[str]:
         return [text]
     # A folder beside the stores, as lost+found, is no store that was meant.
     folders = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    found = sorted(str(folder) for folder in folders if (folder / "commitlog").is_dir())
+    fs = Filesystem()
+    found = sorted(str(one) for one in folders if (one / "commitlog").is_dir() or find_dledgers(one, fs))
     if not found:
         raise BadRequest(f"no store is found by {text}")
     return found
@@ -136,7 +138,7 @@ def require_own_commitlog(layout: StoreLayout) -> None:
     """BadRequest for a commit log in another folder: a store at an address is one folder."""
     from store.errors import BadRequest
 
-    if layout.commitlog != layout.root / "commitlog":
+    if layout.dledger is None and layout.commitlog != layout.root / "commitlog":
         raise BadRequest(
             "storePathCommitLog names another folder than the store's commitlog, which is what a rebuild reads",
             file=layout.commitlog,

@@ -38,6 +38,9 @@ HINTS = {
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "queue-type": "set the attribute queue.type in topics.json to the type of the folder, "
     "or move the folder away and rebuild all queues",
+    "dledger-queue-tails": "run `rmqctl recover`, which completes the queues and removes the abort marker",
+    "dledger-no-dispatch": "run `rmqctl recover`, which completes the queues from the entries",
+    "several-dledgers": "name one, as --set dLegerSelfId=n0",
     "record-at-queue-end": "run `rmqctl recover`, which dispatches it",
     # Tables under config/.
     "rebuild-topics": "run `rmqctl config rebuild-topics`",

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 def planning(
-    session: Session, consent: ChangeOptions, compat: str | None = None
+    session: Session, consent: ChangeOptions, compat: str | None = None, *, with_dledger: bool = False
 ) -> AbstractContextManager[OpenedStore]:
-    """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply."""
+    """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
+
+    with_dledger  also one with a DLedger log, whose entries no change may touch
+    """
     from store import staged_store
 
     root, fs = session.reached if consent.dry_run else (session.root, None)
@@ -30,14 +33,18 @@ def planning(
         clock=session.environment.clock_ms,
         dry_run=consent.dry_run,
         scratch=session.options.scratch,
+        with_dledger=with_dledger,
     )
 
 
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout."""
+    """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
+
+    Commands that use this leave the log alone, so a DLedger log is let in.
+    """
     from store.opened import locked_store
 
-    return locked_store(session.root, session.settings(), take=take)
+    return locked_store(session.root, session.settings(), take=take, with_dledger=True)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

@@ -196,8 +196,9 @@ def _small_files() -> list[str]:
         ),
         ".SH NOT READ",
         _text(
-            "RocksDB consume queues and DLedger logs of the 5.x line are recognised and refused by name. What a "
-            "broker newer than 5.3 left is read, and never changed."
+            "RocksDB consume queues of the 5.x line are recognised and refused by name. What a broker newer than 5.3 "
+            "left is read, and never changed. A DLedger log is read like a plain one: each of its entries is a header "
+            "of 48 bytes and a record."
         ),
     ]
 

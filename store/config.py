@@ -116,6 +116,10 @@ class StoreConfig:
         None, "more folders of segments, in which none is created; needs several in storePathCommitLog"
     )
 
+    # DLedger mode; a log of entries is found without them.
+    enable_d_leger_commit_log: bool = _setting(True, "false: the plain log is read where DLedger's is there too")
+    d_leger_self_id: str | None = _setting(None, "the member whose log is read, where several are there")
+
     # File sizes in bytes, index geometry in entries.
     mapped_file_size_commit_log: int = _setting(1 << 30, "bytes of a segment", least=1)
     mapped_file_size_consume_queue: int = _setting(

@@ -4,6 +4,7 @@
     ROOT/consumequeue/<topic>/<queue id>/<20 digits>    the name is queue_offset of the first unit x 20
     ROOT/consumequeue_ext/<topic>/<queue id>/<20 digits>
     ROOT/batchconsumequeue/<topic>/<queue id>/<20 digits>   5.x; the name is the file's place in the queue of bytes
+    ROOT/dledger-<id>/data, index/<20 digits>           entries of DLedger and their index; currterm, checkpoint: a file
     ROOT/index/<yyyyMMddHHmmssSSS>                      local time of creation
     ROOT/checkpoint, abort, lock                        one file each
     ROOT/config/*.json                                  the broker's own tables
@@ -66,11 +67,13 @@ class StoreLayout:
 
     commitlog_paths    of storePathCommitLog, when the log is elsewhere, or in several folders
     read_only_paths    of readOnlyCommitLogStorePaths, which counts only when the log is in several folders
+    dledger            the folder of the group's member, where the log is DLedger's
     """
 
     root: Path
     commitlog_paths: tuple[Path, ...] = ()
     read_only_paths: tuple[Path, ...] = ()
+    dledger: Path | None = None
 
     @property
     def commitlog(self) -> Path:

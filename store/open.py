@@ -109,7 +109,7 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
     scratch = Path(scratch) if scratch is not None else None
     folder, fs = reach_store(root, options.get("fs"), scratch, to_change=not read_only)
     opener = _Opener(
-        make_layout(folder, settings),
+        make_layout(folder, settings, fs),
         settings,
         fs,
         options.get("clock", system_clock_ms),

@@ -37,7 +37,7 @@ def run_show(ctx: typer.Context) -> Result:
 
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)
-    with planning(session, look) as opened, session.progress("reading the log") as bar:
+    with planning(session, look, with_dledger=True) as opened, session.progress("reading the log") as bar:
         review = review_checkpoint(opened, progress=bar.update)
     facts = {
         "file_bytes": review.file_size,
@@ -87,7 +87,7 @@ def run_rewrite(
     from store import plan_checkpoint
 
     with (
-        planning(session, consent) as opened,
+        planning(session, consent, with_dledger=True) as opened,
         session.progress("reading the log") as bar,
     ):
         change = plan_checkpoint(opened, progress=bar.update)

@@ -67,7 +67,7 @@ def run(
     settings, (root, fs) = session.settings(), session.reached
     reader = session.open_reader(as_it_is=True) if session.options.uri is None else StoreReader(str(root), fs)
     with session.progress("searching the log") as bar:
-        layout = make_layout(root, settings)
+        layout = make_layout(root, settings, fs)
         finder = Finder(reader, layout, settings, fs, use_index=not scan, on_progress=bar.update)
         for fault in finder.index.faults:
             session.warn(f"left out of the index: {fault}")

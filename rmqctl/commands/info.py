@@ -26,7 +26,7 @@ def run(ctx: typer.Context) -> Result:
     The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
     free space, settings that are not at their default, what is missing or behind, and the command to run next. Reads
     file lists, headers and the log's tail, so it is quick for a log of any size. It works on stores that no other
-    command opens: RocksDB, DLedger, damaged ones, one in use. Exit code 1 when something is missing,
+    command opens: RocksDB, damaged ones, one in use. Exit code 1 when something is missing,
     behind or wrong.
     """
     session: Session = ctx.obj
@@ -37,7 +37,7 @@ def run(ctx: typer.Context) -> Result:
 
     given = session.settings()
     root, fs = session.reached
-    info = look_at_store(make_layout(root, given), given, fs)
+    info = look_at_store(make_layout(root, given, fs), given, fs)
     settings = [
         {"name": name, "value": value, "source": source}
         for name, (value, source) in with_sources(session, info.inferred).items()

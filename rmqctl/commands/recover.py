@@ -76,6 +76,9 @@ def run(
     rebuilds consume queues and index, writes the checkpoint, removes the abort marker. Without --normal or --abnormal
     the abort marker decides.
 
+    The entries of a DLedger log are left as they are: queues and index are completed from them. Where the log would
+    have to be cut that is refused, for the group decides which entries count.
+
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
     checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
@@ -95,7 +98,7 @@ def run(
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     line = compat.value if compat else None
-    with planning(session, consent, line) as opened:
+    with planning(session, consent, line, with_dledger=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
         if choice.is_spark:
             refuse_on_spark(opened.layout, opened.fs)

@@ -53,7 +53,7 @@ def run(
     from store.opened import find_store, make_layout, require_store
 
     (root, fs), settings = session.reached, session.settings()
-    layout = make_layout(root, settings)
+    layout = make_layout(root, settings, fs)
     require_store(layout, fs)
     names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]

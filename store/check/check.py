@@ -35,7 +35,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, has_light_queues
+from store.opened.detect import find_batch_topics, has_light_queues, make_layout
 
 Survey = QueueFile | IndexFile
 
@@ -133,7 +133,8 @@ class _Check:
             progress.horizon = horizon_of(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
-        layout, fs = StoreLayout(Path(files.address)), Filesystem()
+        layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
+        fs, self.dledger = Filesystem(), layout.dledger
         self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
         self.surveys: list[Survey] = []
@@ -147,6 +148,10 @@ class _Check:
         of_checkpoint = checkpoint_file_findings(self.files)
         yield from group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
         yield from self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+        if self.dledger is not None:
+            from store.check.dledger import check_dledger
+
+            yield from check_dledger(self.files, self.dledger, self.progress.horizon)
 
     def _check_files(self) -> Iterator[Finding]:
         yield from self._survey()

@@ -35,6 +35,9 @@ WRONG_SIZE = "wrong-size"
 QUEUE_TYPE = "queue-type"
 INNER_BATCH = "inner-batch"
 FOREIGN_FILE = "foreign-file"
+DLEDGER_ENTRY = "dledger-entry"
+DLEDGER_INDEX = "dledger-index"
+DLEDGER_STATE = "dledger-state"
 UNREADABLE_UNITS = "unreadable-units"
 UNREADABLE_INDEX = "unreadable-index"
 
@@ -64,6 +67,9 @@ KINDS = {
     FOREIGN_FILE: "something in the store's folders that no broker made",
     UNREADABLE_UNITS: "a queue file has pages that can't be read",
     UNREADABLE_INDEX: "an index file has pages that can't be read",
+    DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
+    DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
+    DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",
     QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
     INNER_BATCH: "a record of several messages does not hold what it says",
     WRONG_SIZE: "a file whose length is not that of the store's other files",

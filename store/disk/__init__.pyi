@@ -1,5 +1,6 @@
 from store.disk.filesystem import Descriptor as Descriptor
 from store.disk.filesystem import Filesystem as Filesystem
 from store.disk.filesystem import os_errors as os_errors
+from store.disk.segment_folders import find_dledgers as find_dledgers
 from store.disk.store_reader import StoredFile as StoredFile
 from store.disk.store_reader import StoreReader as StoreReader

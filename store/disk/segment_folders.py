@@ -9,7 +9,9 @@
 
 The broker loads a name that is in two folders twice, which breaks its addressing. Here that is refused.
 
-Source: MultiPathMappedFileQueue, 4.9.8.
+In DLedger mode the log is in dledger-<id>/data; segments of the time before are in commitlog/, and only read.
+
+Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
 """
 
 from __future__ import annotations
@@ -19,6 +21,22 @@ from pathlib import Path
 
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import ForeignFile, StoreIOError
+
+DLEDGER_PREFIX = "dledger-"
+
+
+def find_dledgers(root: Path, fs: Filesystem) -> list[Path]:
+    """The folders of DLedger logs below a store's root, one of each member of a group that ran there."""
+    if not fs.is_folder(root):
+        return []
+    entries = [entry for entry in fs.list_folder(root) if entry.path.name.startswith(DLEDGER_PREFIX)]
+    return [root / entry.path.name for entry in entries if fs.is_folder(root / entry.path.name / "data")]
+
+
+def dledger_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
+    """The folders of the log in DLedger mode: the entries', and that of the plain segments before them."""
+    plain = dledger.parent / "commitlog"
+    return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)
 
 
 class SegmentFolders:

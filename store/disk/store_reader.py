@@ -15,6 +15,7 @@ from pathlib import Path
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.places import LocalPlace, Place, connect
 from store.disk.readable import Salvaged, Stretch
+from store.disk.segment_folders import dledger_log, find_dledgers
 from store.errors import ForeignFile, NotAStore, StoreIOError
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
@@ -44,16 +45,23 @@ class FolderEntry:
     mtime_ms: int
 
 
+def _dledger_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
+    """The folders of the log of a local store in DLedger mode, none of another."""
+    dledgers = [] if "://" in address else find_dledgers(Path(address), fs)
+    return dledger_log(dledgers[0], fs) if len(dledgers) == 1 else ()
+
+
 class StoreReader:
     """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    commitlogs  the folders of the log, where it is not in commitlog/ below the address
+    commitlogs  the folders of the log, where it is not in commitlog/ below the address; DLedger's are found without
     """
 
     def __init__(self, address: str, fs: Filesystem | None = None, commitlogs: Sequence[Path] = ()) -> None:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
-        self._commitlogs = tuple(commitlogs)
-        self._place: Place = connect(self.address, fs or Filesystem(), self._commitlogs)
+        fs = fs or Filesystem()
+        self._commitlogs = tuple(commitlogs) or _dledger_log(self.address, fs)
+        self._place: Place = connect(self.address, fs, self._commitlogs)
 
     def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...]]]:
         return StoreReader, (self.address, None, self._commitlogs)

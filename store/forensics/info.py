@@ -278,7 +278,7 @@ def _state_problems(info: StoreInfo) -> Iterator[Problem]:
             if info.log.segment_count:
                 yield Problem("structure", detail, code="structure")
             else:
-                yield Problem("structure", detail, code="structure-without-log", subject=(one.first_file or "FILE",))
+                yield Problem("structure", detail, code="structure-without-log", subject=("FILE",))
             return
     if info.abort_ms >= 0 and info.holder is None:
         yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")

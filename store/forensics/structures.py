@@ -43,14 +43,12 @@ class Structure:
     """Something that a store holds; `detail` is a clause for people.
 
     is_refused  keeps rmqctl from opening the store
-    first_file  path of the first file with messages, where they are not in commitlog/
     """
 
     name: str
     file: str
     detail: str
     is_refused: bool = False
-    first_file: str = ""
 
 
 def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Structure]:
@@ -76,9 +74,7 @@ def _dledger(root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:
         if entry.is_folder and name.startswith("dledger-"):
             files = [one for one in fs.list_folder(entry.path / "data") if not one.is_folder]
             size = sum(one.size for one in files)
-            detail = f"{len(files)} data files, {size} bytes"
-            first_file = str(files[0].path) if files else ""
-            yield Structure("DLedger commit log", name, detail, is_refused=True, first_file=first_file)
+            yield Structure("DLedger commit log", name, f"{len(files)} data files, {size} bytes")
 
 
 def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:

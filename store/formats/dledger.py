@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import struct
 
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+
 DLEDGER_HEADER = struct.Struct(">iiqqqiiii")
 DLEDGER_NAMES = (
     "magic",
@@ -27,6 +29,19 @@ DLEDGER_NAMES = (
 )
 DLEDGER_MAGICS = (1, 2, 3)
 assert DLEDGER_HEADER.size == 48
+
+
+RECORD_MAGICS = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
+SEGMENT_HEAD_SIZE = 256
+"""Bytes of a segment that hold the fixed part of its first record, also behind an entry's header."""
+
+
+def first_record_at(head: bytes | memoryview) -> int | None:
+    """Find a segment's first record by its magic: at 0, or behind an entry's header."""
+    for at in (0, DLEDGER_HEADER.size):
+        if int.from_bytes(head[at + MAGIC_AT : at + MAGIC_AT + 4], "big") in RECORD_MAGICS:
+            return at
+    return None
 
 
 def is_dledger_entry(data: bytes | memoryview, log_offset: int) -> bool:

@@ -8,7 +8,8 @@
 The steps for one record, in the broker's order:
 
 1. Fewer than 8 bytes left, or 8 zero bytes: nothing was written here (END; LIMIT when no byte is left).
-2. The blank's magic ends the segment, whatever its size says. An unknown magic is damage.
+2. The blank's magic ends the segment, whatever its size says. An unknown magic is damage, unless a DLedger entry begins
+   here: its header of 48 bytes is skipped, and its body is the record. DLedger's own blank is int -1, int size.
 3. The fixed fields, then each length against the bytes left and against the size.
 4. A DELAY level in the schedule topic must be a number.
 5. The sum of the parts must be the size.
@@ -17,7 +18,8 @@ The steps for one record, in the broker's order:
 The size reported with damage is the broker's: the record's own size where only the sum is wrong (dispatch skips that
 many bytes), else -1. Nothing is read that the steps before have not found to lie below `limit`.
 
-Source: CommitLog.checkMessageAndReturnSize (4.9.8; 5.3.3 adds V2 and a check of the size against the bytes left).
+Source: CommitLog.checkMessageAndReturnSize (4.9.8; 5.3.3 adds V2 and a check of the size against the bytes left),
+DLedgerCommitLog.checkMessageAndReturnSize.
 """
 
 from __future__ import annotations
@@ -62,6 +64,9 @@ assert MAGIC_V1 >> 8 == MAGIC_V2 >> 8
 
 HEAD_SIZE = 8
 FIXED_SIZE = 91
+ENTRY_MAGIC = 1
+ENTRY_HEADER_SIZE = 48
+ENTRY_BODY_SIZE_AT = 44
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
 V6_EXTRA = 12
@@ -107,6 +112,9 @@ def scan_records(
     outcome, reason, size = FULL, SOUND, 0
     while count < capacity:
         outcome, reason, size = read_head(data, position, limit, accept_v2)
+        if reason == BAD_MAGIC:
+            outcome, reason, size = read_entry_head(data, position, limit, accept_v2)
+            position += ENTRY_HEADER_SIZE if outcome == FULL else 0
         if outcome != FULL:
             break
         reason, size = read_record(data, position, limit, accept_v2, columns, count)
@@ -147,6 +155,29 @@ def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> 
         return BLANK, SOUND, size
     if magic == 0 and size == 0:
         return END, SOUND, 0
+    return DAMAGE, BAD_MAGIC, -1
+
+
+@cfunc
+def read_entry_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
+    """Tell outcome, reason and size by a DLedger entry's header; FULL: its body may be a record.
+
+    An entry's size counts the header, and its body has the magic of a record.
+    """
+    left = limit - position
+    magic = read_int(buffer, position)
+    size = read_int(buffer, position + 4)
+    if magic == -1 and size >= HEAD_SIZE and (left < 2 * HEAD_SIZE or read_long(buffer, position + HEAD_SIZE) == 0):
+        return BLANK, SOUND, size
+    if magic != ENTRY_MAGIC or size < ENTRY_HEADER_SIZE + FIXED_SIZE:
+        return DAMAGE, BAD_MAGIC, -1
+    if left < ENTRY_HEADER_SIZE + HEAD_SIZE:
+        return DAMAGE, SIZE_BEYOND_SEGMENT, -1
+    if read_int(buffer, position + ENTRY_BODY_SIZE_AT) != size - ENTRY_HEADER_SIZE:
+        return DAMAGE, BAD_MAGIC, -1
+    body_magic = read_int(buffer, position + ENTRY_HEADER_SIZE + 4)
+    if body_magic == MAGIC_V1 or (accept_v2 and body_magic == MAGIC_V2):
+        return FULL, SOUND, size
     return DAMAGE, BAD_MAGIC, -1
 
 

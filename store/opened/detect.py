@@ -1,7 +1,7 @@
 """Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
-Recognised and refused, by name: RocksDB consume queues and DLedger logs. What a broker newer than those known here
-left is read, and never changed.
+Recognised and refused, by name: RocksDB consume queues. Of a DLedger log queues and index are rebuilt, its entries are
+only read. What a broker newer than those known here left is read, and never changed.
 Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
+from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.index_page import index_file_size
@@ -23,6 +24,7 @@ from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 _DLEDGER_MAGICS = (1, 2, 3)
+_DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 NEWER_QUEUES = "consumequeue_r"
 
 
@@ -159,13 +161,6 @@ def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
     """UnsupportedFormat, naming the structure of the 5.x line that was found."""
     if has_rocksdb(layout.consumequeue, fs):
         raise UnsupportedFormat("the consume queues are a RocksDB (storeType=defaultRocksDB)", file=layout.consumequeue)
-    if fs.exists(layout.root):
-        for entry in fs.list_folder(layout.root):
-            if entry.is_folder and entry.path.name.startswith("dledger-"):
-                raise UnsupportedFormat("a DLedger commit log", file=entry.path)
-    for entry in _segments(layout, fs):
-        if entry.size >= 8:
-            _refuse_dledger(entry.path, fs)
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
@@ -174,14 +169,19 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
     return found is not None and not found.is_folder
 
 
-def refuse_unchangeable(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat, naming the structure of a newer broker that a change would not carry along."""
+def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False) -> None:
+    """UnsupportedFormat, naming the structure of a newer broker, or DLedger's, that a change would not carry along.
+
+    with_dledger  for a change that leaves the entries of a DLedger log alone
+    """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
             f"{found}, of a broker newer than 5.3: the store is read, and not changed",
             file=file,
             hint="change it with the tools of the broker that wrote it",
         )
+    if layout.dledger is None or not with_dledger:
+        refuse_dledger(layout, fs)
 
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:
@@ -196,7 +196,8 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat where a store has queues that Spark's tasks do not build."""
+    """UnsupportedFormat where a store has queues that Spark's tasks do not build, or a log that no task rebuilds."""
+    refuse_dledger(layout, fs)
     if _has_batch_queues(layout, fs):
         raise UnsupportedFormat(
             "batch consume queues (queue.type=BatchCQ) are not built on Spark",
@@ -205,17 +206,25 @@ def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
         )
 
 
-def _refuse_dledger(path: Path, fs: Filesystem) -> None:
+def refuse_dledger(layout: StoreLayout, fs: Filesystem) -> None:
+    """UnsupportedFormat for a log of DLedger entries: only the group's leader may write to it, or cut it."""
+    if layout.dledger is not None:
+        raise UnsupportedFormat(f"a DLedger commit log: {_DLEDGER_RULE}", file=layout.dledger)
+    for entry in _segments(layout, fs):
+        if entry.size >= 8 and _begins_with_entry(entry.path, fs):
+            raise UnsupportedFormat(f"DLedger entries in the commit log: {_DLEDGER_RULE}", file=entry.path, offset=0)
+
+
+def _begins_with_entry(path: Path, fs: Filesystem) -> bool:
     try:
         head = fs.read(fs.open_read(path), 0, 8)
     except StoreIOError as error:
         if error.errno == errno.EIO:
             # A bad sector tells nothing; the walk says where it is.
-            return
+            return False
         raise
     first, second = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
-    if first in _DLEDGER_MAGICS and second not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC):
-        raise UnsupportedFormat("DLedger entries in the commit log", file=path, offset=0)
+    return first in _DLEDGER_MAGICS and second not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC)
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
@@ -236,13 +245,30 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield f"{name} is there"
 
 
-def make_layout(root: Path, settings: Mapping[str, object]) -> StoreLayout:
-    """Where the parts lie, under the root or where storePathCommitLog says."""
+def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
+    """Tells where the parts lie: under the root, by storePathCommitLog, or in a DLedger member's folder."""
+    dledger = _find_dledger(root, settings, fs or Filesystem())
+    if dledger is not None:
+        data, *plain = dledger_log(dledger, fs or Filesystem())
+        return StoreLayout(root, (data,), tuple(plain), dledger)
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
     if "," not in commitlog:
         return StoreLayout(root, (Path(commitlog),) if commitlog else ())
     read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
     return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
+
+
+def _find_dledger(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
+    """The folder of the member that dLegerSelfId names, else the only one; None without DLedger mode."""
+    if str(settings.get("enableDLegerCommitLog", "true")).strip().lower() == "false":
+        return None
+    found, name = find_dledgers(root, fs), str(settings.get("dLegerSelfId") or "").strip()
+    if name:
+        found = [folder for folder in found if folder.name == DLEDGER_PREFIX + name]
+    if len(found) > 1:
+        names = ", ".join(folder.name for folder in found)
+        raise BadRequest(f"the logs of several members of a DLedger group: {names}", file=root, code="several-dledgers")
+    return found[0] if found else None
 
 
 def _split_paths(text: str) -> tuple[Path, ...]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.scan import VERIFYING, ScanRules, Segment
 from store.config import BrokerLine
+from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.java import decode_utf8
-from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, is_queued
+from store.formats.message import is_queued
 from store.formats.run import Run
 
 NORMAL_SEGMENTS = 3
@@ -24,7 +25,6 @@ NORMAL_SEGMENTS = 3
 WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
 """Up to here the broker's own walk costs less than is worth saving."""
 _VERIFIED_RECORDS = 64
-_MAGICS = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Newest:
 
 def _newest_written(segments: list[Segment]) -> Segment:
     for segment in reversed(segments):
-        stop = MAGIC_AT + 4
-        if segment.readable_end(0, stop) == stop and int.from_bytes(segment.buffer[MAGIC_AT:stop], "big") in _MAGICS:
+        stop = min(segment.size, SEGMENT_HEAD_SIZE)
+        if segment.readable_end(0, stop) == stop and first_record_at(segment.buffer[:stop]) is not None:
             return segment
     return segments[0]

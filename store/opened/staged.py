@@ -35,14 +35,16 @@ def staged_store(
     fs: Filesystem | None = None,
     dry_run: bool = False,
     scratch: Path | None = None,
+    with_dledger: bool = False,
 ) -> Iterator[OpenedStore]:
     """Opens the store at `root` for a plan; options as open_store takes them.
 
+    with_dledger  also one with a DLedger log, whose entries no change may touch
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with (
-        locked_store(folder, settings, fs, take=not dry_run) as (layout, fs),
+        locked_store(folder, settings, fs, take=not dry_run, with_dledger=with_dledger) as (layout, fs),
         staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)
@@ -60,12 +62,16 @@ def locked_store(
     fs: Filesystem | None = None,
     *,
     take: bool = True,
+    with_dledger: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
-    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout."""
+    """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
+
+    with_dledger  also of one with a DLedger log, whose entries no change may touch
+    """
     fs = fs or Filesystem()
-    layout = make_layout(root, settings or {})
+    layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
-    refuse_unchangeable(layout, fs)
+    refuse_unchangeable(layout, fs, with_dledger=with_dledger)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
         yield layout, fs
 

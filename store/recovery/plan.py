@@ -28,6 +28,7 @@ from pathlib import Path
 from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
+from store.errors import UnsupportedFormat
 from store.opened.detect import require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
@@ -72,6 +73,7 @@ def plan_recovery(
     add_lost(change, found.lost)
     change.notes, change.remarks = found.findings, found.remarks
     add_cut(change, found)
+    _refuse_to_cut_entries(opened, change, found)
     if rebuild is not None:
         assert change.staging is not None
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
@@ -133,6 +135,17 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
             if any(stale):
                 reason = "the record at the cut must not be read again"
                 change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))
+
+
+def _refuse_to_cut_entries(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Raises UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
+    dledger = opened.layout.dledger
+    if dledger is not None and any(action.path.is_relative_to(dledger) for action in change.actions):
+        raise UnsupportedFormat(
+            f"the entries end at {found.log_end} in {found.end.describe()}; only its group may cut a DLedger log",
+            file=dledger,
+            hint="move the member's folder away and let it copy the log of another one; salvage gets what is readable",
+        )
 
 
 def add_derived(opened: OpenedStore, change: Change) -> None:

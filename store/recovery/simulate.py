@@ -92,6 +92,10 @@ def simulate_start(
         blocker = (error.code or "", error.subject)
         return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
     try:
+        if found.layout.dledger is not None:
+            from store.recovery.dledger_start import foretell_dledger_start
+
+            return foretell_dledger_start(opened, mode)
         return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
     finally:
         opened.close()

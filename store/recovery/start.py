@@ -15,12 +15,12 @@ from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.scan import Segment
 from store.config import BrokerLine
 from store.errors import BadRequest
+from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 
 MODES = ("auto", "normal", "abnormal")
-_V6_EXTRA = 24
 
 
 class Start(NamedTuple):
@@ -69,7 +69,8 @@ def trusted_time_ms(opened: OpenedStore) -> int:
 def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
     """Store time of a segment's first message, 0 when it does not begin with one."""
     magics = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) if line.accepts_v2 else (MESSAGE_MAGIC_V1,)
-    head = segment.buffer[: segment.readable_end(0, min(segment.size, RECORD_MIN_SIZE + _V6_EXTRA))]
+    head = segment.buffer[: segment.readable_end(0, min(segment.size, SEGMENT_HEAD_SIZE))]
+    head = head[first_record_at(head) or 0 :]
     if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
         return 0
     return read_store_timestamp(head)

@@ -22,12 +22,10 @@ import itertools
 from collections.abc import Sequence
 
 from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.message import (
     BORN_HOST_AT,
     BORN_HOST_IPV6,
-    MAGIC_AT,
-    MESSAGE_MAGIC_V1,
-    MESSAGE_MAGIC_V2,
     SYS_FLAG_AT,
 )
 
@@ -66,11 +64,11 @@ def _are_plausible(times: Sequence[int], segments: Sequence[StoredFile]) -> bool
 
 def first_store_time_us(files: StoreReader, file: StoredFile) -> int | None:
     """The store time of the record at the segment's start; None without a record there."""
-    head = bytes(files.read(file.path, 0, BORN_HOST_AT + 28))
-    if len(head) < BORN_HOST_AT + 28:
+    head = bytes(files.read(file.path, 0, SEGMENT_HEAD_SIZE))
+    start = first_record_at(head)
+    if start is None or len(head) < start + BORN_HOST_AT + 28:
         return None
-    if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
-        return None
+    head = head[start:]
     sys_flag = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
     at = BORN_HOST_AT + (20 if sys_flag & BORN_HOST_IPV6 else 8)
     return int.from_bytes(head[at : at + 8], "big", signed=True) * 1000

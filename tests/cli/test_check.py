@@ -73,7 +73,7 @@ def test_a_sample_without_a_segment_is_told() -> None:
     assert (run.code, "no segment was checked: none is in the sample" in run.err) == (0, True)
 
 
-@pytest.mark.parametrize("name", ["consumequeue/CURRENT", "dledger-n0/data/0"])
+@pytest.mark.parametrize("name", ["consumequeue/CURRENT"])
 def test_a_store_that_cannot_be_read_is_refused_by_name(name: str, tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
     (root / name).parent.mkdir(parents=True, exist_ok=True)

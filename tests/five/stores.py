@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import shutil
+import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -25,8 +26,9 @@ def five(name: str) -> Path:
 
 
 def copy_of_five(name: str, target: Path) -> Path:
-    """A copy of the store to change."""
-    return Path(shutil.copytree(five(name) / "store", target / "store"))
+    """A copy of the store to change; holes stay holes, of which an index of DLedger has 160 MiB."""
+    subprocess.run(["cp", "-a", "--sparse=always", five(name) / "store", target / "store"], check=True)
+    return target / "store"
 
 
 def asked(name: str, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -97,11 +97,30 @@ def scan(
             return records, position, BLANK, size
         if magic == 0 and size == 0:
             return records, position, END, 0
+        if magic not in (V1, V2) and is_dledger_blank(data, position):
+            return records, position, BLANK, magic
+        position += 48 if is_dledger_entry(data, position, accept_v2) else 0
         try:
             records.append(read_record(data, position, accept_v2, check_crc))
         except Unusable as unusable:
             return records, position, DAMAGE, unusable.size
         position += size
+
+
+def is_dledger_blank(data: bytes, position: int) -> bool:
+    """Int -1, the bytes left, and zeros."""
+    first, size = struct.unpack_from(">ii", data, position)
+    return first == -1 and size >= 8 and (len(data) - position < 16 or not any(data[position + 8 : position + 16]))
+
+
+def is_dledger_entry(data: bytes, position: int, accept_v2: bool) -> bool:
+    """Whether 48 bytes of an entry's header, and a record's magic behind its size, are here."""
+    if len(data) - position < 56:
+        return False
+    magic, size = struct.unpack_from(">ii", data, position)
+    body_size, _, body_magic = struct.unpack_from(">iiI", data, position + 44)
+    known = body_magic == V1 or (accept_v2 and body_magic == V2)
+    return magic == 1 and size >= 48 + 91 and body_size == size - 48 and known
 
 
 def read_record(data: bytes, position: int, accept_v2: bool, check_crc: bool) -> Record:

@@ -13,22 +13,24 @@ from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
 from store.forensics.dump.entry import Entry
-from store.formats.dledger import DLEDGER_HEADER, DLEDGER_NAMES, is_dledger_entry
+from store.formats.dledger import (
+    DLEDGER_HEADER,
+    DLEDGER_NAMES,
+    SEGMENT_HEAD_SIZE,
+    first_record_at,
+    is_dledger_entry,
+)
 from store.formats.fields import fields_of
 from store.formats.message import (
     BLANK,
     BLANK_NAMES,
     LOG_OFFSET_AT,
-    MAGIC_AT,
-    MESSAGE_MAGIC_V1,
-    MESSAGE_MAGIC_V2,
     decode_record,
     record_fields,
 )
 from store.formats.run import Run
 from store.layout import parse_segment_name
 
-HEAD_BYTES = 64
 SHOWN_DAMAGE_BYTES = 64
 
 Wanted = Callable[[bytes], bool]
@@ -64,21 +66,25 @@ def file_start_of(reader: StoreReader, segment: StoredFile) -> int:
     named = parse_segment_name(segment.path.rpartition("/")[2])
     if named is not None:
         return named
-    head = bytes(reader.read(segment.path, 0, HEAD_BYTES))
-    if int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2):
-        return int.from_bytes(head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
-    return 0
+    head = bytes(reader.read(segment.path, 0, SEGMENT_HEAD_SIZE))
+    at = first_record_at(head)
+    return 0 if at is None else int.from_bytes(head[at:][LOG_OFFSET_AT:][:8], "big", signed=True) - at
 
 
 def _records(
     reader: StoreReader, segment: StoredFile, file_start: int, run: Run, wanted: Wanted, with_fields: bool
 ) -> Iterator[Entry]:
     positions, sizes = run.columns.position.tolist(), run.columns.size.tolist()
+    has_entries = positions[0] >= DLEDGER_HEADER.size and is_dledger_entry(
+        run.buffer[positions[0] - DLEDGER_HEADER.size : positions[0]], run.start - DLEDGER_HEADER.size
+    )
     for position, size in zip(positions, sizes, strict=True):
         raw = bytes(run.buffer[position : position + size])
         if not wanted(raw):
             continue
         place = run.file_start + position
+        if has_entries and position >= DLEDGER_HEADER.size:
+            yield _header(run, segment, position, file_start)
         try:
             message = decode_record(raw, file=reader.name_of(segment.path), position=place - file_start)
         except DamagedRecord as error:
@@ -88,6 +94,16 @@ def _records(
             continue
         fields = record_fields(raw) if with_fields else ()
         yield Entry("record", segment.path, place, place - file_start, raw, fields, message=message)
+
+
+def _header(run: Run, segment: StoredFile, position: int, file_start: int) -> Entry:
+    """The header of the DLedger entry whose record is at `position`."""
+    start = position - DLEDGER_HEADER.size
+    head = bytes(run.buffer[start:position])
+    place = run.file_start + start
+    return Entry(
+        "dledger", segment.path, place, place - file_start, head, fields_of(DLEDGER_HEADER, DLEDGER_NAMES, head)
+    )
 
 
 def _gap(reader: StoreReader, segment: StoredFile, file_start: int, step: Blank | End | Damage) -> Entry:

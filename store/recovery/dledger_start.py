@@ -1,0 +1,76 @@
+"""Foretell a broker's next start on a DLedger log.
+
+    after a crash     5.3.3 adds up the sizes of the records in the newest trusted data file without their headers of 48
+                      bytes, takes that for the log's end, and cuts every queue there. Nothing is dispatched anew, and
+                      the next message gets a queue offset that is in use.
+    after a shutdown  records without a unit get none: dispatch begins at the log's end
+    4.9               dispatch goes on where the queues end
+
+The entries stay as they are. Source: DLedgerCommitLog.recoverNormally, recoverAbnormally (5.3.3, 4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.commitlog.end import LogEnd, find_end
+from store.commitlog.resync import find_record
+from store.formats.run import Run
+from store.opened.opened_store import OpenedStore
+from store.recovery.lost import LossCounter
+from store.recovery.recover import END_OF_LOG
+from store.recovery.simulate import SimulatedStart, Trap
+from store.recovery.start import is_abnormal, starting_segment
+
+
+def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
+    """The start of a broker in DLedger mode; only 5.3 loses units."""
+    abnormal = is_abnormal(opened, mode)
+    queue_end = opened.queues.recover()
+    start, reason = starting_segment(opened, abnormal=abnormal)
+    segments = opened.log.segments.files
+    sizes: dict[int, int] = {}
+
+    def add_sizes(run: Run) -> None:
+        sizes[run.file_start] = sizes.get(run.file_start, 0) + int(run.columns.size.sum())
+
+    end = find_end(segments, start, opened.scan_rules(check_crc=False), add_sizes)
+    outcome = SimulatedStart(
+        opened.line.name,
+        starts=True,
+        mode="abnormal" if abnormal else "normal",
+        start_segment=start,
+        start_reason=reason,
+        log_end=end.log_end,
+        cut_reason=end.describe(),
+    )
+    if not opened.line.accepts_v2 or not segments:
+        return outcome
+    if abnormal and sizes:
+        last = max(sizes)
+        _cut_queues(opened, outcome, last + sizes[last], queue_end)
+    elif queue_end < end.log_end:
+        outcome.traps += _undispatched(end, queue_end)
+    return outcome
+
+
+def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, queue_end: int) -> None:
+    """Counts the units behind the end that the broker takes for the log's."""
+    if queue_end < wrong_end:
+        return
+    losses = LossCounter(opened)
+    segment = opened.log.segments.files[-1]
+    for file in opened.log.segments.files:
+        segment = file if file.file_start <= wrong_end < file.file_start + file.size else segment
+    first = find_record(segment, wrong_end - segment.file_start)
+    if first >= 0:
+        losses.read_between(opened.log.segments.files, segment.file_start + first, outcome.log_end)
+    losses.read_units(wrong_end, END_OF_LOG)
+    outcome.lost = losses.report()
+    detail = f"the queues are cut at log offset {wrong_end}, the entries go on to {outcome.log_end}"
+    outcome.traps.append(Trap("dledger-queue-tails", detail))
+
+
+def _undispatched(end: LogEnd, queue_end: int) -> Iterator[Trap]:
+    detail = f"the entries from log offset {max(queue_end, 0)} to {end.log_end} have no units and get none"
+    yield Trap("dledger-no-dispatch", detail)

@@ -1,0 +1,168 @@
+"""DLedger logs: records in entries are read as the broker reads them, queues come back from them, damage is found."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from store import check_store, open_store
+from store.disk.store_reader import StoreReader
+from store.errors import UnsupportedFormat
+from store.five.dledger.files import EntryIndex, read_member_state
+from store.formats.dledger import DLEDGER_HEADER
+from tests.cli.running import rmqctl
+from tests.five.stores import asked, copy_of_five, damage, five, lines
+from tests.support.answers import mismatches
+from tests.support.snapshots import contents
+
+NAMES = ("dledger", "dledger-mixed")
+DATA = "dledger-n0/data/00000000000000065536"
+
+
+@pytest.mark.parametrize("kind", ["minmax", "get", "time", "query", "lookup"])
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_those_of_the_broker(name: str, kind: str) -> None:
+    with open_store(five(name) / "store") as store:
+        assert mismatches(store, asked(name, kind)) == []
+
+
+@pytest.mark.parametrize("name", [*NAMES, "dledger-killed"])
+def test_a_sound_log_has_no_findings(name: str) -> None:
+    assert list(check_store(five(name) / "store")) == []
+
+
+def test_the_index_names_the_entries_that_the_broker_lists() -> None:
+    (_, answer), *_ = asked("dledger", "entries")
+    index = EntryIndex(StoreReader(str(five("dledger") / "store")), "dledger-n0")
+    units = index.units(0, answer["endIndex"] + 1)
+    assert [[*unit] for unit in units[["index", "term", "pos", "size", "magic"]].tolist()] == [
+        entry[:5] for entry in answer["entries"]
+    ]
+
+
+def test_a_dump_shows_each_entry_before_its_record() -> None:
+    (_, answer), *_ = asked("dledger-mixed", "entries")
+    run = rmqctl("--format", "json", "dump", "commitlog", store=five("dledger-mixed") / "store")
+    rows = run.json["entries"]
+    headers = [row for row in rows if row["kind"] == "dledger"]
+    assert [(row["entry_index"], row["entry_offset"]) for row in headers] == [
+        (entry[0], entry[2]) for entry in answer["entries"]
+    ]
+    assert [row["log_offset"] for row in rows if row["kind"] == "record"][-len(headers) :] == [
+        entry[5] for entry in answer["entries"]
+    ]
+
+
+def test_what_a_member_remembers_is_read() -> None:
+    state = read_member_state(StoreReader(str(five("dledger-killed") / "store")), "dledger-n0")
+    assert (state.committed_index, state.end_index, state.term, state.vote_leader) == (233, 233, 0, "n0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lost_queues_come_back_byte_by_byte(name: str, tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    damage(root, {"remove": ["consumequeue"]})
+    assert {finding.kind for finding in check_store(root)} >= {"missing-unit"}
+    settings = ("--set", "mappedFileSizeConsumeQueue=400")
+    assert rmqctl("rebuild", "--queues", "--yes", *settings, store=root).code == 0
+    assert contents(root / "consumequeue") == contents(five(name) / "store/consumequeue")
+
+
+def test_the_units_that_5_3_cuts_after_a_crash_are_foretold() -> None:
+    run = rmqctl("--format", "json", "simulate", store=five("dledger-killed") / "store")
+    queues = lines("dledger-killed", "load.json")[0]["load"]["queues"]
+    loaded = {(queue["topic"], queue["queueId"]): queue["max"] for queue in queues}
+    with open_store(five("dledger-killed") / "store", as_is=True) as store:
+        before = {(queue.topic, queue.queue_id): queue.max_offset for queue in store.queues()}
+    assert {(row["topic"], row["queue_id"]): row["message_count"] for row in run.json["lost"]} == {
+        queue: before[queue] - loaded[queue] for queue in before
+    }
+    assert [trap["name"] for trap in run.json["traps"]] == ["dledger-queue-tails"]
+
+
+def test_recover_completes_the_queues_of_a_killed_broker_and_leaves_the_entries(tmp_path: Path) -> None:
+    root = copy_of_five("dledger-killed", tmp_path)
+    damage(root, {"remove": ["consumequeue/DlA/1/00000000000000001600"]})
+    entries = contents(root / "dledger-n0/data")
+    assert rmqctl("recover", "--yes", store=root).code == 0
+    assert contents(root / "dledger-n0/data") == entries
+    assert not (root / "abort").exists()
+    assert contents(root / "consumequeue") == contents(five("dledger-killed") / "store/consumequeue")
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        ("queues removed", {"missing-unit", "checkpoint-ahead"}),
+        ("index of dledger removed", {"dledger-index"}),
+        ("checkpoint of dledger removed", {"dledger-state"}),
+        ("currterm removed", {"dledger-state"}),
+        ("second half of the last entry zero", {"bad-length", "unit-nowhere"}),
+        ("header of the last entry zero", {"stale-tail"}),
+        ("one index unit zero", {"dledger-index"}),
+        ("magic of an entry 40 before the end wrong", {"bad-length", "dledger-entry", "dledger-index"}),
+    ],
+)
+def test_each_damage_that_a_broker_met_is_found(case: str, kinds: set[str], tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    damage(root, next(line["damage"] for line in lines("dledger", "damaged.jsonl") if line["damage"]["name"] == case))
+    assert {finding.kind for finding in check_store(root)} >= kinds
+
+
+@pytest.mark.parametrize(("place", "detail"), [(15, "the index"), (23, "the term"), (31, "pos"), (39, "channel")])
+def test_a_changed_field_of_a_header_is_found(place: int, detail: str, tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    second = DLEDGER_HEADER.unpack_from((root / DATA).read_bytes())[1]
+    damage(root, {"bytes": [[DATA, second + place, "7f"]]})
+    if place == 23:
+        damage(root, {"bytes": [[DATA, place, "7f"]]})
+        damage(root, {"bytes": [[DATA, second + place, "00"]]})
+    found = [finding for finding in check_store(root) if finding.kind == "dledger-entry"]
+    assert any(detail in finding.detail for finding in found), found
+
+
+def test_random_damage_to_the_members_files_is_found(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    choice = random.Random(5)
+    places = [("dledger-n0/data/00000000000000000000", 65000), (DATA, 27000), ("dledger-n0/index/" + "0" * 20, 8000)]
+    for _ in range(30):
+        name, size = choice.choice(places)
+        at, path = choice.randrange(size), root / name
+        with path.open("r+b") as file:
+            file.seek(at)
+            before = file.read(1)
+            file.seek(at)
+            file.write(bytes([before[0] ^ choice.randrange(1, 256)]))
+        findings = list(check_store(root))
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(before)
+        assert findings or _is_unchecked(path, at), (name, at)
+    assert list(check_store(root)) == []
+
+
+def _is_unchecked(path: Path, at: int) -> bool:
+    """Whether the byte is in a field of a record that nothing says twice: host, flag, properties and such."""
+    return path.parent.name == "data"
+
+
+def test_only_the_group_writes_to_the_log() -> None:
+    with pytest.raises(UnsupportedFormat, match="its group alone writes"):
+        open_store(five("dledger") / "store", read_only=False)
+
+
+def test_recover_refuses_to_cut_the_log(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    damage(root, {"bytes": [[DATA, 14920, "00000009"]], "create": []})
+    run = rmqctl("recover", "--yes", store=root)
+    assert (run.code, "only its group may cut" in run.err) == (4, True)
+
+
+def test_the_only_member_is_read_and_several_are_asked_for(tmp_path: Path) -> None:
+    root = copy_of_five("dledger-mixed", tmp_path)
+    (root / "dledger-n1/data").mkdir(parents=True)
+    run = rmqctl("info", store=root)
+    assert (run.code, "dLegerSelfId" in run.err) == (2, True)
+    assert rmqctl("info", "--set", "dLegerSelfId=n0", store=root).code == 0
