@@ -170,7 +170,7 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
 
 
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False) -> None:
-    """UnsupportedFormat, naming the structure of a newer broker, or DLedger's, that a change would not carry along.
+    """Raises UnsupportedFormat for structures of newer brokers, and for DLedger's entries.
 
     with_dledger  for a change that leaves the entries of a DLedger log alone
     """
@@ -196,7 +196,7 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat where a store has queues that Spark's tasks do not build, or a log that no task rebuilds."""
+    """Raises UnsupportedFormat for batch queues and DLedger logs, that Spark's tasks do not build."""
     refuse_dledger(layout, fs)
     if _has_batch_queues(layout, fs):
         raise UnsupportedFormat(
