@@ -40,3 +40,4 @@ from store.reading.messages import MessageIterator as MessageIterator
 from store.recovery.checkpoint_review import plan_checkpoint as plan_checkpoint
 from store.recovery.plan import plan_recovery as plan_recovery
 from store.recovery.truncate import plan_truncate as plan_truncate
+from store.services.served_store import ServedStore as ServedStore

@@ -191,6 +191,12 @@ class StoreConfig:
     )
     clean_file_forcibly_enable: bool = _setting(True, "a full partition lets segments go before they expire")
     delete_file_batch_max: int = _setting(10, "segments of one cleaning pass", least=1)
+    clean_resource_interval: int = _setting(10_000, "ms between cleaning passes of a served store", least=1)
+    delete_commit_log_files_interval: int = _setting(100, "ms between two segments of a pass of a served store")
+    delete_consume_queue_files_interval: int = _setting(100, "ms behind each queue of a pass of a served store")
+    correct_logic_min_offset_force_interval: int = _setting(
+        300_000, "ms between two looks into a batch queue (5.x) for expired units, in a served store"
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

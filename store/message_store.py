@@ -35,6 +35,8 @@ from store.reading.get import GetResult, MessageFilter, get_message
 from store.reading.messages import MessageIterator
 
 if TYPE_CHECKING:
+    from store.live.arrivals import MessageArrivingListener
+    from store.live.running_flags import RunningFlags
     from store.live.services import StoreServices
 
 QUERY_ROUNDS = 3
@@ -303,6 +305,28 @@ class WritableStore(MessageStore):
         self._ha = services.ha if services.ha.is_waited_for else None
         self._waits = self._flushed_by is not None or self._ha is not None
         self._sync_timeout_ms = opened.config.sync_flush_timeout
+
+    @property
+    def flags(self) -> RunningFlags:
+        """The bits that say whether the store can be read and written; they may be set and cleared."""
+        return self._services.flags
+
+    def add_listener(self, listener: MessageArrivingListener) -> None:
+        """Calls `listener` for every message that is put from here on, when it can be got."""
+        self._services.arrivals.add(listener)
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        message_filter: MessageFilter | None = None,
+    ) -> GetResult:
+        """One broker call, as of a MessageStore; StoreClosed while NOT_READABLE is set."""
+        if not self.flags.is_readable:
+            raise StoreClosed("the store's flag NOT_READABLE is set", file=self.layout.root)
+        return super().get(topic, queue_id, offset, max_count, message_filter)
 
     def describe_findings(self) -> list[str]:
         """Damage and disorder that the services met so far, as sentences for people; complete after close()."""

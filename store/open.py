@@ -12,10 +12,10 @@ Source: DefaultMessageStore.load, start (4.9.8).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
@@ -25,7 +25,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock, is_locked
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.errors import UncleanStore
+from store.errors import BadRequest, UncleanStore
 from store.ha.link import Address
 from store.layout import StoreLayout
 from store.message_store import MessageStore, WritableStore
@@ -46,7 +46,9 @@ from store.opened.verified import remember_verified
 from store.recovery.view import show_view
 
 if TYPE_CHECKING:
+    from store.live.services import StoreServices
     from store.recovery.recover import Progress
+    from store.services.served_store import ServedStore
 
 
 class OpenOptions(TypedDict, total=False):
@@ -73,10 +75,22 @@ def open_store(
 
 
 @overload
+def open_store(
+    root: str | Path, *, read_only: Literal[False], services: Collection[str], **options: Unpack[OpenOptions]
+) -> ServedStore: ...
+
+
+@overload
 def open_store(root: str | Path, *, read_only: Literal[False], **options: Unpack[OpenOptions]) -> WritableStore: ...
 
 
-def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[OpenOptions]) -> MessageStore:
+def open_store(
+    root: str | Path,
+    *,
+    read_only: bool = True,
+    services: Collection[str] | None = None,
+    **options: Unpack[OpenOptions],
+) -> MessageStore:
     """Opens the store at `root`; use it as a context manager, or close() it.
 
     >>> import tempfile
@@ -90,6 +104,8 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
 
     root       a folder, or for reading a URI that pyarrow.fs knows (s3://, gs://, hdfs://)
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
+    services   when writing: those of a broker that run beside it, of "schedule", "cleaning" and "statistics"; without
+               the option a store delivers and deletes nothing by itself
     settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names
     recover    when writing: recover after an unclean exit instead of refusing
@@ -105,10 +121,19 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
+    opener = _make_opener(root, options, to_change=not read_only)
+    if not read_only:
+        return opener.for_writing(options.get("recover", False), services)
+    if services is not None:
+        raise BadRequest("services need a store that is opened for writing")
+    return opener.for_reading(options.get("as_is", False))
+
+
+def _make_opener(root: str | Path, options: OpenOptions, *, to_change: bool) -> _Opener:
     settings, scratch = options.get("settings") or {}, options.get("scratch")
     scratch = Path(scratch) if scratch is not None else None
-    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=not read_only)
-    opener = _Opener(
+    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=to_change)
+    return _Opener(
         make_layout(folder, settings, fs),
         settings,
         fs,
@@ -121,9 +146,6 @@ def open_store(root: str | Path, *, read_only: bool = True, **options: Unpack[Op
         _address(options.get("listen")),
         _address(options.get("master")),
     )
-    if read_only:
-        return opener.for_reading(options.get("as_is", False))
-    return opener.for_writing(options.get("recover", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +194,7 @@ class _Opener:
             raise
         return opened
 
-    def for_writing(self, recover: bool) -> WritableStore:
+    def for_writing(self, recover: bool, services: Collection[str] | None) -> WritableStore:
         if is_absent_or_empty(self.layout, self.fs):
             made = self.fs.make_folder(self.layout.root)
             for folder in self.layout.writable_commitlogs:
@@ -186,12 +208,12 @@ class _Opener:
         lock = StoreLock(self.layout.lock, self.fs)
         lock.acquire()
         try:
-            return self._with_lock(lock, recover)
+            return self._with_lock(lock, recover, services)
         except BaseException:
             lock.release()
             raise
 
-    def _with_lock(self, lock: StoreLock, recover: bool) -> WritableStore:
+    def _with_lock(self, lock: StoreLock, recover: bool, services: Collection[str] | None) -> WritableStore:
         # Readers need neither, and both take long to import.
         from store.live.services import StoreServices
         from store.recovery.plan import plan_recovery
@@ -215,10 +237,12 @@ class _Opener:
         allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
         opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool)
         _set_positions(opened, log_end)
-        services = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
+        base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
+        store = _store_with(opened, base, services)
         remember_verified(opened)
-        services.start()
-        store = WritableStore(opened, services)
+        base.start()
+        if services is not None:
+            _start_services(store)
         store.notes += [*change.remarks, *change.notes]
         store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
         return store
@@ -228,6 +252,23 @@ class _Opener:
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
         return OpenedStore.load(found, self.fs, self.clock, **options)
+
+
+def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:
+    if services is None:
+        return WritableStore(opened, base)
+    from store.services.served_store import ServedStore
+
+    return ServedStore(opened, base, services)
+
+
+def _start_services(store: WritableStore) -> None:
+    try:
+        cast("ServedStore", store).start_services()
+    except BaseException:
+        # The caller gets no store to close.
+        store.close()
+        raise
 
 
 def _address(text: str | None) -> Address | None:

@@ -17,21 +17,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from store.change.actions import Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
-from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, count_expired, find_trigger, judge_segments
-from store.consumequeue.consume_queue import ConsumeQueue, unit_array
+from store.cleaning.expired import expired_extension_files, expired_queue_files
+from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, find_trigger, judge_segments
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest
-from store.formats.queue_unit import decode_ext_address, is_ext_address
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.plan import add_lost
 
-MOST_LOG_OFFSET = (1 << 63) - 1
 BEFORE_THE_LOG = "ends before the log begins"
 
 
@@ -121,33 +117,11 @@ def _derived_before(opened: OpenedStore, log_start: int) -> Iterator[Path]:
         return
     opened.queues.recover()
     for queue in opened.queues:
-        files = queue.files.files
-        gone = files[: count_expired([_last_log_offset(queue, file) for file in files], log_start)]
-        yield from (file.path for file in gone)
-        yield from (file.path for file in _extensions_before(queue, len(gone), log_start))
+        expired = expired_queue_files(queue, log_start)
+        yield from (file.path for file in expired)
+        yield from (file.path for file in expired_extension_files(queue, len(expired), log_start))
     for index_file in opened.index.expired_files(log_start):
         yield index_file.path
-
-
-def _last_log_offset(queue: ConsumeQueue, file: MappedFile) -> int:
-    """The log offset in a queue file's last unit; a file that is not full is kept."""
-    if file.readable_position < file.size:
-        return MOST_LOG_OFFSET
-    return queue.last_log_offset(file)
-
-
-def _extensions_before(queue: ConsumeQueue, gone_count: int, log_start: int) -> list[MappedFile]:
-    """The extension files before the address in the queue's first unit that is kept."""
-    kept = queue.files.files[gone_count:]
-    if queue.ext is None or not kept:
-        return []
-    units = unit_array(kept[0])
-    live = np.flatnonzero(units["log_offset"] >= log_start)
-    tags_code = int(units["tags_code"][live[0]]) if len(live) else 0
-    if not is_ext_address(tags_code):
-        return []
-    address = decode_ext_address(tags_code)
-    return [file for file in queue.ext.files.files if file.file_start + file.size < address]
 
 
 def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:

@@ -18,9 +18,11 @@ from itertools import takewhile
 from store.config import BrokerLine, StoreConfig, parse_hours
 
 HOUR_MS = 3_600_000
-# What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio.
+# What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio and
+# diskSpaceWarningLevelRatio.
 MAX_USED_PERCENT = (10, 95)
 FORCED_PERCENT = (30, 85)
+FULL_PERCENT = (35, 90)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Retention:
     reserved_hours: int
     most_used: float
     forced_above: float
+    full_above: float
     may_force: bool
     batch_size: int
     stops_at_forced: bool
@@ -41,12 +44,13 @@ class Retention:
     @classmethod
     def of(cls, config: StoreConfig, line: BrokerLine, reserved_hours: int | None = None) -> Retention:
         """The retention of a store's settings; `reserved_hours` replaces fileReservedTime."""
-        forced = config.disk_space_clean_forcibly_ratio
+        forced, full = config.disk_space_clean_forcibly_ratio, config.disk_space_warning_level_ratio
         return cls(
             hours_of_day=frozenset(parse_hours(config.delete_when)),
             reserved_hours=config.file_reserved_time if reserved_hours is None else reserved_hours,
             most_used=_clamp(config.disk_max_used_space_ratio, MAX_USED_PERCENT) / 100,
             forced_above=(_clamp(forced, FORCED_PERCENT) if line.cleans_when_forced else forced) / 100,
+            full_above=(_clamp(full, FULL_PERCENT) if line.cleans_when_forced else full) / 100,
             may_force=config.clean_file_forcibly_enable,
             batch_size=config.delete_file_batch_max,
             stops_at_forced=line.cleans_when_forced,

@@ -37,7 +37,7 @@ from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.errors import DamagedRecord, StoreIOError
+from store.errors import DamagedRecord, StoreClosed, StoreIOError
 from store.formats.columns import DamageReason
 from store.formats.message import (
     BLANK_SIZE,
@@ -311,7 +311,15 @@ class CommitLog:
         Copies nothing.
         """
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
-        return file.read(log_offset - file.file_start, size) if file is not None else None
+        if file is None:
+            return None
+        try:
+            return file.read(log_offset - file.file_start, size)
+        except StoreClosed:
+            if file in self.segments.files:
+                raise
+            # Cleaning has deleted the segment meanwhile.
+            return None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at `log_offset`, None when no bytes are there.

@@ -132,6 +132,12 @@ class Filesystem:
         with os_errors(folder, "measure the partition"):
             return shutil.disk_usage(folder).free
 
+    def capacity(self, folder: Path) -> tuple[int, int]:
+        """Bytes of the partition, and those that an ordinary user may still take."""
+        with os_errors(folder, "measure the partition"):
+            usage = shutil.disk_usage(folder)
+            return usage.total, usage.free
+
     def used_ratio(self, folder: Path) -> float:
         """Used share of the partition, 0..1, or -1 for a missing folder.
 

@@ -310,11 +310,10 @@ class MappedFileQueue:
             self._forget([last])
 
     def delete_files(self, files: Iterable[MappedFile]) -> None:
-        """Deletes these files of the queue."""
-        gone = list(files)
-        for file in gone:
+        """Deletes these files of the queue; readers that come meanwhile find them no more."""
+        for file in files:
+            self._forget([file])
             self._delete(file)
-        self._forget(gone)
 
     def _delete(self, file: MappedFile) -> None:
         """Takes one file off the disk."""

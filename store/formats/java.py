@@ -9,7 +9,9 @@ Source: java.lang.String, IndexFile.indexKeyHashMethod, UtilAll.crc32 (4.9.8).
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import Decimal
 from functools import lru_cache
 
 try:
@@ -73,3 +75,13 @@ def decode_utf8(data: bytes | memoryview) -> str:
     if b"\xed" in text:
         text = _ENCODED_SURROGATE.sub(b"\xff", text)
     return text.decode("utf-8", "replace")
+
+
+def double_text(value: float) -> str:
+    """A double as text: the shortest that reads back the same (Double.toString of JDK 19)."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or not math.isfinite(value):
+        names = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+        return names.get(str(value), str(value))
+    digits, _, exponent = f"{Decimal(repr(value)):E}".partition("E")
+    mantissa = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

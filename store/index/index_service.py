@@ -14,6 +14,7 @@ Source: IndexService (4.9.8).
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -90,6 +91,9 @@ class IndexService:
         self._hasher = KeyHasher()
         self._flushing: threading.Thread | None = None
         self._flush_failure: StoreError | None = None
+        self.creation_pauses_s: Sequence[float] = ()
+        """Pauses before further tries to create a file that the disk refuses."""
+        self._files_lock = threading.Lock()
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
 
@@ -137,7 +141,8 @@ class IndexService:
                     self._fs.unlink(staged)
                 if self._fs.exists(file.path):
                     self._removed.append(file.path)
-        self.files = [file for file in self.files if file not in files]
+        with self._files_lock:
+            self.files = [file for file in self.files if file not in files]
 
     # Building.
 
@@ -177,7 +182,7 @@ class IndexService:
         last = self.files[-1] if self.files else None
         if last is not None and not last.is_full:
             return last
-        file = self._create()
+        file = self._create_with_patience()
         if last is not None:
             file.start_after(last.header)
             self._flush_full(last)
@@ -207,6 +212,14 @@ class IndexService:
         self._flushing = threading.Thread(target=work, name="FlushIndexFile")
         self._flushing.start()
 
+    def _create_with_patience(self) -> IndexFile:
+        for pause_s in self.creation_pauses_s:
+            try:
+                return self._create()
+            except StoreIOError:
+                time.sleep(pause_s)
+        return self._create()
+
     def _create(self) -> IndexFile:
         # Two files within one millisecond, or a clock that went back: the name counts on from the newest one.
         newest = max((int(file.path.name) for file in self.files), default=0)
@@ -221,7 +234,9 @@ class IndexService:
         else:
             descriptor = stage_new_file(self._stage(path), size, self._fs)
         file = self._new_file(path, descriptor)
-        self.files.append(file)
+        # A cleaning removes old files meanwhile.
+        with self._files_lock:
+            self.files = [*self.files, file]
         return file
 
     def _replace(self, file: IndexFile) -> IndexFile:

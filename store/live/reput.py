@@ -1,22 +1,29 @@
 """ReputMessageService: the thread that keeps a writable store's queues and index up with its log.
 
-    every millisecond    dispatch what was put since
+    every millisecond    dispatch what was put since, then call `after_dispatch`
     stop                 dispatch the rest
 
-A consume queue that cannot be written is tried again as the broker does: QUEUE_TRIES times, a second apart. Then the
-service fails and the store refuses puts, where the broker sets the consume queue's bit in RunningFlags.
+A consume queue that cannot be written is tried again as the broker does: QUEUE_TRIES times, a second apart; an index
+file that cannot be created INDEX_TRIES times. Then the bit in RunningFlags is set, the service ends, and the store
+refuses puts. The broker goes on, and what it could not build is not found before the next recovery.
 
-Source: DefaultMessageStore.ReputMessageService, ConsumeQueue.putMessagePositionInfoWrapper (4.9.8).
+Source: DefaultMessageStore.ReputMessageService, ConsumeQueue.putMessagePositionInfoWrapper,
+IndexService.retryGetAndCreateIndexFile (4.9.8).
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.dispatcher import Dispatcher
 from store.errors import StoreIOError
 from store.formats.run import Run
+from store.index.index_service import IndexService
+from store.index.keys import Keys
+from store.live.running_flags import RunningFlag, RunningFlags
 from store.live.service import ServiceThread
 
 POLL_INTERVAL_MS = 1
@@ -24,14 +31,17 @@ POLL_INTERVAL_MS = 1
 GATHER_INTERVAL_S = 0.002
 QUEUE_TRIES = 30
 QUEUE_RETRY_S = 1.0
+INDEX_TRIES = 3
+INDEX_RETRY_S = 1.0
 
 
 class ReputMessageService(ServiceThread):
     """Calls `dispatcher` while there is something to dispatch; stops at its first failure."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, after_dispatch: Callable[[], None] = lambda: None) -> None:
         super().__init__(POLL_INTERVAL_MS)
         self.dispatcher = dispatcher
+        self._after_dispatch = after_dispatch
         self._pause = threading.Event()
 
     def stop(self) -> None:
@@ -40,6 +50,7 @@ class ReputMessageService(ServiceThread):
 
     def work(self) -> None:
         if self.failure is None and self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
+            self._after_dispatch()
             self._pause.wait(GATHER_INTERVAL_S)
 
     def last_work(self) -> None:
@@ -53,8 +64,11 @@ class RetriedQueues:
     Dispatching a run twice leaves the units of the first time as they are.
     """
 
-    def __init__(self, queues: ConsumeQueueStore, retry_seconds: float = QUEUE_RETRY_S) -> None:
+    def __init__(
+        self, queues: ConsumeQueueStore, retry_seconds: float = QUEUE_RETRY_S, *, flags: RunningFlags | None = None
+    ) -> None:
         self._queues = queues
+        self._flags = flags or RunningFlags()
         self._retry_seconds = retry_seconds
         self._stopping = threading.Event()
 
@@ -67,6 +81,40 @@ class RetriedQueues:
             try:
                 self._queues.dispatch(run)
                 return
-            except StoreIOError:
+            except StoreIOError as error:
                 if attempt == QUEUE_TRIES or self._stopping.wait(self._retry_seconds):
+                    self._flags.set(RunningFlag.WRITE_LOGICS_QUEUE_ERROR, f"a queue cannot be written: {error}")
                     raise
+
+
+class RetriedIndex:
+    """The index as a handler that tries again to create a file."""
+
+    def __init__(
+        self, index: IndexService, retry_seconds: float = INDEX_RETRY_S, *, flags: RunningFlags | None = None
+    ) -> None:
+        self._index = index
+        self._flags = flags or RunningFlags()
+        index.creation_pauses_s = (retry_seconds,) * (INDEX_TRIES - 1)
+
+    def dispatch(self, run: Run) -> None:
+        with self._noting():
+            self._index.dispatch(run)
+
+    def prepare(self, run: Run) -> Iterator[Keys]:
+        """Prepare the keys of a run."""
+        return self._index.prepare(run)
+
+    def take(self, run: Run, piece: Keys) -> None:
+        """Add prepared keys."""
+        with self._noting():
+            self._index.take(run, piece)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Sets the index's bit when the disk refuses."""
+        try:
+            yield
+        except StoreIOError as error:
+            self._flags.set(RunningFlag.WRITE_INDEX_FILE_ERROR, f"the index cannot be written: {error}")
+            raise

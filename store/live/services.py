@@ -21,12 +21,14 @@ from store.dispatch.fan_out import Handler
 from store.errors import StoreClosed, StoreError
 from store.ha.link import Address
 from store.ha.service import HAService
+from store.live.arrivals import Arrivals
 from store.live.commit_log import CommitRealTimeService
 from store.live.disk_check import DiskCheckService
 from store.live.flush_log import FlushRealTimeService
 from store.live.flush_queues import FlushConsumeQueueService
 from store.live.group_commit import GroupCommitService
-from store.live.reput import ReputMessageService, RetriedQueues
+from store.live.reput import ReputMessageService, RetriedIndex, RetriedQueues
+from store.live.running_flags import RunningFlag, RunningFlags
 from store.live.service import ServiceThread
 from store.opened.opened_store import OpenedStore
 
@@ -45,16 +47,25 @@ class StoreServices:
         master: Address | None = None,
     ) -> None:
         config, segments, checkpoint = opened.config, opened.log.segments, opened.checkpoint
-        self.refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
+        self._role_refusal = "the broker role is SLAVE" if config.broker_role == "SLAVE" else ""
+        self.refusal = self._role_refusal
         """Why puts are refused, empty while they are not."""
+        self.flags = RunningFlags(self._note_refusal)
+        self.is_served = False
+        """Whether the store runs a broker's services: as a broker's, it then keeps its abort marker at the stop while
+        a flag refuses puts. Another store is not to look crashed for one put that a full disk refused."""
         self._opened = opened
         self._lock = lock
         self._allocate = allocate
         self._pool = pool
-        self._queues = RetriedQueues(opened.queues)
-        handlers: list[Handler] = [self._queues, *([opened.index] if config.message_index_enable else [])]
+        self._queues = RetriedQueues(opened.queues, flags=self.flags)
+        indexes = [RetriedIndex(opened.index, flags=self.flags)] if config.message_index_enable else []
+        self.arrivals = Arrivals(opened)
+        handlers: list[Handler] = [self._queues, *indexes, self.arrivals]
         rules = opened.scan_rules(check_crc=False)
-        self._reput = ReputMessageService(Dispatcher(opened.log, handlers, opened.log.max_offset, rules))
+        self._reput = ReputMessageService(
+            Dispatcher(opened.log, handlers, opened.log.max_offset, rules), self.arrivals.tell
+        )
         self.group_commit = GroupCommitService(segments, checkpoint)
         self._flush_log = FlushRealTimeService(segments, checkpoint, config)
         self._commit_log = CommitRealTimeService(segments, self._flush_log, config)
@@ -86,9 +97,14 @@ class StoreServices:
         opened.log.segments.folders.full = frozenset(folder for folder, used in ratios.items() if used > above)
         used = min(ratios.values())
         limit = config.disk_space_warning_level_ratio
-        full = f"the disk is {used:.0%} full, diskSpaceWarningLevelRatio is {limit}" if used > limit / 100 else ""
-        if config.broker_role != "SLAVE":
-            self.refusal = self._failed() or full
+        if used > limit / 100:
+            self.flags.set(RunningFlag.DISK_FULL, describe_full(used, limit))
+        else:
+            self.flags.clear(RunningFlag.DISK_FULL)
+
+    def _note_refusal(self) -> None:
+        """Take over a change of a flag, or of a service's health, that refuses puts."""
+        self.refusal = self._role_refusal or self._failed() or self.flags.refusal
 
     def _failed(self) -> str:
         """Name the service that has failed; empty while all run."""
@@ -107,7 +123,8 @@ class StoreServices:
             self._disk_check,
         ]
         for service in self._running:
-            service.on_failure = self._refuse_puts
+            # Messages would never be durable, or never be found.
+            service.on_failure = self._note_refusal
         try:
             for service in self._running:
                 service.start()
@@ -119,15 +136,26 @@ class StoreServices:
                 service.stop()
             raise
 
-    def _refuse_puts(self) -> None:
-        """Refuses messages that would never be durable, or never be found."""
-        self.refusal = self._failed()
-
     def catch_up(self) -> None:
         """Waits until everything put so far is dispatched; raises a service's failure."""
         while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
             time.sleep(0.001)
         self.raise_failure()
+
+    @property
+    def dispatched_to(self) -> int:
+        """The log offset up to which queues and index are built."""
+        return self._reput.dispatcher.log_offset
+
+    @property
+    def free_buffer_count(self) -> int:
+        """Write buffers that are not lent; 0 without a pool."""
+        return self._pool.available_count if self._pool is not None else 0
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of the log that are not dispatched yet."""
+        return self._reput.dispatcher.behind_bytes
 
     def describe_findings(self) -> list[str]:
         """Describes dispatch's damage and disorder, and memory that could not be locked, for people."""
@@ -137,13 +165,14 @@ class StoreServices:
             + pool_note
             + self._reput.dispatcher.describe_findings()
             + self._opened.queues.describe_findings()
+            + self.arrivals.findings
         )
 
     def raise_failure(self) -> None:
         """Raises StoreClosed with the failure of a background service."""
         for service in self._running:
             if service.failure is not None:
-                self.refusal = f"{type(service).__name__} has failed"
+                self._note_refusal()
                 if isinstance(service.failure, StoreError):
                     raise service.failure
                 raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
@@ -165,7 +194,7 @@ class StoreServices:
             self._flush_everything()
             # Not before: a file that can't be deleted must not keep the services from ending.
             self._allocate.delete_unused()
-            if self._reput.dispatcher.behind_bytes <= 0:
+            if self._reput.dispatcher.behind_bytes <= 0 and (self.flags.is_writeable or not self.is_served):
                 self._opened.abort.remove()
         if self._pool is not None:
             self._pool.destroy()
@@ -180,3 +209,8 @@ class StoreServices:
         if opened.log.segments.store_timestamp_ms:
             opened.checkpoint.physic_ms = opened.log.segments.store_timestamp_ms
         opened.checkpoint.flush()
+
+
+def describe_full(used: float, limit_percent: int) -> str:
+    """Say why a nearly full disk refuses puts."""
+    return f"the disk is {used:.0%} full, diskSpaceWarningLevelRatio is {limit_percent}"

@@ -69,8 +69,12 @@ class MessageIterator:
                 if self._is_wanted(message):
                     self.found_count += 1
                     yield message
-            if self.one_call or self.next_offset <= before or answer.status not in GO_ON:
+            if self.one_call or self.next_offset <= before or not self._goes_on(answer.status):
                 return
+
+    def _goes_on(self, status: GetStatus) -> bool:
+        """Whether reading goes on behind an answer; also where messages expired between two calls."""
+        return status in GO_ON or (status is GetStatus.OFFSET_TOO_SMALL and self._call_count > 1)
 
     def _messages_of(self, answer: GetResult, start: int) -> Iterator[StoredMessage]:
         """The answer's messages from queue offset `start` on, those inside of records one by one."""

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from store.brokerconfig.config_file import read_config_file
 from store.brokerconfig.fastjson import Json, members, write_fastjson
-from store.commitlog.put_result import PutStatus
+from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
@@ -74,6 +74,8 @@ class ScheduleMessageService(ServiceThread):
         self._saved_at = self._began = clock()
         self._updates = 0
         self.findings: list[str] = []
+        self.on_delivered: Callable[[int, PutResult], None] = lambda level, result: None
+        """Called with the level and the put of each delivery."""
         self.offsets = self._load()
         """The next queue offset of each level that ever delivered."""
         self._reached = dict(self.offsets)
@@ -155,8 +157,11 @@ class ScheduleMessageService(ServiceThread):
         except ValueError as error:
             self._note(f"level {level}, queue offset {offset}: {error}")
             return False if self._opened.line.skips_delay_poison else None
-        status = self._store.put_replayed(message, waits=False).status
-        return True if status is PutStatus.PUT_OK else None
+        result = self._store.put_replayed(message, waits=False)
+        if result.status is not PutStatus.PUT_OK:
+            return None
+        self.on_delivered(level, result)
+        return True
 
     def _note(self, finding: str) -> None:
         if finding not in self.findings:

@@ -1,0 +1,224 @@
+"""ServedStore: a store with a broker's services beside it, opened by open_store(…, services=…).
+
+    schedule     delivers delayed messages                               schedule.py
+    cleaning     deletes expired segments, queue and index files         store/cleaning/live.py
+    statistics   counts puts and gets, for runtime_info()                store/stats
+    always       held gets (long polling); 5.3: the checkpoint is written every second
+
+A SLAVE delivers nothing, as in the broker. At the stop services end before the store does.
+
+Source: DefaultMessageStore.start, shutdown, getRuntimeInfo, AdminBrokerProcessor.prepareRuntimeInfo (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from store.cleaning.live import StoreCleaning
+from store.commitlog.put_result import PutResult, PutStatus
+from store.config import LINE_5_3
+from store.errors import BadRequest
+from store.formats.message import SCHEDULE_TOPIC
+from store.live.hold import ArrivalFilter, PullRequestHoldService
+from store.live.timetable import TimedTask, Timetable
+from store.message_store import WritableStore
+from store.services.schedule import ScheduleMessageService
+from store.stats.broker_stats import RINGS, BrokerStatsManager
+from store.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsService
+
+if TYPE_CHECKING:
+    from store.commitlog.bulk import MessageColumns, PutManyResult
+    from store.formats.message import Message
+    from store.live.service import ServiceThread
+    from store.live.services import StoreServices
+    from store.opened.opened_store import OpenedStore
+    from store.reading.get import GetResult, MessageFilter
+
+CHECKPOINT_MS = 1000
+DEFAULT_GROUP = "RMQCTL"
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
+_NOT_COUNTED = (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.OS_PAGECACHE_BUSY)
+_STORED = (
+    PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE,
+)  # fmt: skip
+
+
+class Service(StrEnum):
+    """A service that a store may run."""
+
+    SCHEDULE = "schedule"
+    CLEANING = "cleaning"
+    STATISTICS = "statistics"
+
+
+class ServedStore(WritableStore):
+    """A writable store with `services`; they run until close()."""
+
+    def __init__(self, opened: OpenedStore, base: StoreServices, services: Collection[str]) -> None:
+        super().__init__(opened, base)
+        self.services = _named(services)
+        self.statistics = StoreStatsService(
+            opened.clock,
+            transferred_name="getTransferredTps" if opened.line is LINE_5_3 else "getTransferedTps",
+        )
+        self.broker_statistics = BrokerStatsManager(opened.clock)
+        self.cleaning = StoreCleaning(opened, base.flags, lambda: base.dispatched_to)
+        self._schedule: ScheduleMessageService | None = None
+        self._hold = PullRequestHoldService(self.max_offset)
+        self._running: list[ServiceThread] = []
+        base.is_served = True
+
+    def start_services(self) -> None:
+        """Begin the services; the store takes messages already."""
+        self.add_listener(self._hold)
+        self._running = [self._hold, *(Timetable(tasks, self._clock) for tasks in self._tasks() if tasks)]
+        if Service.SCHEDULE in self.services and self.config.broker_role != "SLAVE":
+            self._schedule = ScheduleMessageService(self, self._clock)
+            self._schedule.on_delivered = self._note_delivered
+            self._running.append(self._schedule)
+        for service in self._running:
+            service.start()
+
+    def _tasks(self) -> list[list[TimedTask]]:
+        cleaning = self.cleaning.tasks() if Service.CLEANING in self.services else []
+        statistics = _statistics_tasks(self.statistics, self.broker_statistics)
+        checkpoint = []
+        if self.opened.line is LINE_5_3:
+            task = TimedTask("writing the checkpoint", self.opened.checkpoint.flush, CHECKPOINT_MS, CHECKPOINT_MS)
+            checkpoint.append(task)
+        return [cleaning, statistics if Service.STATISTICS in self.services else [], checkpoint]
+
+    def close(self) -> None:
+        """Ends the services, then the store."""
+        self.cleaning.stop()
+        running, self._running = self._running, []
+        with contextlib.ExitStack() as at_end:
+            at_end.callback(super().close)
+            for service in running:
+                at_end.callback(service.stop)
+
+    # Putting and getting, counted.
+
+    def put(self, message: Message) -> PutResult:
+        began_ms = self._clock()
+        result = super().put(message)
+        self._note_put(result, began_ms)
+        return result
+
+    def put_batch(self, messages: Sequence[Message]) -> PutResult:
+        began_ms = self._clock()
+        result = super().put_batch(messages)
+        self._note_put(result, began_ms)
+        return result
+
+    def put_replayed(
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
+    ) -> PutResult:
+        began_ms = self._clock()
+        result = super().put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms, waits=waits)
+        self._note_put(result, began_ms)
+        return result
+
+    def put_many(self, messages: MessageColumns) -> PutManyResult:
+        began_ms = self._clock()
+        result = super().put_many(messages)
+        elapsed_ms = self._clock() - began_ms
+        queue_ids = messages.numbers["queue_id"]
+        counts, sizes = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+        for row in np.flatnonzero(result.log_offsets >= 0).tolist():
+            key = messages.topics[int(messages.topic_of[row])], int(queue_ids[row])
+            counts[key] += 1
+            sizes[key] += int(result.sizes[row])
+        for (topic, queue_id), count in counts.items():
+            self.statistics.note_put(topic, count, sizes[topic, queue_id], elapsed_ms)
+            self.broker_statistics.note_put(topic, queue_id, count, sizes[topic, queue_id])
+        return result
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        message_filter: MessageFilter | None = None,
+        *,
+        group: str = DEFAULT_GROUP,
+    ) -> GetResult:
+        """One broker call, counted for a consumer group."""
+        began_ms = self._clock()
+        result = super().get(topic, queue_id, offset, max_count, message_filter)
+        elapsed_ms = self._clock() - began_ms
+        count = len(result.messages)
+        self.statistics.note_get(count, elapsed_ms)
+        self.broker_statistics.note_get_latency(group, topic, queue_id, elapsed_ms)
+        if count:
+            self.broker_statistics.note_get(group, topic, queue_id, count, result.size)
+            self._note_fall_behind(group, topic, queue_id, result)
+        return result
+
+    def wait_for_message(
+        self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: ArrivalFilter | None = None
+    ) -> bool:
+        """Wait for a message at `offset` or behind it; False when the time is over or the store is closed."""
+        return self._hold.hold(topic, queue_id, offset, timeout_ms, message_filter)
+
+    def _note_put(self, result: PutResult, began_ms: int) -> None:
+        elapsed_ms = self._clock() - began_ms
+        message = result.message
+        if result.status in _STORED and message is not None:
+            self.statistics.note_put(message.topic, result.message_count, result.size, elapsed_ms)
+            self.broker_statistics.note_put(message.topic, message.queue_id, result.message_count, result.size)
+        elif result.status not in _NOT_COUNTED:
+            self.statistics.note_failed_put(elapsed_ms)
+
+    def _note_delivered(self, level: int, result: PutResult) -> None:
+        """Counts a delivery as a get of the delayed message (enableScheduleMessageStats)."""
+        self.broker_statistics.note_get(
+            SCHEDULE_GROUP, SCHEDULE_TOPIC, level - 1, result.message_count, result.size, of_broker=False
+        )
+
+    def _note_fall_behind(self, group: str, topic: str, queue_id: int, result: GetResult) -> None:
+        last = result.messages[-1]
+        behind_ms = self._clock() - last.store_timestamp_ms if result.next_offset < result.max_offset else 0
+        behind_bytes = self._log.max_offset - last.log_offset - last.size
+        self.broker_statistics.note_fall_behind(group, topic, queue_id, behind_bytes=behind_bytes, behind_ms=behind_ms)
+
+    # Reporting.
+
+    def runtime_info(self) -> dict[str, str]:
+        """The store's part of the broker's runtime report, under the broker's names."""
+        from store.services.runtime_info import read_runtime_info
+
+        offsets = self._schedule.offsets if self._schedule is not None else {}
+        return self.statistics.runtime_info() | read_runtime_info(self.opened, self._services, offsets)
+
+    def describe_findings(self) -> list[str]:
+        """Findings of the store and of its services, as sentences for people."""
+        timed = [finding for one in self._running if isinstance(one, Timetable) for finding in one.findings]
+        return super().describe_findings() + timed + (self._schedule.findings if self._schedule is not None else [])
+
+
+def _named(services: Collection[str]) -> frozenset[Service]:
+    try:
+        return frozenset(map(Service, services))
+    except ValueError:
+        unknown = sorted(set(services) - set(Service))
+        raise BadRequest(f"services are {', '.join(Service)}, not {', '.join(unknown)}") from None
+
+
+def _statistics_tasks(store: StoreStatsService, broker: BrokerStatsManager) -> list[TimedTask]:
+    rings = [
+        TimedTask(f"statistics of the {ring}", lambda ring=ring: broker.sample(ring), step_ms, step_ms)  # type: ignore[misc]
+        for ring, (step_ms, _) in RINGS.items()
+    ]
+    return [
+        TimedTask("sampling", store.sample, 0, SAMPLE_MS),
+        TimedTask("latencies", store.rotate, ROTATE_MS, ROTATE_MS),
+        *rings,
+    ]
