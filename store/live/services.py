@@ -144,7 +144,7 @@ class StoreServices:
 
     @property
     def dispatched_to(self) -> int:
-        """The log offset up to which queues and index are built."""
+        """The end of the log that queues and index are built from."""
         return self._reput.dispatcher.log_offset
 
     @property
