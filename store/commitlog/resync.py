@@ -66,12 +66,13 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
     """Position of the first record at or behind `position` that names its own place, -1 without one."""
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
     buffer, limit = segment.buffer, segment.size
-    while position < limit:
+    while (position := segment.next_written(position)) < limit:
         wanted = min(limit, position + FIND_BYTES)
         end = segment.readable_end(position, wanted)
         found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
         if found >= 0:
             return found
+        segment.let_go(position, end)
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:

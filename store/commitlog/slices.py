@@ -83,6 +83,12 @@ class Window:
     def behind_unreadable(self, start: int, stop: int) -> int:
         return self.bytes.behind_unreadable(start, stop)
 
+    def next_written(self, position: int) -> int:
+        return self.bytes.next_written(position)
+
+    def let_go(self, start: int, stop: int) -> None:
+        self.bytes.let_go(start, stop)
+
 
 def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
     """The parts of these segments, in log order."""
@@ -91,6 +97,11 @@ def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) 
         for file in segments
         for start in range(0, file.size, part_bytes)
     ]
+
+
+def whole_segment(segment: StoredFile) -> LogSlice:
+    """The slice that is all of a segment, walked from its first byte."""
+    return LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
 
 
 def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:

@@ -34,6 +34,7 @@ from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapping import PAGE_SIZE
 from store.disk.readable import (
     behind_unreadable,
+    next_written,
     readable_end,
     require_readable,
     require_written_readable,
@@ -259,6 +260,14 @@ class MappedFile:
     def behind_unreadable(self, start: int, stop: int) -> int:
         """The first readable page behind the unreadable one at `start`, or `stop`."""
         return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
+
+    def next_written(self, position: int) -> int:
+        """The first position at or behind this one that may have been written, at most the file's end."""
+        return min(next_written(self._fs, self.path, position), self.size)
+
+    def let_go(self, start: int, stop: int) -> None:
+        """Takes the pages of [start, stop) out of this process; the next touch brings them back."""
+        self._fs.let_go(self.buffer, start, stop)
 
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """The ranges of [start, stop) that the disk can't give."""

@@ -15,6 +15,7 @@ journal and can be undone, and the next command removes the scratch folder.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,11 @@ def behind_unreadable(fs: Filesystem, path: Path, view: memoryview, start: int, 
         if position < stop and fs.populate(path, view, position, min(stop, position + PAGE_SIZE)):
             return position
     return stop
+
+
+def next_written(fs: Filesystem, path: Path, position: int) -> int:
+    """The first position at or behind this one that is in no hole, or the largest there is."""
+    return max(position, next((start for start, _ in fs.written_ranges(path, position)), sys.maxsize))
 
 
 def unreadable_ranges(fs: Filesystem, path: Path, view: memoryview, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -128,10 +134,22 @@ class Stretch:
         end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + stop)
         return end - self.start
 
+    def next_written(self, position: int) -> int:
+        """The first position at or behind this one that may have been written, at most the buffer's end."""
+        if self.fs is None or self.path is None or self.whole is None:
+            return position
+        return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
+
+    def let_go(self, start: int, stop: int) -> None:
+        """Takes the pages of [start, stop) of the buffer out of this process; the next touch brings them back."""
+        if self.fs is not None and self.whole is not None:
+            self.fs.let_go(self.whole, self.start + start, self.start + stop)
+
     def salvage(self, item_size: int = 1) -> Salvaged:
         """Every byte that can be read; zeros for the others, and for the rest of items that hold such a byte."""
         size, position = len(self.buffer), 0
-        if self.readable_end(0, size) == size:
+        # Holes are left alone: reading them in would take memory for nothing.
+        if all(self.readable_end(start, stop) == stop for start, stop in self._written()):
             return Salvaged(self.buffer)
         copy, ranges = bytearray(size), []
         while position < size:
@@ -144,6 +162,17 @@ class Stretch:
             first, behind = start // item_size * item_size, min(-(-stop // item_size) * item_size, self.start + size)
             copy[first - self.start : behind - self.start] = bytes(behind - first)
         return Salvaged(memoryview(copy).toreadonly(), tuple(ranges))
+
+    def _written(self) -> Iterator[tuple[int, int]]:
+        """The ranges of the buffer that may have been written."""
+        size = len(self.buffer)
+        if self.fs is None or self.path is None:
+            yield 0, size
+            return
+        for start, stop in self.fs.written_ranges(self.path, self.start):
+            if start >= self.start + size:
+                return
+            yield max(start - self.start, 0), min(stop - self.start, size)
 
     def require(self, start: int, stop: int) -> None:
         """StoreIOError with the place in the file when a byte of [start, stop) can't be read."""

@@ -32,3 +32,9 @@ class StoredSegment:
 
     def behind_unreadable(self, start: int, stop: int) -> int:
         return self._bytes.behind_unreadable(start, stop)
+
+    def next_written(self, position: int) -> int:
+        return self._bytes.next_written(position)
+
+    def let_go(self, start: int, stop: int) -> None:
+        self._bytes.let_go(start, stop)

@@ -24,10 +24,9 @@ import pyarrow.compute as pc
 from store.change.workspace import quarantine_folder
 from store.commitlog.resync import find_record
 from store.commitlog.scan import Blank, End, ScanRules
-from store.commitlog.slices import LogSlice, Window, walk_slice
+from store.commitlog.slices import LogSlice, Window, walk_slice, whole_segment
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
-from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import BLANK_SIZE, StoredMessage, decode_record
 from store.formats.run import Run
 from store.layout import parse_segment_name
@@ -103,7 +102,7 @@ def find_stale(
 def _end_of(reader: StoreReader, segment: StoredFile) -> int | None:
     """Place behind the blank or at the zeros that end a segment; None where records fill it."""
     end: int | None = None
-    for step in walk_part(reader, whole_segment(segment)):
+    for step in walk_slice(reader, whole_segment(segment), ScanRules()):
         if isinstance(step, Blank):
             end = step.file_start + step.position + BLANK_SIZE - segment.number
         elif isinstance(step, End):
@@ -199,7 +198,7 @@ def _live_batches(reader: StoreReader, topics: pa.Array, on_progress: OnProgress
     """Live records of these topics."""
     done = 0
     for segment in reader.segments():
-        for step in walk_part(reader, whole_segment(segment)):
+        for step in walk_slice(reader, whole_segment(segment), ScanRules()):
             if isinstance(step, Run):
                 batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_COLUMNS)
                 yield batch.filter(pc.is_in(batch.column("topic"), value_set=topics))

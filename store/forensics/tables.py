@@ -16,11 +16,12 @@ from store.brokerconfig.fastjson import Json, members
 from store.brokerconfig.review import ConfigFinding, review_config
 from store.brokerconfig.topics import Queue, TopicEntry, rebuild_topics
 from store.change.change import Change
+from store.commitlog.scan import ScanRules
+from store.commitlog.slices import walk_slice, whole_segment
 from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import QueueEnd, queue_ends
-from store.forensics.walking import walk_part, whole_segment
 from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
 from store.layout import StoreLayout
@@ -81,7 +82,7 @@ def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: No
     found: set[Queue] = set()
     done = 0
     for segment in reader.segments():
-        for step in walk_part(reader, whole_segment(segment)):
+        for step in walk_slice(reader, whole_segment(segment), ScanRules()):
             if isinstance(step, Run):
                 batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_QUEUE_COLUMNS)
                 pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])

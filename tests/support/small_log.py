@@ -55,6 +55,12 @@ class SmallSegment:
     def behind_unreadable(self, _start: int, stop: int) -> int:
         return stop
 
+    def next_written(self, position: int) -> int:
+        return position
+
+    def let_go(self, _start: int, _stop: int) -> None:
+        pass
+
 
 class SmallLog:
     """Records one second apart, from START_MS on."""

@@ -144,7 +144,7 @@ def _read_units(reader: StoreReader) -> _UnitTable:
     for (topic, queue_id), number in numbers.items():
         for file in reader.queue_files(topic, queue_id):
             try:
-                units = units_of(reader.read(file.path))
+                units = units_of(reader.read_written(file.path, file.size))
             except StoreError:
                 continue
             rows = np.flatnonzero((units["size"] > 0) & (units["log_offset"] >= 0))
@@ -160,10 +160,10 @@ def _read_entries(reader: StoreReader) -> tuple[Int64Array, Uint64Array]:
     """The log offsets that have an entry, and each with its key hash as one number."""
     offsets, hashes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for file in reader.index_files():
-        try:
-            data = reader.read(file.path)
-        except StoreError:
+        found = reader.salvage(file.path)
+        if found.unreadable:
             continue
+        data = found.buffer
         geometry = geometry_of(data)
         if geometry is not None:
             header = decode_header(data[:HEADER_SIZE])

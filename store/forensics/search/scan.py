@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from store.commitlog.slices import LogSlice
+from store.commitlog.scan import ScanRules
+from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.byte_search import find_bytes
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
 from store.forensics.search.coverage import Stretch
-from store.forensics.walking import walk_part
 from store.formats.body import compression_of, decode_body
 from store.formats.message import COMPRESSED, StoredMessage, decode_record
 from store.formats.run import Run
@@ -45,7 +45,7 @@ def _scan_segment(
 ) -> Iterator[StoredMessage]:
     start, stop = stretch.start - segment.number, stretch.stop - segment.number
     part = LogSlice(segment.path, segment.number, segment.size, start, stop)
-    for step in walk_part(reader, part):
+    for step in walk_slice(reader, part, ScanRules()):
         if isinstance(step, Run):
             for number in choose(step):
                 message = message_of(step, number)
