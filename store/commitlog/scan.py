@@ -218,8 +218,8 @@ class _PagesAhead:
     """The pages of a segment that were read in before a kernel touches them: [start of the walk, end).
 
     A kernel takes `end` for the segment's, so a record that reaches beyond it is read again with more pages. Windows
-    begin small: a look at one message reads no more than it needs. Pages far behind the walk leave this process, but not
-    the page cache, so that the process does not grow with the log.
+    begin small: a look at one message reads no more than it needs. Pages far behind the walk leave this process, but
+    not the page cache, so that the process does not grow with the log.
     """
 
     def __init__(self, segment: Segment, position: int, limit: int) -> None:
