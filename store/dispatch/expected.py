@@ -39,6 +39,11 @@ class Entries(NamedTuple):
     log_offset: Ints
     store_timestamp_ms: Ints
 
+    def up_to(self, log_offset: int) -> Entries:
+        """The entries of the records up to this log offset."""
+        count = int(np.searchsorted(self.log_offset, log_offset, "right"))
+        return Entries(*(column[:count] for column in self))
+
 
 def log_offsets(run: Run) -> Ints:
     """Offset of each record in the log, without regard to the offset that the record names."""

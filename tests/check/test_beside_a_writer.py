@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from store import MessageStore, open_store
+from store import MessageStore, WritableStore, open_store
 from store.check.check import Progress, check_files
 from store.check.findings import BAD_CRC
 from store.disk.store_reader import StoreReader
+from store.index.index_service import IndexService
 from tests.support.stores import SMALL, make_store, text_message
 
 
@@ -67,3 +68,13 @@ def test_without_a_writer_the_whole_log_is_checked(tmp_path: Path) -> None:
     make_store(tmp_path / "s", 60)
     progress = Progress()
     assert (check_it(tmp_path, progress), progress.horizon) == ([], None)
+
+
+def test_entries_that_the_writer_has_still_to_put_are_no_finding(
+    writer: WritableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IndexService, "dispatch", lambda *_: None)
+    for number in range(60, 80):
+        assert writer.put(text_message(number)).is_ok
+    writer.catch_up()
+    assert check_it(tmp_path) == []
