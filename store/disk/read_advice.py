@@ -60,7 +60,7 @@ class ReadAdvice:
         self._ahead = 0
 
     def _drop(self, kept: int, step: int) -> None:
-        """Lets go of pages more than `kept` bytes behind the walk, also in earlier files, `step` bytes at a time."""
+        """Lets go of pages more than `kept` bytes behind the walk, `step` bytes at a time."""
         for file in reversed(self._files):
             end = file.position - kept
             end -= end % PAGE_SIZE

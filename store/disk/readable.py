@@ -141,7 +141,7 @@ class Stretch:
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 
     def let_go(self, start: int, stop: int) -> None:
-        """Takes the pages of [start, stop) of the buffer out of this process; the next touch brings them back."""
+        """Takes pages out of this process; the next touch brings them back."""
         if self.fs is not None and self.whole is not None:
             self.fs.let_go(self.whole, self.start + start, self.start + stop)
 
