@@ -31,8 +31,8 @@ from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcom
 from store.formats.message import BLANK_SIZE
 from store.formats.run import Int64Array, Run
 
-# Enough records to make a call worth its while, few enough for the columns to stay in the second-level cache.
-RUN_CAPACITY = 8192 + 64
+# Enough records to make a call worth its while, few enough for threads to hand them on often.
+RUN_CAPACITY = 16384 + 64
 # A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
 FIRST_CAPACITY = 512 + 64
 FIRST_WINDOW_BYTES = 1 << 20

@@ -227,11 +227,11 @@ class ConsumeQueue:
         done = 0
         while done < len(rows):
             file = self.files.last_file()
-            start = file.wrote
-            file.reserve(min(file.size, start + (len(rows) - done) * UNIT_SIZE))
-            end = kernels.write_units(file.write_buffer, start, rows, done, len(rows), columns, codes)
-            done += (end - start) // UNIT_SIZE
-            file.wrote = end
+            stop = min(len(rows), done + (file.size - file.wrote) // UNIT_SIZE)
+            units = bytearray((stop - done) * UNIT_SIZE)
+            kernels.write_units(units, 0, rows, done, stop, columns, codes)
+            file.append(units)
+            done = stop
             # Moved on per file, so that a run tried again after a failure passes over what is there.
             self.max_physic_offset = int(columns[LOG_OFFSET, rows[done - 1]] + columns[SIZE, rows[done - 1]])
 

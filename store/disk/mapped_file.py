@@ -49,6 +49,11 @@ _CELL_SIZE = 8
 MOST_MAPS = 30_000
 """Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
 _mapped: deque[weakref.ref[MappedFile]] = deque()
+WRITTEN_BYTES = 8192
+"""From so many on `append` writes by a call."""
+MOST_DESCRIPTORS = 128
+"""Files that keep a descriptor because `append` wrote to them by a call."""
+_written: deque[weakref.ref[MappedFile]] = deque()
 
 
 class MappedFile:
@@ -63,6 +68,7 @@ class MappedFile:
         "_fs",
         "_is_closed",
         "_is_known_readable",
+        "_is_listed",
         "_keeps_descriptor",
         "_lent",
         "_lock",
@@ -126,6 +132,7 @@ class MappedFile:
         self._lock = threading.Lock()
         self._is_closed = False
         self._is_known_readable = False
+        self._is_listed = False
         self._view: memoryview | None = None
         self._lent = transient_pool.borrow() if transient_pool is not None else None
         self._pool = transient_pool if self._lent is not None else None
@@ -211,13 +218,21 @@ class MappedFile:
     # Appending and reading.
 
     def append(self, data: bytes | bytearray | memoryview) -> int:
-        """Copies `data` behind the written bytes; gives its position."""
+        """Copies `data` behind the written bytes; gives its position.
+
+        Many bytes are written by a call, and so are the first ones of a new file: a fault for each page would cost
+        more, and the first fault of a map reads megabytes of the hole in.
+        """
         position = self.wrote
         end = position + len(data)
         if end > self.size:
             raise BadRequest(f"{len(data)} bytes do not fit into the rest of the file", file=self.path, offset=position)
-        self.reserve(end)
-        self.write_buffer[position:end] = data
+        is_unmapped = self._view is None and self._descriptor is not None
+        if self._lent is None and (is_unmapped or len(data) >= WRITTEN_BYTES):
+            self._fs.write(self._descriptor_to_write(), position, data)
+        else:
+            self.reserve(end)
+            self.write_buffer[position:end] = data
         self.wrote = end
         return position
 
@@ -376,6 +391,20 @@ class MappedFile:
             descriptor = self._open()
             if self._keeps_descriptor:
                 self._descriptor = descriptor
+        return descriptor
+
+    def _descriptor_to_write(self) -> Descriptor:
+        """A descriptor that is kept until MOST_DESCRIPTORS other files were written to."""
+        descriptor = self._opened()
+        if not self._keeps_descriptor and not self._is_listed:
+            self._is_listed = True
+            _written.append(weakref.ref(self))
+            if len(_written) > MOST_DESCRIPTORS:
+                oldest = _written.popleft()()
+                if oldest is not None:
+                    oldest._descriptor, oldest._is_listed = None, False
+        if self._is_listed:
+            self._descriptor = descriptor
         return descriptor
 
     def _has_pages(self, least_pages: int, done: int, end: int) -> bool:

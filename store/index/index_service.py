@@ -164,11 +164,11 @@ class IndexService:
         """Puts hashed keys, into as many files as they take."""
         # A file is wanted for each message that comes, also for one that has no keys or is passed over.
         self._file_to_write()
-        log_offsets = run.array[LOG_OFFSET, keys.records]
+        log_offsets = run.array[LOG_OFFSET]
         at, count = 0, len(keys.hashes)
         while at < count:
             file = self._file_to_write()
-            at += _passed_over(log_offsets[at:], file.header.end_log_offset)
+            at += _passed_over(log_offsets, keys.records[at:], file.header.end_log_offset)
             if at < count:
                 file = file if file.writable else self._replace(file)
                 at = file.put_hashes(keys.hashes, keys.records, at, count, run.array)
@@ -310,8 +310,10 @@ class IndexService:
         return IndexFile(path, self._slot_count, self._entry_count, descriptor, self._fs, writable=writable)
 
 
-def _passed_over(log_offsets: Int64Array, end_log_offset: int) -> int:
+def _passed_over(log_offsets: Int64Array, records: Int64Array, end_log_offset: int) -> int:
     """How many keys at the front belong to messages that the file holds already."""
-    new = log_offsets >= end_log_offset
+    if log_offsets[records[0]] >= end_log_offset:
+        return 0
+    new = log_offsets[records] >= end_log_offset
     first = int(np.argmax(new))
     return first if new[first] else len(new)

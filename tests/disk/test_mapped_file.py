@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.disk.filesystem import Filesystem
-from store.disk.mapped_file import PAGE_SIZE, MappedFile
+from store.disk.mapped_file import MOST_DESCRIPTORS, PAGE_SIZE, WRITTEN_BYTES, MappedFile
 from store.disk.transient_pool import TransientStorePool
 from store.errors import BadRequest, StoreClosed, StoreIOError
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
@@ -222,7 +222,7 @@ def test_a_new_file_is_a_hole_with_blocks_for_what_is_written_first(tmp_path: Pa
 def test_bytes_have_blocks_before_they_are_written_through_the_map(tmp_path: Path) -> None:
     size = 1024 * PAGE_SIZE
     fs = FaultyFilesystem()
-    file = MappedFile.create(tmp_path / "log", 0, size, fs)
+    file = mapped(MappedFile.create(tmp_path / "log", 0, size, fs))
     reserved = []
     while not file.is_full:
         file.append(bytes(PAGE_SIZE // 2))
@@ -242,9 +242,46 @@ def test_a_sparse_copy_that_is_written_on_gets_blocks_first(tmp_path: Path) -> N
     assert [name for name, _ in fs.operations] == ["open_write", "preallocate", "open_write", "map"]
 
 
+def mapped(file: MappedFile) -> MappedFile:
+    """The file with its map made, so that small appends go through it."""
+    assert len(file.buffer) == file.size
+    return file
+
+
+@pytest.mark.parametrize("count", [1, 5000])
+def test_first_bytes_and_many_bytes_are_written_by_a_call(tmp_path: Path, count: int) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs)
+    file.append(b"a" * count)
+    file.append(b"b" * WRITTEN_BYTES)
+    assert [name for name, _ in fs.operations if name in ("write", "map", "open_write")] == ["write", "write"]
+    assert mapped(file).append(b"c") == count + WRITTEN_BYTES
+    assert file.path.read_bytes().rstrip(bytes(1)) == b"a" * count + b"b" * WRITTEN_BYTES + b"c"
+    assert file.reserved >= file.wrote
+
+
+def test_a_failed_write_leaves_the_end_where_it_was(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    file = new_file(tmp_path, fs)
+    fs.when, fs.errno_code = lambda name, _: name == "write", errno.ENOSPC
+    with pytest.raises(StoreIOError, match="no space"):
+        file.append(b"x")
+    assert not file.wrote
+    fs.when = None
+    assert file.append(b"x") == 0
+
+
+def test_files_that_were_written_by_a_call_keep_few_descriptors(tmp_path: Path) -> None:
+    before = open_descriptors()
+    files = [MappedFile.create(tmp_path / str(number), 0, SIZE, Filesystem()) for number in range(200)]
+    for file in [*files, *files]:
+        file.append(b"x")
+    assert open_descriptors() - before <= MOST_DESCRIPTORS
+
+
 def test_a_full_disk_refuses_an_append_and_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     fs = FaultyFilesystem()
-    file = MappedFile.create(tmp_path / "log", 0, 1024 * PAGE_SIZE, fs)
+    file = mapped(MappedFile.create(tmp_path / "log", 0, 1024 * PAGE_SIZE, fs))
     fs.when = lambda name, _: name == "preallocate"
     fs.errno_code = errno.ENOSPC
     file.append(bytes(file.reserved))
