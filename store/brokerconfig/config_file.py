@@ -120,6 +120,25 @@ def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
     return [one for one in found if not one.is_absent]
 
 
+def write_config_file(folder: Path, name: str, data: bytes, fs: Filesystem) -> None:
+    """Write a table, the former one as .bak. A crash leaves the old file or the new one."""
+    path = folder / name
+    fs.make_folder(folder)
+    if fs.exists(path):
+        _replace(fs, path.with_name(name + ".bak"), fs.read_file(path))
+    _replace(fs, path, data)
+
+
+def _replace(fs: Filesystem, path: Path, data: bytes) -> None:
+    staged = path.with_name(path.name.removesuffix(".bak") + ".tmp")
+    fs.unlink(staged)
+    file = fs.open_new(staged)
+    fs.write(file, 0, data)
+    fs.fdatasync(file)
+    fs.rename(staged, path)
+    fs.fsync_folder(path.parent)
+
+
 def _read_copy(path: Path, fs: Filesystem) -> ConfigCopy:
     if not fs.exists(path):
         return ConfigCopy(path, State.MISSING)

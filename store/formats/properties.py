@@ -60,16 +60,22 @@ def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepas
     return PROPERTY_SEPARATOR.join(parts).encode("utf-8", errors)
 
 
-def encode_java_map(properties: Mapping[str, str]) -> bytes:
-    """The string that 5.3.3 stores for a map that it decoded.
+def encode_java_map(properties: Mapping[str, str], *, capacity: int = 128, ends_with_separator: bool = True) -> bytes:
+    """The string that a broker stores for a map that it decoded: 5.3.3, or 4.9.8 with a capacity of 16 and no end.
 
-    In the order of a Java HashMap with a capacity of 128, with a separator behind each value."""
-    capacity = 128
-    while len(properties) > capacity * 3 // 4:
-        capacity *= 2
-    names = sorted(properties, key=lambda name: _spread_hash(name) & (capacity - 1))
+    In the order of a Java HashMap of that first capacity. 5.3.3 sets a separator behind each value.
+    """
+    names = java_map_order(properties, capacity)
     text = encode_properties({name: properties[name] for name in names})
-    return text + PROPERTY_SEPARATOR_BYTE if text else text
+    return text + PROPERTY_SEPARATOR_BYTE if text and ends_with_separator else text
+
+
+def java_map_order(names: Iterable[str], capacity: int) -> list[str]:
+    """The names in the order of a Java HashMap that is made with `capacity` and doubles at three quarters."""
+    names = list(names)
+    while len(names) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(names, key=lambda name: _spread_hash(name) & (capacity - 1))
 
 
 def _spread_hash(text: str) -> int:

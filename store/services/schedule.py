@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from store.brokerconfig.config_file import read_config_file
+from store.brokerconfig.config_file import read_config_file, write_config_file
 from store.brokerconfig.fastjson import Json, members, write_fastjson
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9, BrokerLine
@@ -218,18 +217,4 @@ def write_delay_offsets(
     layout: StoreLayout, fs: Filesystem, offsets: dict[int, int], version: DataVersion | None
 ) -> None:
     """Write the file; `version` is for 5.x. A crash leaves the old file or the new one."""
-    path = layout.config / FILE_NAME
-    fs.make_folder(layout.config)
-    if fs.exists(path):
-        _replace(fs, path.with_name(FILE_NAME + ".bak"), fs.read_file(path))
-    _replace(fs, path, encode_delay_offsets(offsets, version))
-
-
-def _replace(fs: Filesystem, path: Path, data: bytes) -> None:
-    staged = path.with_name(FILE_NAME + ".tmp")
-    fs.unlink(staged)
-    file = fs.open_new(staged)
-    fs.write(file, 0, data)
-    fs.fdatasync(file)
-    fs.rename(staged, path)
-    fs.fsync_folder(path.parent)
+    write_config_file(layout.config, FILE_NAME, encode_delay_offsets(offsets, version), fs)

@@ -28,13 +28,9 @@ from store.formats.message import HALF_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MA
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.services.rewritten import queue_records, rewritten_records
+from store.services.transaction_messages import CHECK_TIMES, DISCARD_TOPIC, OP_TAG, OP_TOPIC, PRODUCER_GROUP
 
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
-OP_TAG = "d"
-PRODUCER_GROUP = "PGROUP"
-CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 
 
 class TransactionState(StrEnum):

@@ -1,0 +1,146 @@
+"""Builds the records of a transaction as a broker writes them.
+
+    half       the producer's message in RMQ_SYS_TRANS_HALF_TOPIC: REAL_TOPIC and REAL_QID are added, the transaction
+               bits taken away, so that it has a queue unit like any other
+    put back   the half once more, at its queue's end; flag and reconsumeTimes become 0
+    commit     the half in its real place: transaction bits 0x8, preparedTransactionOffset is the half's log offset
+    op         RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d; the body names half queue offsets: `17` (4.9) or `17,18,` (5.3)
+    discard    the half in TRANS_CHECK_MAX_TIME_TOPIC
+
+Properties are written from a map, so their order is a Java HashMap's.
+
+Source: TransactionalMessageBridge, TransactionalMessageServiceImpl, EndTransactionProcessor,
+DefaultTransactionalMessageCheckListener (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from store.config import LINE_4_9, BrokerLine
+from store.errors import BadRequest
+from store.formats.host import Host
+from store.formats.message import HALF_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK, Message, StoredMessage
+from store.formats.properties import (
+    DELAY,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+    decode_properties,
+    encode_java_map,
+)
+
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+OP_TAG = "d"
+OFFSET_SEPARATOR = ","
+TRANSACTION_MARK = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+TRANSACTION_ID = "__transactionId__"
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+DEFAULT_CAPACITY = 16
+"""Of a Java HashMap that is made without one."""
+
+
+def half_message(message: Message, producer_group: str, line: BrokerLine) -> Message:
+    """The half of `message`, as producer and broker make it (parseHalfMessageInner)."""
+    properties = decode_properties(message.properties)
+    # The client takes the delay away: a half that is delayed is dropped at its delivery.
+    properties.pop(DELAY, None)
+    properties |= {TRANSACTION_MARK: "true", PRODUCER_GROUP: producer_group}
+    if line is not LINE_4_9 and UNIQ_KEY in properties:
+        properties[TRANSACTION_ID] = properties[UNIQ_KEY]
+    properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
+    return Message(
+        HALF_TOPIC,
+        message.body,
+        0,
+        _encode(properties, line),
+        flag=message.flag,
+        sys_flag=message.sys_flag & ~TRANSACTION_MASK,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+    )
+
+
+def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
+    """A copy of `half` with other properties (renewHalfMessageInner)."""
+    return Message(
+        half.topic,
+        half.body,
+        half.queue_id,
+        _encode(properties, line),
+        sys_flag=half.sys_flag,
+        born_timestamp_ms=half.born_timestamp_ms,
+        born_host=half.born_host,
+        store_host=half.store_host,
+    )
+
+
+def immune_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
+    """A copy of `half` that waits for its own time, and remembers its first place (renewImmunityHalfMessageInner)."""
+    first = properties.get(PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+    return put_back_message(half, {**properties, WAIT: "false", PREPARED_QUEUE_OFFSET: first}, line)
+
+
+def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
+    """The message that `half` becomes; BadRequest without its real place (endMessageTransaction)."""
+    properties = half.properties
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
+    if not topic or not (queue_id.isascii() and queue_id.isdigit()):
+        raise BadRequest("the half has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
+    return Message(
+        topic,
+        half.body,
+        int(queue_id),
+        _encode(properties, line),
+        flag=half.flag,
+        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
+        born_timestamp_ms=half.born_timestamp_ms,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half.log_offset,
+    )
+
+
+def op_message(body: str, host: Host, now_ms: int, line: BrokerLine) -> Message:
+    """The record that says which halves are done (makeOpMessageInner)."""
+    # The broker makes this map itself, and 5.3.3 makes it smaller than one that it decodes.
+    properties = encode_java_map(
+        {WAIT: "true", TAGS: OP_TAG}, capacity=DEFAULT_CAPACITY, ends_with_separator=line is not LINE_4_9
+    )
+    return Message(OP_TOPIC, body.encode(), 0, properties, born_timestamp_ms=now_ms, born_host=host, store_host=host)
+
+
+def op_body(half_offset: int, line: BrokerLine) -> str:
+    """How an op record names a half queue offset."""
+    return str(half_offset) if line is LINE_4_9 else f"{half_offset}{OFFSET_SEPARATOR}"
+
+
+def discard_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
+    """The record of a half that is given up (toMessageExtBrokerInner)."""
+    return Message(
+        DISCARD_TOPIC,
+        half.body,
+        0,
+        _encode(properties, line),
+        flag=half.flag,
+        sys_flag=half.sys_flag,
+        born_timestamp_ms=half.born_timestamp_ms,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+    )
+
+
+def _encode(properties: Mapping[str, str], line: BrokerLine) -> bytes:
+    if line is LINE_4_9:
+        return encode_java_map(properties, capacity=DEFAULT_CAPACITY, ends_with_separator=False)
+    return encode_java_map(properties)

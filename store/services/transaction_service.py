@@ -1,0 +1,208 @@
+"""TransactionalMessageService: the transactions of a store that is written to.
+
+    prepare     puts the half of a message
+    commit      puts the message itself, and then the op record of its half
+    rollback    puts the op record alone
+    check       one pass (store.services.transaction_check); saves H and O in config/consumerOffset.json
+
+4.9 writes one op record for each half. 5.3 gathers: a record is written when the gathered text is longer than
+transactionOpMsgMaxSize, or transactionOpBatchInterval after the one before it. What is gathered is lost when the
+process is killed; the half is then checked again, and its producer may commit it twice.
+
+start() runs check passes and op records in a thread; stop() writes what is gathered.
+
+Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService, EndTransactionProcessor (4.9.8, 5.3.3);
+TransactionalOpBatchService, MessageQueueOpContext (5.3.3).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from store.brokerconfig.consumer_offsets import read_consumer_offsets, write_consumer_offsets
+from store.commitlog.put_result import PutResult, PutStatus
+from store.config import LINE_4_9
+from store.errors import BadRequest
+from store.formats.host import LOCALHOST, Host
+from store.formats.message import HALF_TOPIC, Message, StoredMessage
+from store.live.service import ServiceThread
+from store.message_store import WritableStore
+from store.services.transaction_check import CheckPass, CheckReport, CheckRules
+from store.services.transaction_messages import (
+    CHECK_IMMUNITY,
+    OP_TOPIC,
+    PRODUCER_GROUP,
+    commit_message,
+    half_message,
+    op_body,
+    op_message,
+)
+from store.services.transactions import CHECK_GROUP
+
+ROUND_MS = 100
+CHECK_INTERVAL_4_9_MS = 60_000
+CHECK_INTERVAL_5_3_MS = 30_000
+OP_MESSAGE_MAX_SIZE = 4096
+"""transactionOpMsgMaxSize: characters of an op record behind which it takes no more offsets (5.3.3)."""
+OP_BATCH_INTERVAL_MS = 3000
+"""transactionOpBatchInterval (5.3.3)."""
+_STORED = (
+    PutStatus.PUT_OK,
+    PutStatus.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE,
+)
+
+
+class TransactionalMessageService(ServiceThread):
+    """The transactions of `store`; `clock` gives milliseconds, `ask` gets each half whose producer is asked."""
+
+    def __init__(
+        self,
+        store: WritableStore,
+        clock: Callable[[], int],
+        *,
+        ask: Callable[[StoredMessage], None] = lambda half: None,
+        rules: CheckRules | None = None,
+        host: Host = LOCALHOST,
+    ) -> None:
+        super().__init__(ROUND_MS)
+        opened = store.opened
+        self._store, self._opened, self._clock, self._ask, self._host = store, opened, clock, ask, host
+        self._rules = rules or CheckRules(reserved_hours=opened.config.file_reserved_time)
+        self._gathers_ops = opened.line is not LINE_4_9
+        self._interval_ms = CHECK_INTERVAL_5_3_MS if self._gathers_ops else CHECK_INTERVAL_4_9_MS
+        self._checked_at = self._wrote_ops_at = clock()
+        self._gathered: deque[str] = deque()
+        self._gathered_size = 0
+        self._ops_lock = threading.Lock()
+        self.findings: list[str] = []
+        """Op records that were refused, as sentences for people."""
+
+    def work(self) -> None:
+        now_ms = self._clock()
+        if now_ms - self._wrote_ops_at >= OP_BATCH_INTERVAL_MS:
+            self.write_ops()
+        if now_ms - self._checked_at >= self._interval_ms:
+            self.check()
+
+    def last_work(self) -> None:
+        while self._gathered:
+            self.write_ops()
+
+    # Transactions.
+
+    def prepare(self, message: Message, producer_group: str) -> PutResult:
+        """Put the half of `message`; its place is what commit and rollback take.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     service = TransactionalMessageService(store, lambda: 0)
+        ...     half = service.prepare(Message.of("Pay", "42", uniq_key="U1"), "payers")
+        ...     committed = service.commit(half.log_offset, "payers")
+        ...     store.catch_up()
+        ...     store.max_offset("Pay", 0), store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+        (1, 1)
+        """
+        return self._store.put(half_message(message, producer_group, self._opened.line))
+
+    def commit(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> PutResult:
+        """Put the message of a half, and note the half as done; `is_answer`: its producer was asked.
+
+        BadRequest where there is no such half, or its producer is another.
+        """
+        half = self._half(half_log_offset, producer_group, is_answer)
+        message = commit_message(half, self._opened.line)
+        result = self._store.put_replayed(message, as_stored=False, waits=False)
+        if result.status in _STORED:
+            self._note_done(half.queue_offset)
+        return result
+
+    def rollback(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> None:
+        """Note a half as done; `is_answer`: its producer was asked. Raises like commit."""
+        self._note_done(self._half(half_log_offset, producer_group, is_answer).queue_offset)
+
+    def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
+        """The half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
+        half = self._store.lookup(log_offset)
+        if half is None or half.topic != HALF_TOPIC:
+            raise BadRequest("there is no half message", offset=log_offset)
+        group = half.properties.get(PRODUCER_GROUP)
+        if group != producer_group:
+            raise BadRequest(f"the half is of the producer group {group}, not {producer_group}", offset=log_offset)
+        if self._gathers_ops and not is_answer:
+            self._refuse_late_end(half)
+        return half
+
+    def _refuse_late_end(self, half: StoredMessage) -> None:
+        """5.3 refuses an end that comes behind the half's own immunity (rejectCommitOrRollback)."""
+        text = half.properties.get(CHECK_IMMUNITY)
+        if text is None:
+            return
+        immunity_ms = int(text) * 1000 if text.isascii() and text.isdigit() else self._rules.timeout_ms
+        if self._clock() - half.born_timestamp_ms > max(immunity_ms, self._rules.timeout_ms):
+            raise BadRequest("the half's immunity is over; only an answer to a check ends it", offset=half.log_offset)
+
+    # Op records.
+
+    def _note_done(self, half_offset: int) -> None:
+        text = op_body(half_offset, self._opened.line)
+        if not self._gathers_ops:
+            self._put_op(text)
+            return
+        with self._ops_lock:
+            self._gathered.append(text)
+            self._gathered_size += len(text)
+            is_full = self._gathered_size > OP_MESSAGE_MAX_SIZE
+        if is_full:
+            self.write_ops()
+
+    def write_ops(self) -> None:
+        """Put one op record of the gathered halves, if there are any."""
+        with self._ops_lock:
+            body = ""
+            while self._gathered and len(body) < OP_MESSAGE_MAX_SIZE:
+                body += self._gathered.popleft()
+            self._gathered_size -= len(body)
+            self._wrote_ops_at = self._clock()
+        if body:
+            self._put_op(body)
+
+    def _put_op(self, body: str) -> None:
+        message = op_message(body, self._host, self._clock(), self._opened.line)
+        result = self._store.put_replayed(message, waits=False)
+        if result.status not in _STORED:
+            # The half stays in doubt, as in a broker.
+            self.findings.append(f"the op record {body} was refused: {result.status.value} {result.reason}".rstrip())
+
+    # Checks.
+
+    def check(self) -> CheckReport:
+        """One pass; saves how far it came."""
+        self._checked_at = self._clock()
+        self._store.catch_up()
+        half_from, op_from = self._offsets()
+        report = CheckPass(self._store, self._clock, self._rules, half_from, op_from, self._ask).run()
+        if (report.half_offset, report.op_offset) != (half_from, op_from):
+            self._save(report)
+        return report
+
+    def _offsets(self) -> tuple[int, int]:
+        """H and O; a queue's first offset where none is saved."""
+        saved = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
+        half, op = (
+            saved.get((topic, CHECK_GROUP), {}).get(0, self._store.min_offset(topic, 0))
+            for topic in (HALF_TOPIC, OP_TOPIC)
+        )
+        return half, op
+
+    def _save(self, report: CheckReport) -> None:
+        opened = self._opened
+        changes = {
+            (HALF_TOPIC, CHECK_GROUP): {0: report.half_offset},
+            (OP_TOPIC, CHECK_GROUP): {0: report.op_offset},
+        }
+        write_consumer_offsets(opened.layout.config, opened.fs, changes, opened.line, self._clock())
