@@ -23,6 +23,7 @@ HINTS = {
     "or this is not the HA port of a master; what was proved before is kept",
     "not-in-log": "--from-offset min begins at the first segment that the master has",
     "not-on-spark": "give --engine local",
+    "no-transaction": "`rmqctl transaction show` lists transactions and their states",
     "unknown-setting": "`rmqctl config settings` lists the names",
     "interrupted-change-elsewhere": "run `rmqctl undo {0} --quarantine {1}` first",
     "lost-quarantine": "bring its disk back, or run `rmqctl quarantine purge {0}` to give up what it took away",

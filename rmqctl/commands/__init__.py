@@ -90,6 +90,7 @@ COMMANDS = (
     CommandPlace("delay rewrite-offsets", "delay", "run_rewrite_offsets"),
     CommandPlace("timer show", "timer", "run_show"),
     CommandPlace("transaction show", "transaction", "run_show"),
+    CommandPlace("transaction resolve", "transaction", "run_resolve"),
     CommandPlace("schema", "schema"),
     CommandPlace("config check", "config", "run_check"),
     CommandPlace("config show", "config", "run_show"),
@@ -105,6 +106,6 @@ GROUPS = {
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",
     "timer": "Show what becomes of timer messages",
-    "transaction": "Show what became of transactions",
+    "transaction": "Show what became of transactions, or end one",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from store.services import Transaction
@@ -20,8 +22,15 @@ EXAMPLES = {
         "rmqctl --store /data/store transaction show",
         "rmqctl --store /data/store transaction show --state in-doubt --older-than 1h",
     ),
+    "transaction resolve": (
+        "rmqctl --store /data/store transaction resolve 7F0000010001 --commit --dry-run",
+        "rmqctl --store /data/store transaction resolve 7F0000010001 --rollback --yes",
+    ),
 }
-SEE_ALSO = ("delay show", "get")
+SEE_ALSO = {
+    "transaction show": ("transaction resolve", "delay show", "get"),
+    "transaction resolve": ("transaction show", "undo"),
+}
 COLUMNS = (
     "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "half_count", "check_times",
     "committed_log_offset", "warnings",
@@ -70,6 +79,36 @@ def run_show(
     wrong = counts[TransactionState.INCONSISTENT] or review.warnings or any(one.warnings for one in chosen)
     verdict = ", ".join(f"{counts[name]} {name}" for name in TransactionState if counts[name]) or "no transactions"
     return Result("transaction show", facts, [Table("transactions", rows, COLUMNS)], FINDINGS if wrong else OK, verdict)
+
+
+def run_resolve(
+    ctx: typer.Context,
+    transaction_id: Annotated[
+        str, typer.Argument(metavar="ID", help="UNIQ_KEY, or a half's message id.", show_default=False)
+    ],
+    commit: Annotated[bool, typer.Option("--commit", help="Put the message into its topic.")] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Give the message up.")] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """End a transaction whose producer doesn't.
+
+    Appends what a broker appends at the producer's answer: with --commit the message in its topic, and with both the
+    op records that keep the broker from asking again. Queues, index and checkpoint follow. Takes transactions that
+    are in doubt or inconsistent, and with --commit those that were committed and lack the op record.
+    """
+    session: Session = ctx.obj
+    if commit == rollback:
+        raise typer.BadParameter("give one of --commit and --rollback")
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.services.resolve import plan_resolve
+
+    with planning(session, consent) as opened:
+        change = plan_resolve(opened, transaction_id, commit=commit)
+        return run_change(session, "transaction resolve", change, consent)
 
 
 def _row(transaction: Transaction) -> dict[str, Any]:

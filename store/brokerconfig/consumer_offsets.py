@@ -62,7 +62,7 @@ def _numbers(queues: Mapping[str, Json] | Mapping[int, Json]) -> Iterator[tuple[
 def write_consumer_offsets(
     config_folder: Path, fs: Filesystem, changes: ConsumerOffsets, line: BrokerLine, now_ms: int
 ) -> None:
-    """Sets `changes` in the file and keeps everything else in it. A crash leaves the old file or the new one."""
+    """Set `changes` in the file and keep everything else; a crash leaves the old file or the new one."""
     file = offsets_file(config_folder, fs)
     document = file.loaded.document if file.loaded is not None else None
     write_config_file(config_folder, file.name, encode_consumer_offsets(document or {}, changes, line, now_ms), fs)

@@ -279,6 +279,9 @@ class CommitLog:
                 self._end_segment(file, space)
             file = self.segments.last_file()
             self._tail = _Tail(file, file.write_buffer)
+            if size + BLANK_SIZE > self._segment_size - file.wrote:
+                # The first message since the opening, and the last segment is nearly full.
+                return self.file_for(size)
         end = file.wrote + size + BLANK_SIZE
         if end > file.reserved:
             file.reserve(end)

@@ -65,6 +65,8 @@ class OverlayFileQueue(MappedFileQueue):
         self._staged_folder = staged_folder
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
+        self.copies_whole_files = True
+        """Whether a file is copied before the first write to it; else only what is written is in the staged file."""
 
     def staged_files(self) -> list[StagedFile]:
         """Copied and new files, oldest first."""
@@ -83,7 +85,10 @@ class OverlayFileQueue(MappedFileQueue):
 
     def _copied(self, file: MappedFile) -> MappedFile:
         staged = self._staged_folder / file.path.name
-        descriptor = stage_copy(file.path, staged, file.size, self._fs)
+        if self.copies_whole_files:
+            descriptor = stage_copy(file.path, staged, file.size, self._fs)
+        else:
+            descriptor = stage_new_file(staged, file.size, self._fs)
         copy = MappedFile(staged, file.file_start, file.size, self._fs, writable=True, descriptor=descriptor)
         copy.wrote, copy.committed, copy.flushed = file.wrote, file.committed, file.flushed
         copy.first_created_in_queue = file.first_created_in_queue

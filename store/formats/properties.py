@@ -61,7 +61,7 @@ def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepas
 
 
 def encode_java_map(properties: Mapping[str, str], *, capacity: int = 128, ends_with_separator: bool = True) -> bytes:
-    """The string that a broker stores for a map that it decoded: 5.3.3, or 4.9.8 with a capacity of 16 and no end.
+    """Write a map as a broker does that decoded it: 5.3.3; 4.9.8 with a capacity of 16 and no end.
 
     In the order of a Java HashMap of that first capacity. 5.3.3 sets a separator behind each value.
     """
@@ -71,7 +71,7 @@ def encode_java_map(properties: Mapping[str, str], *, capacity: int = 128, ends_
 
 
 def java_map_order(names: Iterable[str], capacity: int) -> list[str]:
-    """The names in the order of a Java HashMap that is made with `capacity` and doubles at three quarters."""
+    """Order names as a Java HashMap that begins with `capacity` and doubles at three quarters."""
     names = list(names)
     while len(names) > capacity * 3 // 4:
         capacity *= 2

@@ -1,4 +1,4 @@
-"""CheckPass: one pass over the half queue, which asks producers about halves that nothing has ended.
+"""CheckPass: one pass over the half queue; asks producers about halves that are still open.
 
     H, O    queue offsets that half queue and op queue were checked to; without one the queue's first
 

@@ -84,7 +84,7 @@ def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: B
 
 
 def immune_message(half: StoredMessage, properties: Mapping[str, str], line: BrokerLine) -> Message:
-    """A copy of `half` that waits for its own time, and remembers its first place (renewImmunityHalfMessageInner)."""
+    """A copy of `half` that keeps its first queue offset (renewImmunityHalfMessageInner)."""
     first = properties.get(PREPARED_QUEUE_OFFSET, str(half.queue_offset))
     return put_back_message(half, {**properties, WAIT: "false", PREPARED_QUEUE_OFFSET: first}, line)
 
@@ -111,7 +111,7 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
 
 
 def op_message(body: str, host: Host, now_ms: int, line: BrokerLine) -> Message:
-    """The record that says which halves are done (makeOpMessageInner)."""
+    """Build the op record with this body (makeOpMessageInner)."""
     # The broker makes this map itself, and 5.3.3 makes it smaller than one that it decodes.
     properties = encode_java_map(
         {WAIT: "true", TAGS: OP_TAG}, capacity=DEFAULT_CAPACITY, ends_with_separator=line is not LINE_4_9

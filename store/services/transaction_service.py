@@ -57,7 +57,7 @@ _STORED = (
 
 
 class TransactionalMessageService(ServiceThread):
-    """The transactions of `store`; `clock` gives milliseconds, `ask` gets each half whose producer is asked."""
+    """The transactions of `store`; `clock` gives milliseconds, `ask` gets each half that is checked."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class TransactionalMessageService(ServiceThread):
     # Transactions.
 
     def prepare(self, message: Message, producer_group: str) -> PutResult:
-        """Put the half of `message`; its place is what commit and rollback take.
+        """Put the half of `message`; commit and rollback take its log offset.
 
         >>> import tempfile
         >>> from store import Message, open_store
