@@ -104,7 +104,7 @@ def run_resolve(
         raise typer.BadParameter("give one of --commit and --rollback")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.services.resolve import plan_resolve
+    from store.services import plan_resolve
 
     with planning(session, consent) as opened:
         change = plan_resolve(opened, transaction_id, commit=commit)
