@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import MENDED_BY, hint_for
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
+
+if TYPE_CHECKING:
+    from store import CheckOptions
+    from store.disk import StoreReader
 
 EXAMPLES = (
     "rmqctl --store /data/store check",
@@ -26,21 +30,22 @@ MENDING_ORDER = ("truncate-dirty", "rebuild --queues", "rebuild --index", "check
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
 
+Sample = Annotated[float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")]
+MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")]
+FromOffset = Annotated[
+    int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
+]
+Cold = Annotated[
+    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
+]
+
+
 def run(
     ctx: typer.Context,
-    sample: Annotated[
-        float, typer.Option(min=0, max=100, metavar="PERCENT", help="Check so many of the segments.")
-    ] = 100,
-    max_seconds: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="Stop at the next segment then.")
-    ] = None,
-    from_offset: Annotated[
-        int,
-        typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset."),
-    ] = 0,
-    cold: Annotated[
-        bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
-    ] = False,
+    sample: Sample = 100,
+    max_seconds: MaxSeconds = None,
+    from_offset: FromOffset = 0,
+    cold: Cold = False,
 ) -> Result:
     """Find damage in a store.
 
@@ -60,9 +65,7 @@ def run(
     session: Session = ctx.obj
 
     from store import CheckOptions
-    from store.check import Progress, check_files
 
-    files = session.open_reader()
     options = CheckOptions(
         sample_percent=sample,
         max_seconds=max_seconds,
@@ -70,43 +73,61 @@ def run(
         cold=cold,
         settings=session.settings(),
     )
-    progress, findings = Progress(), 0
+    check = _Check(session, session.open_reader(), options)
+    table = Table("findings", check.rows(), COLUMNS)
+    return Result("check", check.facts, [table], lambda: FINDINGS if check.count else OK, check.verdict)
 
-    def rows() -> Iterator[dict[str, Any]]:
+
+class _Check:
+    """A check under way; it counts the findings as they are printed."""
+
+    def __init__(self, session: Session, files: StoreReader, options: CheckOptions) -> None:
+        from store.check import Progress
+
+        self.session, self.files, self.options = session, files, options
+        self.progress, self.count = Progress(), 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        nonlocal findings
+        from store.check import check_files
+
         kinds: dict[str, None] = {}
-        with session.progress("checking") as bar:
-            for finding in check_files(files, options, progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)):
-                findings += 1
+        with self.session.progress("checking") as bar:
+            for finding in check_files(
+                self.files, self.options, self.progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)
+            ):
+                self.count += 1
                 kinds[finding.kind] = None
                 mended_by = MENDED_BY.get(finding.kind)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": mended_by}
+        self._advise(kinds)
+        self._warn()
+
+    def _advise(self, kinds: Iterable[str]) -> None:
         for command in MENDING_ORDER:
             if command in map(MENDED_BY.get, kinds):
-                session.note(f"mend with: rmqctl --store {session.options.store} {command}")
+                self.session.note(f"mend with: rmqctl --store {self.session.options.store} {command}")
         for hint in filter(None, map(hint_for, kinds)):
-            session.note(hint)
+            self.session.note(hint)
+
+    def _warn(self) -> None:
+        """Warns of a log that was not checked as a whole."""
+        progress, warn = self.progress, self.session.warn
         if progress.horizon is not None:
-            session.warn(
+            warn(
                 f"a broker or another rmqctl holds the store: checked up to log offset {progress.horizon}, "
                 "which was dispatched before the check began, and without the checkpoint"
             )
         if not progress.bytes_in_all:
-            session.warn(
-                "no segment was checked: " + ("none is in the sample" if files.segments() else "there is none")
-            )
+            warn("no segment was checked: " + ("none is in the sample" if self.files.segments() else "there is none"))
         if progress.stopped_at is not None:
-            session.warn(f"time is up; go on with --from {progress.stopped_at}")
+            warn(f"time is up; go on with --from {progress.stopped_at}")
 
-    def facts() -> Facts:
-        done = progress.bytes_done
-        return {"finding_count": findings, "checked_bytes": done, "stopped_at": progress.stopped_at}
+    def facts(self) -> Facts:
+        done = self.progress.bytes_done
+        return {"finding_count": self.count, "checked_bytes": done, "stopped_at": self.progress.stopped_at}
 
-    def verdict() -> str:
+    def verdict(self) -> str:
         """Sums up the findings, and says where the check ended early."""
-        checked = f"in {show_bytes(progress.bytes_done)} of the log"
-        return f"{count(findings, 'finding') if findings else 'nothing wrong'} {checked}"
-
-    table = Table("findings", rows(), COLUMNS)
-    return Result("check", facts, [table], lambda: FINDINGS if findings else OK, verdict)
+        checked = f"in {show_bytes(self.progress.bytes_done)} of the log"
+        return f"{count(self.count, 'finding') if self.count else 'nothing wrong'} {checked}"

@@ -34,43 +34,50 @@ SEE_ALSO = ("index-query", "check", "export")
 FOLLOW_EVERY_S = 0.5
 
 
+Topic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)]
+QueueId = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Queue id; one call reads one queue.", show_default="0", autocompletion=complete_queue
+    ),
+]
+Offset = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Queue offset to begin at.", show_default="the queue's first")
+]
+Since = Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")]
+MsgId = Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")]
+LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")]
+MaxCount = Annotated[int, typer.Option("--max", min=1, metavar="M", help="Messages at most.")]
+Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")]
+Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")]
+OneCall = Annotated[
+    bool, typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file.")
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")]
+Outer = Annotated[
+    bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
+]
+Raw = Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")]
+
+
 def run(
     ctx: typer.Context,
-    topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)] = None,
-    queue: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Queue id; one call reads one queue.",
-            show_default="0",
-            autocompletion=complete_queue,
-        ),
-    ] = None,
-    offset: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Queue offset to begin at.", show_default="the queue's first"),
-    ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Begin at this store time instead.")] = None,
-    msg_id: Annotated[str | None, typer.Option(metavar="ID", help="The one message with this id.")] = None,
-    log_offset: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The one message at this log offset.")
-    ] = None,
-    max_count: Annotated[int, typer.Option("--max", min=1, metavar="M", help="Messages at most.")] = 32,
-    tags: Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")] = None,
-    sql: Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")] = None,
-    one_call: Annotated[
-        bool,
-        typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file."),
-    ] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")] = False,
+    topic: Topic = None,
+    queue: QueueId = None,
+    offset: Offset = None,
+    since: Since = None,
+    msg_id: MsgId = None,
+    log_offset: LogOffset = None,
+    max_count: MaxCount = 32,
+    tags: Tags = None,
+    sql: Sql = None,
+    one_call: OneCall = False,
+    follow: Follow = False,
     body: BodyOption = None,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,
-    outer: Annotated[
-        bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
-    ] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")] = False,
+    outer: Outer = False,
+    raw: Raw = False,
 ) -> Result | int:
     """Read messages of one queue, or one message.
 

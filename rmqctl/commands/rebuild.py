@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,11 @@ from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import locked, staging
 
+if TYPE_CHECKING:
+    from store.disk import Filesystem
+    from store.layout import StoreLayout
+    from store.rebuild import Rebuild
+
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
     "rmqctl --store /data/store rebuild --queues --topic Orders --queue 3 --yes",
@@ -22,17 +27,23 @@ SEE_ALSO = ("check", "recover", "undo")
 FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
 
 
+Queues = Annotated[bool, typer.Option("--queues", help="Only the consume queues.")]
+Index = Annotated[bool, typer.Option("--index", help="Only the index.")]
+Topic = Annotated[
+    str | None, typer.Option(metavar="T", help="Only this topic's queues.", autocompletion=complete_topic)
+]
+QueueId = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Only this queue of the topic.", autocompletion=complete_queue),
+]
+
+
 def run(
     ctx: typer.Context,
-    queues: Annotated[bool, typer.Option("--queues", help="Only the consume queues.")] = False,
-    index: Annotated[bool, typer.Option("--index", help="Only the index.")] = False,
-    topic: Annotated[
-        str | None, typer.Option(metavar="T", help="Only this topic's queues.", autocompletion=complete_topic)
-    ] = None,
-    queue: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Only this queue of the topic.", autocompletion=complete_queue),
-    ] = None,
+    queues: Queues = False,
+    index: Index = False,
+    topic: Topic = None,
+    queue: QueueId = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -55,10 +66,8 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from rmqctl.backend import choose_backend, log_bytes_of
-    from rmqctl.rebuilding import make_rebuild
     from store import VERIFYING
-    from store.opened import infer_config, refuse_on_spark, require_log
+    from store.opened import infer_config, require_log
     from store.rebuild import RebuildScope, plan_publish, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
@@ -68,16 +77,32 @@ def run(
     ):
         if not force_empty_log:
             require_log(layout, fs)
-        above, log_bytes = spark_above << 30, log_bytes_of([str(layout.root)])
-        backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
-        if backend.is_spark:
-            refuse_on_spark(layout, fs)
-        session.note(f"engine: {backend}")
-        config = infer_config(layout, session.settings(), fs)
-        rebuild = make_rebuild(session, layout, on_spark=backend.is_spark, master=master, remote=remote)
-        made = rebuild(folder, config, scope, VERIFYING)
+        rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
+        made = rebuild(folder, infer_config(layout, session.settings(), fs), scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         if scope.is_narrow and not staged_files(folder, fs):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
         facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
         return run_change(session, "rebuild", change, consent, facts)
+
+
+def _engine(
+    session: Session,
+    layout: StoreLayout,
+    fs: Filesystem,
+    engine: Engine,
+    master: str | None,
+    remote: str | None,
+    spark_above_gib: int,
+) -> Rebuild:
+    """The rebuild of the engine that is chosen for the log's size."""
+    from rmqctl.backend import choose_backend, log_bytes_of
+    from rmqctl.rebuilding import make_rebuild
+    from store.opened import refuse_on_spark
+
+    log_bytes = log_bytes_of([str(layout.root)])
+    backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
+    if backend.is_spark:
+        refuse_on_spark(layout, fs)
+    session.note(f"engine: {backend}")
+    return make_rebuild(session, layout, on_spark=backend.is_spark, master=master, remote=remote)

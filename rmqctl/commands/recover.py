@@ -15,6 +15,7 @@ from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from rmqctl.backend import Backend
+    from store import Change
     from store.opened import OpenedStore
 
 EXAMPLES = (
@@ -43,23 +44,30 @@ class Compat(StrEnum):
     V5_3 = "5.3"
 
 
+Normal = Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")]
+Abnormal = Annotated[bool, typer.Option("--abnormal", help="As after a crash.")]
+CompatOption = Annotated[
+    Compat | None, typer.Option(help="The broker line whose rules hold.", show_default="the line that wrote the store")
+]
+KeepIndex = Annotated[
+    bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
+]
+AsBroker = Annotated[
+    bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
+]
+Cold = Annotated[
+    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
+]
+
+
 def run(
     ctx: typer.Context,
-    normal: Annotated[bool, typer.Option("--normal", help="As after a clean shutdown.")] = False,
-    abnormal: Annotated[bool, typer.Option("--abnormal", help="As after a crash.")] = False,
-    compat: Annotated[
-        Compat | None,
-        typer.Option(help="The broker line whose rules hold.", show_default="the line that wrote the store"),
-    ] = None,
-    keep_index: Annotated[
-        bool, typer.Option("--keep-index", help="Rebuild the index files that a broker would throw away.")
-    ] = False,
-    as_broker: Annotated[
-        bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
-    ] = False,
-    cold: Annotated[
-        bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
-    ] = False,
+    normal: Normal = False,
+    abnormal: Abnormal = False,
+    compat: CompatOption = None,
+    keep_index: KeepIndex = False,
+    as_broker: AsBroker = False,
+    cold: Cold = False,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -92,31 +100,52 @@ def run(
         _refuse_on_spark(normal=normal, cold=cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
+    mode = "normal" if normal else "abnormal" if abnormal else "auto"
+    with planning(session, consent, compat.value if compat else None, with_dledger=True) as opened:
+        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
+        if choice.is_spark:
+            session.note(f"engine: spark ({choice.why})")
+            change = _plan_on_spark(session, opened, master, remote, force_empty_log=force_empty_log)
+        else:
+            rules = {"keep_index": keep_index, "cold": cold, "as_broker": as_broker}
+            change = _plan(session, opened, mode, force_empty_log=force_empty_log, **rules)
+        return run_change(session, "recover", change, consent)
+
+
+def _plan(
+    session: Session,
+    opened: OpenedStore,
+    mode: str,
+    *,
+    keep_index: bool,
+    cold: bool,
+    as_broker: bool,
+    force_empty_log: bool,
+) -> Change:
+    from store import plan_recovery
+
+    with session.progress("reading the log") as bar:
+        return plan_recovery(
+            opened,
+            mode=mode,
+            keep_index=keep_index,
+            cold=cold,
+            as_broker=as_broker,
+            force_empty_log=force_empty_log,
+            progress=bar.update,
+        )
+
+
+def _plan_on_spark(
+    session: Session, opened: OpenedStore, master: str | None, remote: str | None, *, force_empty_log: bool
+) -> Change:
     from rmqctl.rebuilding import make_rebuild
     from store import plan_recovery
     from store.opened import refuse_on_spark
 
-    mode = "normal" if normal else "abnormal" if abnormal else "auto"
-    line = compat.value if compat else None
-    with planning(session, consent, line, with_dledger=True) as opened:
-        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
-        if choice.is_spark:
-            refuse_on_spark(opened.layout, opened.fs)
-            session.note(f"engine: spark ({choice.why})")
-            rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
-            change = plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
-        else:
-            with session.progress("reading the log") as bar:
-                change = plan_recovery(
-                    opened,
-                    mode=mode,
-                    keep_index=keep_index,
-                    cold=cold,
-                    as_broker=as_broker,
-                    force_empty_log=force_empty_log,
-                    progress=bar.update,
-                )
-        return run_change(session, "recover", change, consent)
+    refuse_on_spark(opened.layout, opened.fs)
+    rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
+    return plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
 
 
 def _refuse_on_spark(*, normal: bool, cold: bool) -> None:

@@ -32,7 +32,6 @@ from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
 from store.formats.run import Run
-from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
@@ -103,57 +102,112 @@ def recover_store(
     if not opened.log.segments.files:
         opened.queues.destroy()
         return found
-    built = [] if as_broker else build_lost_queues(opened, start, queue_end, abnormal=abnormal, progress=progress)
-    found.remarks += [] if as_broker else [*opened.assumed, *built]
-    handlers, losses = _handlers(opened), LossCounter(opened)
-    unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if abnormal else []
-    unkept = 0 if keep_index else sum(indexed_before(file, start) for file in unsafe)
-    _drop_index(opened, unsafe, start, keep=keep_index)
-    advice = ReadAdvice(opened.fs, cold=cold)
-    keeps_times = opened.line.recovers_with_delay_levels or not as_broker
-    delayed = -_delayed_units(opened)
-    opened.queues.rewrites_torn_units = not as_broker
-    levels = contextlib.nullcontext() if keeps_times else opened.queues.without_delay_levels()
-    with levels, FanOut(_walked_by(opened, handlers, found, as_broker)) as builders:
-        found.end = walk(opened, start, [builders], progress, advice)
-        cut_log(opened, found)
-        # What is behind the end is read while the builders still work.
-        losses.read_behind(found.behind, found.end)
-    opened.queues.rewrites_torn_units = False
-    advice.finish()
-    delayed += _delayed_units(opened)
-    losses.read_units(found.log_end, END_OF_LOG)
-    found.differences = applying(
-        opened, found.end, queue_end, delayed=delayed, keep_index=keep_index, as_broker=as_broker
-    )
-    if found.has_unit_at_end:
-        found.differences = [one for one in found.differences if one is not Difference.RECORD_AT_QUEUE_END]
-    found.differences += [Difference.LOST_QUEUES] if built else []
-    found.differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
-    found.differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
-    if queue_end >= found.log_end:
-        opened.queues.truncate_dirty(found.log_end)
-        if not as_broker and opened.queues.clear_cut_units():
-            found.differences.append(Difference.ZEROED_UNITS)
-    opened.queues.correct_min_offsets(opened.log.min_offset)
+    work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
+    work.build_lost_queues(progress)
+    work.walk_and_cut(ReadAdvice(opened.fs, cold=cold), progress)
+    work.cut_queues()
     if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
-        _catch_up(opened, found, [opened.queues] if abnormal else handlers)
-    found.lost = losses.report()
-    found.lost.index_keys, found.lost.delayed = unkept, 0 if keeps_times else delayed
-    found.findings += opened.queues.describe_findings()
+        _catch_up(opened, found, [opened.queues] if abnormal else work.handlers)
+    work.count_losses()
     return found
 
 
-def _walked_by(
-    opened: OpenedStore, handlers: list[Handler], found: RecoveryReport, as_broker: bool
-) -> Sequence[Handler]:
-    """The handlers of the records in the walk of step 4."""
-    if found.mode == "abnormal":
-        return handlers
-    if as_broker and opened.line.dispatches_in_recovery:
-        return [_Behind(handlers, found.queue_end_before)]
-    return []
+class _Recovery:
+    """Steps 4 to 8 on one store; each notes its results in the report."""
+
+    def __init__(
+        self, opened: OpenedStore, found: RecoveryReport, start: int, *, keep_index: bool, as_broker: bool
+    ) -> None:
+        self.opened, self.found, self.start = opened, found, start
+        self.keep_index, self.as_broker = keep_index, as_broker
+        self.is_abnormal = found.mode == "abnormal"
+        self.handlers: list[Handler] = [opened.queues]
+        if opened.config.message_index_enable:
+            self.handlers.append(opened.index)
+        self.keeps_times = opened.line.recovers_with_delay_levels or not as_broker
+        self.builds_lost_queues = False
+        self.unkept_keys = 0
+        self.delayed_count = 0
+
+    def build_lost_queues(self, progress: Progress | None) -> None:
+        """Builds queues that are lost; a broker does not notice them."""
+        if not self.as_broker:
+            opened, found, abnormal = self.opened, self.found, self.is_abnormal
+            built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
+            found.remarks += [*opened.assumed, *built]
+            self.builds_lost_queues = bool(built)
+        self.losses = LossCounter(self.opened)
+
+    def walk_and_cut(self, advice: ReadAdvice, progress: Progress | None) -> None:
+        """Steps 4 and 5."""
+        opened, queues = self.opened, self.opened.queues
+        self._drop_index()
+        delayed_before = _delayed_units(opened)
+        queues.rewrites_torn_units = not self.as_broker
+        levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
+        with levels, FanOut(self._walked_by()) as builders:
+            self.found.end = walk(opened, self.start, [builders], progress, advice)
+            cut_log(opened, self.found)
+            # What is behind the end is read while the builders still work.
+            self.losses.read_behind(self.found.behind, self.found.end)
+        queues.rewrites_torn_units = False
+        advice.finish()
+        self.delayed_count = _delayed_units(opened) - delayed_before
+
+    def cut_queues(self) -> None:
+        """Steps 6 and 7. Before them the uncut queues show the differences from a broker."""
+        opened, found = self.opened, self.found
+        self.losses.read_units(found.log_end, END_OF_LOG)
+        found.differences = self._differences()
+        if found.queue_end_before >= found.log_end:
+            opened.queues.truncate_dirty(found.log_end)
+            if not self.as_broker and opened.queues.clear_cut_units():
+                found.differences.append(Difference.ZEROED_UNITS)
+        opened.queues.correct_min_offsets(opened.log.min_offset)
+
+    def count_losses(self) -> None:
+        """Notes the losses, and the findings on the queues."""
+        self.found.lost = self.losses.report()
+        self.found.lost.index_keys = self.unkept_keys
+        self.found.lost.delayed = 0 if self.keeps_times else self.delayed_count
+        self.found.findings += self.opened.queues.describe_findings()
+
+    def _drop_index(self) -> None:
+        """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start."""
+        opened, start = self.opened, self.start
+        unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
+        begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
+        if not self.keep_index:
+            self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
+        opened.index.remove(unsafe)
+        if self.keep_index and begins and min(begins) < start:
+            dispatch_stretch(opened, min(begins), start, [opened.index])
+
+    def _walked_by(self) -> Sequence[Handler]:
+        """The handlers of the records in the walk of step 4."""
+        if self.is_abnormal:
+            return self.handlers
+        if self.as_broker and self.opened.line.dispatches_in_recovery:
+            return [_Behind(self.handlers, self.found.queue_end_before)]
+        return []
+
+    def _differences(self) -> list[Difference]:
+        opened, found = self.opened, self.found
+        differences = applying(
+            opened,
+            found.end,
+            found.queue_end_before,
+            delayed=self.delayed_count,
+            keep_index=self.keep_index,
+            as_broker=self.as_broker,
+        )
+        if found.has_unit_at_end:
+            differences = [one for one in differences if one is not Difference.RECORD_AT_QUEUE_END]
+        differences += [Difference.LOST_QUEUES] if self.builds_lost_queues else []
+        differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
+        differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
+        return differences
 
 
 class _Behind:
@@ -214,18 +268,6 @@ def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Seque
                 handler.dispatch(step.part(0, count))
             if count < step.count:
                 return
-
-
-def _handlers(opened: OpenedStore) -> list[Handler]:
-    return [opened.queues, opened.index] if opened.config.message_index_enable else [opened.queues]
-
-
-def _drop_index(opened: OpenedStore, unsafe: list[IndexFile], start: int, *, keep: bool) -> None:
-    """Removes index files that a broker deletes after a crash; kept ones are built anew up to `start`."""
-    begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
-    opened.index.remove(unsafe)
-    if keep and begins and min(begins) < start:
-        dispatch_stretch(opened, min(begins), start, [opened.index])
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:

@@ -42,7 +42,7 @@ def test_a_finding_is_printed_when_it_is_found(damaged: Path, monkeypatch: pytes
         yield Finding(BAD_CRC, "commitlog/0", 0)
         raise OSError(5, "Input/output error", "commitlog/1")
 
-    monkeypatch.setattr(checking, "check", find_and_fail)
+    monkeypatch.setattr(checking, "check_files", find_and_fail)
     run = rmqctl("--format", "jsonl", "check", store=damaged)
     assert [row["kind"] for row in run.rows] == [BAD_CRC]
     assert (run.code, "commitlog/1: input/output error" in run.err) == (5, True)

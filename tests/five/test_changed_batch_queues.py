@@ -86,5 +86,5 @@ def test_a_folder_of_another_type_than_the_attribute_is_named_with_the_remedy(
     damage(root, lines("bcq", "damaged.jsonl")[0]["damage"])
     run = rmqctl("--format", "json", *command, store=root)
     assert run.code in (1, 4)
-        assert "its folder holds queues of type BatchCQ" in run.out + run.err
-        assert "set the attribute queue.type in topics.json to the type of the folder" in run.out + run.err
+    assert "its folder holds queues of type BatchCQ" in run.out + run.err
+    assert "set the attribute queue.type in topics.json to the type of the folder" in run.out + run.err
