@@ -32,6 +32,7 @@ from store.errors import BadRequest, StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import (
+    MAX_EXT_ADDRESS,
     PRE_BLANK,
     UNIT_SIZE,
     BatchUnit,
@@ -41,6 +42,7 @@ from store.formats.queue_unit import (
     is_ext_address,
 )
 from store.formats.run import Int64Array, Run
+from store.formats.sets import distinct
 
 UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
@@ -152,13 +154,19 @@ class ConsumeQueue:
         if self.ext is not None:
             self.ext.truncate_by_max_address(1)
 
-    def has_lost_extension(self) -> bool:
-        """Whether a file's first or last unit names a place that no extension file holds."""
+    def has_lost_extension(self, min_log_offset: int) -> bool:
+        """Whether a unit of a record from `min_log_offset` on names a place that no extension file holds."""
+        held = {file.file_start for file in self.ext.files.files} if self.ext is not None else set[int]()
         for file in self.files.files:
-            count = file.readable_position // UNIT_SIZE
-            for code in unit_array(file)["tags_code"][[0, count - 1] if count else []].tolist():
-                if is_ext_address(code) and (self.ext is None or self.ext.read(decode_ext_address(code)) is None):
+            named = extension_positions(file, min_log_offset)
+            if self.ext is None or not len(named):
+                if len(named):
                     return True
+                continue
+            if not held.issuperset(distinct(named - named % self.ext.files.file_size).tolist()):
+                return True
+            if any(self.ext.read(int(position)) is None for position in (named[0], named[-1])):
+                return True
         return False
 
     def has_cut_units(self) -> bool:
@@ -391,6 +399,13 @@ def unit_array(file: MappedFile) -> UnitArray:
     StoreIOError when the disk can't give what was written."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return units_of(file.buffer)
+
+
+def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:
+    """The positions in the extension files that units of records from `min_log_offset` on name."""
+    units = unit_array(file)[: file.readable_position // UNIT_SIZE]
+    codes = units["tags_code"][units["log_offset"] >= min_log_offset].astype(np.int64)
+    return codes[codes <= MAX_EXT_ADDRESS] & LAST_ADDRESS
 
 
 def is_written(unit: np.void) -> bool:

@@ -11,6 +11,8 @@ Source: ConsumeQueueExt (4.9.8).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from store.disk.mapped_file import MappedFile
@@ -73,6 +75,14 @@ class ConsumeQueueExt:
         if file is None:
             return None
         return decode_ext_unit(file.buffer[: file.readable_position], position - file.file_start)
+
+    def units(self) -> Iterator[tuple[int, ExtUnit]]:
+        """Yields the position and the contents of every unit, in order."""
+        for file in self.files.files:
+            position = 0
+            while (unit := decode_ext_unit(file.buffer[: file.readable_position], position)) is not None:
+                yield file.file_start + position, unit
+                position += unit.size
 
     def recover(self) -> None:
         """Finds the end: unit by unit from the first file on."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +21,14 @@ from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.index_page import index_file_size
 from store.formats.message import BLANK_MAGIC, LMQ_PREFIX, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 _DLEDGER_MAGICS = (1, 2, 3)
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 NEWER_QUEUES = "consumequeue_r"
+_SOME_FILES = 16
 
 
 class FoundStore(NamedTuple):
@@ -97,6 +100,10 @@ def _assumed_sizes(
     if "mappedFileSizeConsumeQueue" not in settings and not any(_queue_files(layout.consumequeue, fs)):
         size = config.mapped_file_size_consume_queue
         yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
+    is_told = "mappedFileSizeConsumeQueueExt" in settings or any(_queue_files(layout.consumequeue_ext, fs))
+    if config.enable_consume_queue_ext and not is_told:
+        size = config.mapped_file_size_consume_queue_ext
+        yield f"no extension file tells their size: mappedFileSizeConsumeQueueExt={size} is assumed; {hint}"
     has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
     is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
     if config.message_index_enable and not is_told:
@@ -301,7 +308,8 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
     batch_size = _usual_size(_queue_files(layout.batchconsumequeue, fs))
     if batch_size:
         found["mapperFileSizeBatchConsumeQueue"] = batch_size
-    if "enableConsumeQueueExt" not in settings and fs.exists(layout.consumequeue_ext):
+    has_extension = fs.exists(layout.consumequeue_ext) or _names_extension(layout, fs)
+    if "enableConsumeQueueExt" not in settings and has_extension:
         found["enableConsumeQueueExt"] = True
         ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
         if ext_size:
@@ -341,6 +349,20 @@ def _queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
             queues += bool(files)
             if queues >= 16:
                 return
+
+
+def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether a file of the first few queues begins with a unit that names an extension unit."""
+    return any(_begins_with_address(file, fs) for file in islice(_queue_files(layout.consumequeue, fs), _SOME_FILES))
+
+
+def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
+    try:
+        unit = fs.read(fs.open_read(file.path), 0, UNIT_SIZE)
+    except StoreIOError:
+        # A file that can't be read tells nothing; whoever reads the queue says so.
+        return False
+    return len(unit) == UNIT_SIZE and is_ext_address(decode_unit(unit).tags_code)
 
 
 def _usual_size(entries: Iterable[Entry]) -> int:

@@ -11,6 +11,7 @@ same marks, so a stretch may turn out to miss nothing.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,14 +21,14 @@ import numpy as np
 
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules, Segment
-from store.consumequeue.consume_queue import ConsumeQueue, unit_array
+from store.consumequeue.consume_queue import ConsumeQueue, extension_positions, unit_array
 from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
 from store.consumequeue.numbering import QueueTable
 from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
 from store.formats.message import LMQ_PREFIX
-from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
+from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, encode_ext_address
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 from store.layout import is_topic_folder_name
@@ -82,6 +83,7 @@ class Repair:
     """The repair of one queue: units of `stretches` are placed, those from `tail` on are appended.
 
     placed  the units that were built
+    names   of a queue with extension files: names the extension units of built units
     """
 
     queue: ConsumeQueue
@@ -90,6 +92,7 @@ class Repair:
     placed: int = 0
     created: dict[int, MappedFile] = field(default_factory=dict)
     first_address: int | None = None
+    names: ExtensionNames | None = None
 
     @classmethod
     def of(cls, queue: ConsumeQueue, log: Stretch, trusted: int) -> Repair:
@@ -113,10 +116,22 @@ class Repair:
 
 
 class QueueBuilder:
-    """Builds missing units of queues from the log; the queues' files are in an overlay."""
+    """Builds missing units of queues from the log; the queues' files are in an overlay.
 
-    def __init__(self, queues: ConsumeQueueStore, segments: Iterable[Segment], log: Stretch, rules: ScanRules) -> None:
+    extends  whether built units of a queue with extension files name units there; else they hold their tags codes
+    """
+
+    def __init__(
+        self,
+        queues: ConsumeQueueStore,
+        segments: Iterable[Segment],
+        log: Stretch,
+        rules: ScanRules,
+        *,
+        extends: bool = False,
+    ) -> None:
         self._queues = queues
+        self._extends = extends
         self._segments = list(segments)
         self._log = log
         self._rules = rules
@@ -165,12 +180,19 @@ class QueueBuilder:
         """Places and appends the units of these records of one queue."""
         if repair is None:
             return
+        if repair.names is None and self._extends and repair.queue.ext is not None:
+            repair.names = ExtensionNames(repair.queue)
         at = run.columns.position[rows] + run.file_start
         for stretch in repair.stretches:
-            _place(repair, self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)]))
+            part = self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)])
+            if repair.names is not None:
+                repair.names.find(part)
+            _place(repair, part)
         if repair.tail is not None:
             part = self._part(run, rows[at >= repair.tail])
             if part.run.count:
+                if repair.names is not None:
+                    repair.names.append(part)
                 before = repair.queue.max_offset
                 self._queues.append(repair.queue, part.run, np.arange(part.run.count), part.codes)
                 repair.placed += repair.queue.max_offset - before
@@ -180,6 +202,39 @@ class QueueBuilder:
         array = np.ascontiguousarray(run.array[:, rows])
         part = Run(run.file_start, run.path, run.buffer, array, len(rows))
         return _Part(part, self._queues.tags_codes(part))
+
+
+class ExtensionNames:
+    """Names extension units in the tags codes of built units, as a broker's dispatch does.
+
+    The extension units of a lost file between others are still there, and no unit names them. A queue's last units get
+    new ones, which lack the filters' bit maps: the log does not hold them.
+    """
+
+    def __init__(self, queue: ConsumeQueue) -> None:
+        assert queue.ext is not None
+        self._queue, self._ext = queue, queue.ext
+        self._unnamed: dict[tuple[int, int], deque[int]] | None = None
+
+    def append(self, part: _Part) -> None:
+        part.codes[:] = self._ext.put_run(part.codes, part.run.columns.store_timestamp_ms)
+
+    def find(self, part: _Part) -> None:
+        if self._unnamed is None:
+            self._unnamed = self._find_unnamed()
+        for row, time_ms in enumerate(part.run.columns.store_timestamp_ms.tolist()):
+            positions = self._unnamed.get((int(part.codes[row]), time_ms))
+            if positions:
+                part.codes[row] = encode_ext_address(positions.popleft())
+
+    def _find_unnamed(self) -> dict[tuple[int, int], deque[int]]:
+        """Positions of extension units that no unit names, by tags code and store time."""
+        named = {position for file in self._queue.files.files for position in extension_positions(file).tolist()}
+        found: dict[tuple[int, int], deque[int]] = {}
+        for position, unit in self._ext.units():
+            if position not in named:
+                found.setdefault((unit.tags_code, unit.store_timestamp_ms), deque()).append(position)
+        return found
 
 
 class _Plan:

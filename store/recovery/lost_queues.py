@@ -31,7 +31,7 @@ def build_lost_queues(
     log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
     if log.stop <= log.start:
         return []
-    dropped = _drop_units_without_extension(opened)
+    dropped = _drop_units_without_extension(opened, begin)
     repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, log.stop) for queue in opened.queues.awake()}
     met: list[Repair] = []
 
@@ -45,22 +45,24 @@ def build_lost_queues(
 
     dispatched = start if abnormal else log.stop
     known = max(begin, verified_until(opened))
-    builder = QueueBuilder(opened.queues, opened.log.segments.files, log, opened.scan_rules(check_crc=False))
+    segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=False)
+    builder = QueueBuilder(opened.queues, segments, log, rules, extends=True)
     builder.repair(repairs, meet, start=known if known < dispatched else None, progress=progress)
     return dropped + [_describe(repair) for repair in (*repairs.values(), *met) if repair.placed]
 
 
-def _drop_units_without_extension(opened: OpenedStore) -> list[str]:
-    """Removes units of queues without extension files, so that they are rebuilt with their tags code.
+def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:
+    """Removes queues that lack extension files, so that units and extension units are built anew.
 
     Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
     """
     found = []
     for queue in opened.queues.awake():
-        if queue.has_lost_extension():
+        if queue.has_lost_extension(min_log_offset):
             queue.destroy()
             name = f"{queue.topic}, queue {queue.queue_id}"
-            found.append(f"{name}: its files in consumequeue_ext/ are lost, and its units are built without them")
+            built = "without the filters' bit maps, which the log does not hold"
+            found.append(f"{name}: files in consumequeue_ext/ are lost; they are built from the log, {built}")
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from store import Message, check_store, open_store
 from store.check.findings import LOST_EXTENSION
 from store.reading.filter.tags import TagExpression
-from tests.support.stores import SMALL
+from tests.support.snapshots import contents
+from tests.support.stores import SMALL, make_store, recover
 
 WITH_EXT = {**SMALL, "enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 200}
 COUNT = 60
@@ -34,6 +36,10 @@ def lose_last(root: Path) -> None:
 
 def lose_first(root: Path) -> None:
     sorted((root / "consumequeue_ext/T/0").iterdir())[0].unlink()
+
+
+def lose_queue_file(number: int) -> Callable[[Path], None]:
+    return lambda root: sorted((root / "consumequeue/T/0").iterdir())[number].unlink()
 
 
 LOST = {"all": lose_all, "the last file": lose_last, "the first file": lose_first}
@@ -83,3 +89,50 @@ def test_a_recovery_after_a_crash_mends_them_too(root: Path, lost: str) -> None:
     open_store(root, read_only=False, recover=True).close()
     assert kinds(root) == set()
     assert odd_ones(root) == [b"%d" % number for number in range(1, COUNT, 2)]
+
+
+LOST_OF_EITHER = {
+    **LOST,
+    "the queue": lambda root: shutil.rmtree(root / "consumequeue"),
+    "the queue and its extension": lambda root: [lose_all(root), shutil.rmtree(root / "consumequeue")][-1],
+    "the queue's first file": lose_queue_file(0),
+    "the queue's middle file": lose_queue_file(1),
+    "the queue's last file": lose_queue_file(-1),
+}
+
+
+@pytest.mark.parametrize("lost", LOST_OF_EITHER)
+def test_a_recovery_writes_lost_units_and_their_extension_as_the_broker_did(root: Path, lost: str) -> None:
+    folders = ("consumequeue", "consumequeue_ext")
+    before = [contents(root / folder) for folder in folders]
+    LOST_OF_EITHER[lost](root)
+    change, _ = recover(root, settings=WITH_EXT)
+    assert [contents(root / folder) for folder in folders] == before
+    if lost in LOST:
+        assert any("bit maps" in remark for remark in change.remarks)
+
+
+def test_units_tell_that_a_store_without_consumequeue_ext_had_it(root: Path) -> None:
+    before = contents(root / "consumequeue_ext")
+    lose_all(root)
+    change, _ = recover(root, settings={"mappedFileSizeConsumeQueueExt": 200})
+    assert contents(root / "consumequeue_ext") == before
+    lose_all(root)
+    change, _ = recover(root)
+    assert any("mappedFileSizeConsumeQueueExt=50331648 is assumed" in remark for remark in change.remarks)
+
+
+def test_extension_files_that_expired_are_not_lost(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "s", 400, queues=1, enableConsumeQueueExt=True, mappedFileSizeConsumeQueueExt=200)
+    (root / "commitlog/00000000000000000000").unlink()
+    with open_store(root, read_only=False) as store:
+        first = store.min_offset("T", 0)
+    address = first * 20 // 200 * 200
+    for path in sorted((root / "consumequeue_ext/T/0").iterdir()):
+        if int(path.name) + 400 < address:
+            path.unlink()
+    before = contents(root / "consumequeue")
+    with open_store(root, read_only=False) as store:
+        assert store.notes == []
+    assert contents(root / "consumequeue") == before
+    assert kinds(root) == set()
