@@ -17,6 +17,7 @@ HINTS = {
     "unknown-change": "see `rmqctl quarantine list`",
     "changed-since": "--force puts the old files back all the same, and keeps in the quarantine what is in their place",
     "empty-log": "mount or restore the log; with --force-empty-log the store starts at offset 0 again",
+    "queue-file-size": "`rmqctl rebuild --queues --topic {0} --queue {1}` builds the queue anew",
     "unclean-copy": "run `rmqctl recover --abnormal` on it first",
     "segment-size": "give the size of the master's segments with --set mappedFileSizeCommitLog=N",
     "no-record": "the master's log is damaged there, its segments have another size (--set mappedFileSizeCommitLog=N), "

@@ -10,19 +10,29 @@ from rmqctl.changing import ChangeOptions
 from rmqctl.context import Session
 
 if TYPE_CHECKING:
+    from store import StoreError
     from store.disk import Filesystem
     from store.layout import StoreLayout
     from store.opened import OpenedStore
 
 
 def planning(
-    session: Session, consent: ChangeOptions, compat: str | None = None, *, with_dledger: bool = False
+    session: Session,
+    consent: ChangeOptions,
+    compat: str | None = None,
+    *,
+    with_dledger: bool = False,
+    leaves_out: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
+    leaves_out    whether queue files that keep a broker from starting are left out, with a note, and not refused
     """
     from store import staged_store
+
+    def leave_out(error: StoreError) -> None:
+        session.note(f"note: left out: {error}")
 
     root, fs = session.reached if consent.dry_run else (session.root, None)
     return staged_store(
@@ -34,6 +44,7 @@ def planning(
         dry_run=consent.dry_run,
         scratch=session.options.scratch,
         with_dledger=with_dledger,
+        refuse=leave_out if leaves_out else None,
     )
 
 

@@ -37,8 +37,13 @@ def run_show(ctx: typer.Context) -> Result:
 
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)
-    with planning(session, look, with_dledger=True) as opened, session.progress("reading the log") as bar:
+    with (
+        planning(session, look, with_dledger=True, leaves_out=True) as opened,
+        session.progress("reading the log") as bar,
+    ):
         review = review_checkpoint(opened, progress=bar.update)
+    for built in review.built:
+        session.note(f"note: {built}")
     facts = {
         "file_bytes": review.file_size,
         "faults": review.faults,

@@ -50,7 +50,7 @@ def run(
     from store import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
-    with planning(session, consent) as opened:
+    with planning(session, consent) as opened, session.progress("reading the log") as bar:
         change = plan_clean(
             opened,
             now_ms=now_ms,
@@ -58,6 +58,7 @@ def run(
             disk_used_percent=disk_used_percent,
             force=force,
             passes=passes,
+            progress=bar.update,
         )
         result = run_change(session, "clean-expired", change, consent)
     if result.read_facts()["applied"] and consent.keep:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from store.check.coverage import LogExtent, outside_findings, segment_list_findings
-from store.check.findings import Finding, group_findings
+from store.check.findings import LOST_INDEX, MISSING_INDEX_ENTRY, MISSING_UNIT, Finding, group_findings
 from store.check.listing import Listing
 from store.check.parallel import MapTasks, ordered_map
 from store.check.promises import checkpoint_file_findings, promise_findings
@@ -38,6 +38,8 @@ from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, has_light_queues, make_layout
 
 Survey = QueueFile | IndexFile
+_BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
+"""Findings that say why the checkpoint's promise is not kept, and the promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ class _Check:
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
+        self.kinds: set[str] = set()
 
     def run(self) -> Iterator[Finding]:
         """The steps of the module's docstring."""
@@ -192,6 +195,7 @@ class _Check:
         work = partial(check_share, self.files, self.options.rules(self.progress.horizon, has_light=self.has_light))
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
+            self.kinds |= {finding.kind for finding in findings}
             self.seams.append(seam)
             self.progress.bytes_done += segment.size
             if self.on_progress is not None:
@@ -209,9 +213,12 @@ class _Check:
         if self.seams:
             self.seams = [*seams_before(self.files, self.segments, self.options), *self.seams]
         yield from group_findings(seam_findings(self.files, self.segments, self.seams))
-        yield from lost_index_findings(self.files, self.seams) if self._expects_index() else ()
+        lost_index = list(lost_index_findings(self.files, self.seams)) if self._expects_index() else []
+        yield from lost_index
+        self.kinds |= {finding.kind for finding in lost_index}
         if not self.is_written_to and self._reaches_the_end():
-            yield from promise_findings(self.files, self.segments, self.seams, self.surveys)
+            lost = {field for kind, field in _BLAMED if kind in self.kinds}
+            yield from promise_findings(self.files, self.segments, self.seams, self.surveys, lost)
 
     def _expects_index(self) -> bool:
         return StoreConfig().with_settings(self.options.settings).message_index_enable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from store.check.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
 from store.check.seams import SegmentSummary
@@ -28,14 +28,18 @@ def promise_findings(
     segments: Sequence[StoredFile],
     seams: Sequence[SegmentSummary],
     surveys: Sequence[QueueFile | IndexFile],
+    lost: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Times and offsets that the checkpoint promises and no file reaches."""
+    """Times and offsets that the checkpoint promises and no file reaches.
+
+    lost  fields of the page whose files are lost, which a finding of their own says
+    """
     page, file_size = _read_page(files)
     if file_size is None:
         return
     reached = _reached(files, segments, seams, surveys)
     for number, promise in enumerate(promises_of(page, reached)):
-        if promise.is_ahead:
+        if promise.is_ahead and promise.field not in lost:
             unit = "bytes" if promise.is_offset else "ms"
             detail = f"{promise.field} is {promise.said}, {promise.excess} {unit} later than anything in the files"
             yield Finding(CHECKPOINT_AHEAD, files.name_of("checkpoint"), number * 8, detail=detail)
@@ -65,8 +69,15 @@ def _reached(
         log_end=last.end or 0 if last is not None else 0,
         log_ms=last.last_ms if last is not None else 0,
         queue_ms=_store_time(files, segments, newest_unit),
+        first_ms=_first_time(segments, seams),
         index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),
     )
+
+
+def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]) -> int:
+    """The store time of the log's first record, 0 where it was not read."""
+    is_first = bool(seams) and bool(segments) and seams[0].file_start == segments[0].number
+    return seams[0].first_ms if is_first and seams[0].record_count else 0
 
 
 def _store_time(files: StoreReader, segments: Sequence[StoredFile], log_offset: int) -> int:

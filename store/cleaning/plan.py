@@ -1,7 +1,8 @@
 """Plan a cleaning: judge the store's files by the rules of rules.py, and count the loss.
 
     1. segments   by hour, space and age
-    2. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
+    2. lost queues are built from the log, whose records tell their queue offsets
+    3. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
                   by itself, so they go also when no segment does
 
 Modification times are what counts, whatever the messages say; an unconsumed message keeps no file. The
@@ -13,20 +14,26 @@ Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, Con
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from store.change.actions import Remove
+from store.change.actions import Publish, Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
 from store.cleaning.expired import expired_extension_files, expired_queue_files
 from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, find_trigger, judge_segments
+from store.commitlog.resync import readable_behind
+from store.commitlog.scan import ScanRules
+from store.consumequeue.numbering import QueueTable
 from store.disk.mapped_file import MappedFile
 from store.errors import BadRequest
+from store.formats.run import Run
+from store.layout import is_topic_folder_name
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
-from store.recovery.plan import add_lost
+from store.recovery.lost_queues import build_all_lost
+from store.recovery.plan import add_lost, new_change
+from store.recovery.recover import Progress
 
 BEFORE_THE_LOG = "ends before the log begins"
 
@@ -39,8 +46,11 @@ def plan_clean(
     disk_used_percent: float | None = None,
     force: bool = False,
     passes: int = 1,
+    progress: Progress | None = None,
 ) -> Change:
     """Plan the deletions of the broker's cleaning at `now_ms`.
+
+    Units of lost queue files are built from the log before, while it still has their records.
 
     facts["verdicts"] holds a verdict for every segment.
 
@@ -57,11 +67,18 @@ def plan_clean(
     verdicts = judge_segments(ages, trigger, retention, now_ms, passes)
     judged = list(zip(segments, verdicts, strict=True))
     expired = [file for file, verdict in judged if verdict.goes]
-    change = Change("clean-expired", opened.layout.root, opened.fs)
-    change.actions = [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
-    change.actions += [Remove(path, BEFORE_THE_LOG) for path in _derived_before(opened, _log_start(opened, expired))]
-    change.facts = _facts(opened, change, trigger, retention, max(used), judged)
+    change = new_change(opened, "clean-expired")
+    built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
+    change.remarks = [*opened.assumed, *built] if built else []
     _add_lost(opened, change, expired)
+    _drop_derived_before(opened, _log_start(opened, expired))
+    # What was lost is in the store again before the log goes that it was built from.
+    staged = opened.queues.staged_files()
+    change.actions = [Publish(place, path, "lost, and built from the log") for place, path in staged]
+    change.actions += [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
+    gone = [*opened.queues.removed_paths(), *opened.index.removed_paths()]
+    change.actions += [Remove(path, BEFORE_THE_LOG) for path in gone]
+    change.facts = {**_facts(opened, change, trigger, retention, max(used), judged), **change.facts}
     return change
 
 
@@ -77,7 +94,7 @@ def _facts(
         "trigger": ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
         "disk_used_percent": round(used * 100, 1),
         "reserved_hours": retention.reserved_hours,
-        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions),
+        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions if isinstance(action, Remove)),
         "verdicts": [_verdict_row(opened, file, verdict) for file, verdict in judged],
     }
 
@@ -111,17 +128,29 @@ def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
     return first.file_start if first is not None else 0
 
 
-def _derived_before(opened: OpenedStore, log_start: int) -> Iterator[Path]:
-    """Find the queue, extension and index files that only refer to log before `log_start`."""
+def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
+    """Whether a record that expires belongs to a queue without a folder."""
+    table = QueueTable()
+    for step in readable_behind(expired, expired[0].file_start if expired else 0, rules=ScanRules()):
+        if isinstance(step, Run):
+            known = len(table)
+            table.assign(step.buffer, step.array, step.count)
+            named = [name for name in table.names[known:] if is_topic_folder_name(name[0])]
+            if not all(name in opened.queues for name in named):
+                return True
+    return False
+
+
+def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
+    """Deletes, in the overlay, the queue, extension and index files that end before `log_start`."""
     if log_start <= 0:
         return
-    opened.queues.recover()
     for queue in opened.queues:
-        expired = expired_queue_files(queue, log_start)
-        yield from (file.path for file in expired)
-        yield from (file.path for file in expired_extension_files(queue, len(expired), log_start))
-    for index_file in opened.index.expired_files(log_start):
-        yield index_file.path
+        gone = expired_queue_files(queue, log_start)
+        if queue.ext is not None:
+            queue.ext.files.delete_files(expired_extension_files(queue, len(gone), log_start))
+        queue.files.delete_files(gone)
+    opened.index.remove(opened.index.expired_files(log_start))
 
 
 def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
@@ -135,4 +164,4 @@ def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) ->
     add_lost(change, report)
     change.lost = {}
     for row in report.group_rows():
-        change.lost[row["topic"]] = max(row["messages"], change.lost.get(row["topic"], 0))
+        change.lost[row["topic"]] = max(row["message_count"], change.lost.get(row["topic"], 0))

@@ -31,13 +31,14 @@ from store.consumequeue.torn_units import rewrite_torn_units
 from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
-from store.errors import ForeignFile, StoreError, StoreIOError
+from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.formats.java import decode_utf8
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]
+Refuse = Callable[[StoreError], None]
 
 
 class ConsumeQueueStore:
@@ -76,6 +77,7 @@ class ConsumeQueueStore:
         self._resting: dict[QueueKey, RestingQueue] = {}
         self._wake_lock = threading.RLock()
         self._line = LINE_4_9
+        self._refuse: Refuse | None = None
         self._is_recovered = False
         self._log_start: int | None = None
         self._table = QueueTable()
@@ -94,9 +96,13 @@ class ConsumeQueueStore:
         finally:
             self._delay_levels_ms = levels
 
-    def load(self, line: BrokerLine = LINE_4_9) -> None:
-        """Opens every queue on disk; raises as a broker would refuse to start."""
+    def load(self, line: BrokerLine = LINE_4_9, refuse: Refuse | None = None) -> None:
+        """Opens every queue on disk; raises as a broker would refuse to start.
+
+        refuse  is called with the error of a file or folder, which is then left out
+        """
         self._line = line
+        self._refuse = refuse
         parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
             is_link = self._writable and self._fs.is_link(folder)
@@ -104,7 +110,7 @@ class ConsumeQueueStore:
                 queue_id = parse_queue_id(name)
                 if queue_id is None:
                     if not line.skips_folders:
-                        raise ForeignFile("not a queue id", file=folder / name, hint="move it away")
+                        self._leave_out(ForeignFile("not a queue id", file=folder / name, hint="move it away"))
                     continue
                 self._take_in((folder.name, queue_id), folder / name, is_link=is_link)
 
@@ -122,14 +128,24 @@ class ConsumeQueueStore:
             return
         found = self._fs.look_at(folder)
         if found is not None and not found.is_folder:
-            raise ForeignFile("a file, where a queue's folder is expected", file=folder)
+            self._leave_out(ForeignFile("a file, where a queue's folder is expected", file=folder))
+            return
         self._queues[key] = self._load(key)
+
+    def _leave_out(self, error: StoreError) -> None:
+        if self._refuse is None:
+            raise error
+        self._refuse(error)
 
     def _load(self, key: QueueKey) -> ConsumeQueue:
         queue = self._new_queue(*key)
-        queue.files.load(self._line)
-        if queue.ext is not None:
-            queue.ext.files.load(self._line)
+        try:
+            queue.files.load(self._line, self._refuse)
+            if queue.ext is not None:
+                queue.ext.files.load(self._line, self._refuse)
+        except WrongFileSize as error:
+            error.code, error.subject = "queue-file-size", key
+            raise
         return queue
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:

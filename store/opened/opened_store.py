@@ -22,6 +22,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
+from store.errors import StoreError
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -64,8 +65,12 @@ class OpenedStore:
         overlay: Overlay | None = None,
         allocate: AllocateMappedFileService | None = None,
         transient_pool: TransientStorePool | None = None,
+        refuse: Callable[[StoreError], None] | None = None,
     ) -> OpenedStore:
-        """Loads all file sets; raises errors that would keep a broker from starting."""
+        """Loads all file sets; raises errors that would keep a broker from starting.
+
+        refuse  is called with the error of a file of a queue, which is then left out
+        """
         layout, config, line, assumed, batch_topics = found
         size = config.mapped_file_size_commit_log
         folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
@@ -86,7 +91,7 @@ class OpenedStore:
             )
         files.load(line)
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
-        queues.load(line)
+        queues.load(line, refuse)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
             queues.on_stored = checkpoint.note_stored

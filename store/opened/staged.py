@@ -17,7 +17,7 @@ from store.change.workspace import staging_folder
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
-from store.errors import StoreIOError
+from store.errors import StoreError, StoreIOError
 from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
@@ -36,10 +36,13 @@ def staged_store(
     dry_run: bool = False,
     scratch: Path | None = None,
     with_dledger: bool = False,
+    refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
     """Opens the store at `root` for a plan; options as open_store takes them.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
+    refuse        is called with the error of a queue's file, which is then left out: for plans that are only shown
+
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
@@ -48,7 +51,7 @@ def staged_store(
         staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)
-        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(staged))
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(staged), refuse=refuse)
         try:
             yield opened
         finally:

@@ -20,6 +20,8 @@ from store.commitlog.end import LogEnd, find_end
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
+from store.recovery.lost_queues import build_all_lost
+from store.recovery.recover import dispatch_stretch
 from store.recovery.start import first_store_timestamp, starting_segment
 
 Progress = Callable[[int, int], None]
@@ -27,19 +29,23 @@ _NUMBERS = CheckpointPage._fields[:5]
 
 
 class Reached(NamedTuple):
-    """The reach of the files: the log's end, and the store times of log, queues and full index files."""
+    """The reach of the files: the log's end, and the store times of log, queues and full index files.
+
+    A promise about messages before `first_ms`, the log's first, is kept: they expired with what was built from them.
+    """
 
     log_end: int
     log_ms: int
     queue_ms: int
     index_ms: int
+    first_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
     """One field of the page: everything up to `said` is `promise`d.
 
-    Epoch ms, or log offsets where `is_offset`.
+    Epoch ms, or log offsets where `is_offset`. What was promised up to `expired` is no longer in the store.
     """
 
     field: str
@@ -47,6 +53,7 @@ class Promise:
     reached: int
     promise: str
     is_offset: bool = False
+    expired: int = 0
 
     @property
     def verdict(self) -> str:
@@ -54,12 +61,12 @@ class Promise:
             return "ahead of the files"
         if not self.said:
             return "never set"
-        return "ok" if self.said == self.reached else "behind"
+        return "behind" if self.said < self.reached else "ok"
 
     @property
     def is_ahead(self) -> bool:
         """Tells whether a recovery would trust bytes that are not there."""
-        return self.said > self.reached
+        return self.said > max(self.reached, self.expired)
 
     @property
     def excess(self) -> int:
@@ -70,9 +77,9 @@ class Promise:
 def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
     """Holds every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
     promises = [
-        Promise("physic", page.physic_ms, reached.log_ms, "log flushed"),
-        Promise("logics", page.logics_ms, reached.queue_ms, "queues built"),
-        Promise("index", page.index_ms, reached.index_ms, "index flushed"),
+        Promise("physic", page.physic_ms, reached.log_ms, "log flushed", expired=reached.first_ms),
+        Promise("logics", page.logics_ms, reached.queue_ms, "queues built", expired=reached.first_ms),
+        Promise("index", page.index_ms, reached.index_ms, "index flushed", expired=reached.first_ms),
     ]
     if page.master_flushed_offset or page.confirm_log_offset:
         end = reached.log_end
@@ -111,6 +118,8 @@ class CheckpointReview:
     trusted_time_ms: int
     start_segment: int
     start_reason: str
+    built: list[str]
+    """What was lost and is built from the log for the review, as sentences for people."""
 
     @property
     def is_ahead(self) -> bool:
@@ -119,12 +128,19 @@ class CheckpointReview:
 
 
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
-    """Compares the page with newest segment, queues' ends and full index files; writes nothing."""
+    """Compares the page with newest segment, queues' ends and full index files; writes nothing.
+
+    Units and index files that are lost are built in the overlay before.
+    """
     start, reason = starting_segment(opened, abnormal=True)
+    built, found = build_all_lost(opened, finds_absent=False, progress=progress)
+    built += _build_lost_index(opened, found.end.log_end)
     end = _walk(opened, _newest_written_segment(opened), False, progress)
     queue_end, queue_ms = _queue_end(opened)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
-    reached = Reached(end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms)
+    reached = Reached(
+        end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms, first_time_ms(opened)
+    )
     return CheckpointReview(
         page=page,
         file_size=file_size,
@@ -135,7 +151,24 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
         trusted_time_ms=page.min_timestamp_ms,
         start_segment=start,
         start_reason=reason,
+        built=[*opened.assumed, *built] if built else [],
     )
+
+
+def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
+    """Builds the index files behind the newest one that is there; gives a sentence where some were lost."""
+    if not opened.config.message_index_enable or opened.index.failures:
+        return []
+    known = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
+    dispatch_stretch(opened, max([opened.log.min_offset, 0, *known]), log_end, [opened.index])
+    count = len(opened.index.staged_files())
+    return [f"{count} index files are missing or behind, and are built from the log"] if count else []
+
+
+def first_time_ms(opened: OpenedStore) -> int:
+    """Store time of the log's first record, 0 without one."""
+    first = opened.log.segments.first
+    return first_store_timestamp(first, opened.line) if first is not None else 0
 
 
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:

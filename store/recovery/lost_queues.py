@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from store.commitlog.scan import Segment
 from store.consumequeue.consume_queue_store import QueueKey
+from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
+from store.recovery.start import starting_segment
+
+Progress = Callable[[int, int], None]
 
 
 def build_lost_queues(
@@ -21,11 +26,14 @@ def build_lost_queues(
     queue_end: int,
     *,
     abnormal: bool,
-    progress: Callable[[int, int], None] | None = None,
+    finds_absent: bool = True,
+    progress: Progress | None = None,
 ) -> list[str]:
     """Builds units lost before log offset `queue_end`, and before `start` if dispatch begins there.
 
     Gives a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
+
+    finds_absent  whether the whole log is read for queues without a folder, unless an earlier writer has done so
     """
     begin = max(opened.log.min_offset, 0)
     log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
@@ -47,8 +55,40 @@ def build_lost_queues(
     known = max(begin, verified_until(opened))
     segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=False)
     builder = QueueBuilder(opened.queues, segments, log, rules, extends=True)
-    builder.repair(repairs, meet, start=known if known < dispatched else None, progress=progress)
+    looks = finds_absent and known < dispatched
+    builder.repair(repairs, meet, start=known if looks else None, progress=progress)
     return dropped + [_describe(repair) for repair in (*repairs.values(), *met) if repair.placed]
+
+
+def build_all_lost(
+    opened: OpenedStore, *, finds_absent: bool = True, progress: Progress | None = None
+) -> tuple[list[str], ViewedEnd]:
+    """Builds the units that queues lack up to the log's end, for a plan that asks the queues.
+
+    Gives a sentence for each queue that lacked some, and where the log ends. The queues are in an overlay.
+    """
+    queue_end = opened.queues.recover()
+    found = _find_end(opened, progress)
+    log_end = found.end.log_end
+    newest = found.newest
+    is_absent = newest is not None and (newest.topic, newest.queue_id) not in opened.queues
+    built = build_lost_queues(
+        opened,
+        log_end,
+        min(queue_end, log_end),
+        abnormal=True,
+        finds_absent=finds_absent or is_absent,
+        progress=progress,
+    )
+    return built, found
+
+
+def _find_end(opened: OpenedStore, progress: Progress | None) -> ViewedEnd:
+    segments: list[Segment] = [*opened.log.segments.files]
+    rules = opened.scan_rules(check_crc=False)
+    if not opened.abort.exists():
+        return find_closed_end(segments, opened.line, rules)
+    return find_crashed_end(segments, starting_segment(opened, abnormal=True).log_offset, rules, progress)
 
 
 def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:

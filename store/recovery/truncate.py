@@ -1,5 +1,6 @@
 """truncate-dirty as a plan: log, queues and index cut back to one log offset.
 
+0. units and queues that are lost are built from the log
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
 2. the log is cut there, queues lose the units behind; what an earlier cut left behind the log's end goes
 3. index files that reach behind it are rebuilt from the beginning of the first of them
@@ -16,6 +17,7 @@ from store.errors import BadRequest
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
+from store.recovery.lost_queues import build_all_lost
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
 from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, dispatch_stretch, walk
 
@@ -29,7 +31,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     require_log(opened.layout, opened.fs)
     if not segments:
         raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
-    opened.queues.recover()
+    built, _ = build_all_lost(opened, progress=progress)
     start = segments[0].file_start
     if log_offset is None:
         end = walk(opened, start, [], progress)
@@ -48,6 +50,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     losses.read_units(found.log_end, END_OF_LOG)
     found.lost = losses.report()
     change = new_change(opened, "truncate-dirty")
+    change.remarks = [*opened.assumed, *built] if built else []
     change.facts = {
         "log_end": found.log_end,
         "stopped_by": end.describe() if log_offset is None else "the offset that was given",

@@ -95,3 +95,10 @@ def test_extension_files_before_the_first_kept_unit_go(tmp_path: Path) -> None:
     assert gone == [f"consumequeue_ext/T/0/{path.name}" for path in before[: len(gone)]]
     assert 0 < len(gone) < len(before)
     assert list(check_files(StoreReader(str(root)))) == []
+
+
+@pytest.mark.parametrize("passes", [1, 2, 5])
+def test_a_checkpoint_is_not_ahead_of_what_expired(tmp_path: Path, passes: int) -> None:
+    root = make_store(tmp_path / "s", 600, queues=1, maxIndexNum=1100)
+    plan(root, apply=True, passes=passes)
+    assert list(check_files(StoreReader(str(root)))) == []
