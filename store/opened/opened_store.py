@@ -72,22 +72,18 @@ class OpenedStore:
         refuse  is called with the error of a file of a queue, which is then left out
         """
         layout, config, line, assumed, batch_topics = found
-        size = config.mapped_file_size_commit_log
-        folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
         if overlay is not None:
-            files: MappedFileQueue = OverlayFileQueue(
-                layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders
-            )
+            files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
             files = MappedFileQueue(
                 layout.commitlog,
-                size,
+                config.mapped_file_size_commit_log,
                 fs,
                 writable=writable,
                 allocate=allocate,
                 transient_pool=transient_pool,
                 keeps_descriptors=writable,
-                folders=folders,
+                folders=_folders_of(found),
             )
         files.load(line)
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
@@ -114,9 +110,7 @@ class OpenedStore:
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
         layout, config, line, assumed, batch_topics = found
-        size = config.mapped_file_size_commit_log
-        folders = SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, size)
-        files = OverlayFileQueue(layout.commitlog, size, fs, overlay, overlay.folder / "commitlog", folders)
+        files = _overlaid_log(found, fs, overlay)
         files.load(line)
         queues = QueueView(layout, config, fs, overlay, batch_topics)
         index = IndexView(layout, config, fs, clock, note)
@@ -136,6 +130,16 @@ class OpenedStore:
         self.index.close()
         if self.scratch is not None:
             self.scratch.close()
+
+
+def _folders_of(found: FoundStore) -> SegmentFolders:
+    layout = found.layout
+    return SegmentFolders(layout.writable_commitlogs, layout.read_only_paths, found.config.mapped_file_size_commit_log)
+
+
+def _overlaid_log(found: FoundStore, fs: Filesystem, overlay: Overlay) -> OverlayFileQueue:
+    size, staged = found.config.mapped_file_size_commit_log, overlay.folder / "commitlog"
+    return OverlayFileQueue(found.layout.commitlog, size, fs, overlay, staged, _folders_of(found))
 
 
 def system_clock_ms() -> int:

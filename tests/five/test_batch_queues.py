@@ -85,7 +85,7 @@ def test_a_rebuild_gives_the_bytes_of_the_broker(tmp_path: Path) -> None:
     ("case", "kinds"),
     [
         ("queue.type lost from topics.json", {"queue-type"}),
-        ("all queues removed", {"missing-unit", "checkpoint-ahead"}),
+        ("all queues removed", {"missing-unit"}),
         ("batch queues removed", {"missing-unit"}),
         ("last unit of BatchA/0 zero", {"missing-unit"}),
         ("last file of BatchA/0 removed", {"missing-unit"}),

@@ -93,7 +93,7 @@ class BatchConsumeQueue(ConsumeQueue):
                 return
             self.files.delete_last_file()
 
-    def has_lost_extension(self) -> bool:
+    def has_lost_extension(self, min_log_offset: int) -> bool:
         return False
 
     def has_cut_units(self) -> bool:
