@@ -95,7 +95,7 @@ def test_recover_completes_the_queues_of_a_killed_broker_and_leaves_the_entries(
 @pytest.mark.parametrize(
     ("case", "kinds"),
     [
-        ("queues removed", {"missing-unit", "checkpoint-ahead"}),
+        ("queues removed", {"missing-unit"}),
         ("index of dledger removed", {"dledger-index"}),
         ("checkpoint of dledger removed", {"dledger-state"}),
         ("currterm removed", {"dledger-state"}),
