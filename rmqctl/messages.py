@@ -47,6 +47,9 @@ BodyOption = Annotated[
 StoredBody = Annotated[
     bool, typer.Option("--stored-body", help="Bodies as they are stored: compressed ones stay compressed.")
 ]
+Outer = Annotated[
+    bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
+]
 OnlySound = Annotated[
     bool, typer.Option("--only-sound", help="Leave out messages whose body does not have the record's CRC.")
 ]

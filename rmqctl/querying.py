@@ -50,8 +50,13 @@ def open_tables(
     master: str | None,
     remote: str | None,
     spark_above_gib: int,
+    *,
+    outer: bool = False,
 ) -> Iterator[Tables]:
-    """The tables of the stores given, by the engine that the options choose."""
+    """The tables of the stores given, by the engine that the options choose.
+
+    outer  a record of several messages is one row, instead of a row a message
+    """
     from store.disk import StoreReader
 
     stores = stores_of(session, given)
@@ -61,14 +66,14 @@ def open_tables(
     backend = choose_backend(engine, log_bytes_of(stores), master=master, remote=remote, spark_above_bytes=above)
     if backend.is_spark:
         with spark_session(session, master, remote, why=backend.why) as spark:
-            yield SparkTables(session, stores, spark)
+            yield SparkTables(session, stores, spark, outer)
         return
     session.note(f"engine: {backend}")
     if session.environment.stdout is sys.stdout:
         _spare_pandas()
     from store.embedded import open_engine
 
-    with open_engine(stores) as opened:
+    with open_engine(stores, outer=outer) as opened:
         yield EmbeddedTables(session, stores, opened)
 
 
@@ -138,23 +143,24 @@ class SparkTables:
     session: Session
     stores: Sequence[str]
     spark: Any
+    outer: bool = False
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
         from store.spark import run_query
 
         with self.session.progress("asking", unit="tasks") as bar:
-            return run_query(self.spark, self.stores, text, limit=limit, progress=bar.update)
+            return run_query(self.spark, self.stores, text, limit=limit, progress=bar.update, outer=self.outer)
 
     def export(self, target: Path, export: Export) -> None:
         from store.spark import write_export
 
         with self.session.progress("exporting", unit="tasks") as bar:
-            write_export(self.spark, self.stores, target, export, progress=bar.update)
+            write_export(self.spark, self.stores, target, export, progress=bar.update, outer=self.outer)
 
     def export_lines(self, export: Export) -> Iterator[str]:
         from store.spark import export_lines
 
-        return export_lines(self.spark, self.stores, export)
+        return export_lines(self.spark, self.stores, export, outer=self.outer)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.spark import audit_store

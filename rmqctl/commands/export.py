@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
-from rmqctl.messages import StoredBody, message_line
+from rmqctl.messages import Outer, StoredBody, message_line
 from rmqctl.result import Result
 from rmqctl.show import count, show_bytes
 
@@ -49,6 +49,7 @@ def run(
     master: Master = None,
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
+    outer: Outer = False,
 ) -> Result | None:
     """Write messages as files. The folder appears when everything is written, or not at all.
 
@@ -64,7 +65,7 @@ def run(
     to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
     export = Export(kind.value, where, columns, with_body=not no_body, to_line=to_line)
     check_export(to, export, len(stores_of(session, stores)))
-    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+    with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
             session.environment.stdout.writelines(line + "\n" for line in tables.export_lines(export))
             return None

@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import MessageRows, StoredBody
+from rmqctl.messages import MessageRows, Outer, StoredBody
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -47,14 +47,16 @@ def run(
     scan: Annotated[bool, typer.Option("--scan", help="Scan the whole log, also where the index covers it.")] = False,
     life: Annotated[bool, typer.Option("--life/--no-life", help="Look for the other records of a message.")] = True,
     stored_body: StoredBody = False,
+    outer: Outer = False,
 ) -> Result:
     """Find a message, its places and its later copies.
 
     Searched over all topics: by index in the part of the log that the index covers, by scan in the rest, and it is said
     which is which. What is no key and no message id is searched as text in the whole log. Shown are the record with
     file and position, its queue unit, its index entries, the groups that consumed it, and all records with the same
-    unique key in the order of time: delayed, delivered, retried, dead, half and committed. Exit code 1 when nothing
-    was found, or a place is not as it should be.
+    unique key in the order of time: delayed, delivered, retried, dead, half and committed. Of a record of several
+    messages (5.x) those are shown that are hits by themselves, or all where only the record is one; --outer shows the
+    record. Exit code 1 when nothing was found, or a place is not as it should be.
     """
     session: Session = ctx.obj
     if [text, body_pattern, where].count(None) != 2:
@@ -68,11 +70,11 @@ def run(
     reader = session.open_reader(as_it_is=True) if session.options.uri is None else StoreReader(str(root), fs)
     with session.progress("searching the log") as bar:
         layout = make_layout(root, settings, fs)
-        finder = Finder(reader, layout, settings, fs, use_index=not scan, on_progress=bar.update)
+        finder = Finder(reader, layout, settings, fs, use_index=not scan, outer=outer, on_progress=bar.update)
         for fault in finder.index.faults:
             session.warn(f"left out of the index: {fault}")
         if where is not None:
-            found = _where(session, finder, where, most)
+            found = _where(session, finder, where, most, outer=outer)
         else:
             found = finder.find_body(body_pattern, most) if body_pattern is not None else finder.find(text or "", most)
         lives = finder.related(found.messages, LIVES) if life else {}
@@ -82,16 +84,14 @@ def run(
     return _result(session, finder, found, lives, messages)
 
 
-def _where(session: Session, finder: Finder, condition: str, most: int) -> Found:
+def _where(session: Session, finder: Finder, condition: str, most: int, *, outer: bool) -> Found:
     """Records by a condition on the table `messages` of the embedded engine."""
     from store.embedded import open_engine
-    from store.forensics import Found
 
-    with open_engine([str(session.place)]) as engine:
-        query = f"select log_offset from messages where ({condition}\n) order by log_offset"
+    with open_engine([str(session.place)], outer=outer) as engine:
+        query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
-    places = [row["log_offset"] for row in rows]
-    return Found("condition", list(finder.at(places[:most])), finder.whole_log(), is_cut=len(places) > most)
+    return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)
 
 
 def _result(
@@ -101,7 +101,7 @@ def _result(
 
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()
-    places = [asdict(place) for message in found.messages for place in finder.places_of(message)]
+    places = [asdict(place) for record in found.records for place in finder.places_of(record)]
     groups = [asdict(one) for message in found.messages for one in consumers_of(finder.offsets, message)]
     stages = [_stage(key, stage) for key, records in lives.items() for stage in life_of(records)]
     searched = [{**asdict(one), "size_bytes": one.stop - one.start} for one in found.searched]

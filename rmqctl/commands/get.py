@@ -12,7 +12,7 @@ from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import describe
-from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
+from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.output import Format
 from rmqctl.programs import json_for
 from rmqctl.raw_records import RecordWriter
@@ -54,9 +54,6 @@ OneCall = Annotated[
     bool, typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file.")
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Keep printing what arrives, until Ctrl-C.")]
-Outer = Annotated[
-    bool, typer.Option("--outer", help="Records of several messages as they are, not the messages in them.")
-]
 Raw = Annotated[bool, typer.Option("--raw", help="Write the stored records themselves to stdout.")]
 
 

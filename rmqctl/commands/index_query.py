@@ -9,12 +9,12 @@ import typer
 from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.messages import BodyOption, MessageRows, OnlySound, StoredBody
+from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean
 
 if TYPE_CHECKING:
-    from store import MessageStore, QueryResult
+    from store import MessageStore, QueryResult, StoredMessage
 
 EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",
@@ -39,12 +39,14 @@ def run(
     body: BodyOption = None,
     stored_body: StoredBody = False,
     only_sound: OnlySound = False,
+    outer: Outer = False,
 ) -> Result:
     """Find messages by key.
 
     Every hit is compared with the record itself, because the index holds hashes only; --unverified leaves that out,
-    as a broker does. Exit code 1 when nothing was found, or
-    something of it is damaged.
+    as a broker does. A record of several messages (5.x) gives those of its messages that have the key, or all where
+    only the record has it; --outer gives the record. The index holds no keys of messages inside: `find` looks there.
+    Exit code 1 when nothing was found, or something of it is damaged.
     """
     session: Session = ctx.obj
     begin_ms = session.parse_time(begin, "--begin") if begin is not None else 0
@@ -53,7 +55,8 @@ def run(
         raise typer.BadParameter("--begin is later than --end")
     opened = session.open_for_reading()
     answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
-    found = [message for message in answer.messages if message.is_crc_right or not only_sound]
+    records = [record for record in answer.messages if record.is_crc_right or not only_sound]
+    found = records if outer else [message for record in records for message in _inside(record, key)]
     if not found:
         _tell_of_topic(session, opened, topic, key)
     rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
@@ -63,6 +66,12 @@ def run(
     exit_code = OK if found and not rows.unsound_count else FINDINGS
     verdict = f"{count(len(found), 'message')} of {topic} with the key {key}"
     return Result("index-query", {"message_count": len(found)}, tables, exit_code, verdict)
+
+
+def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
+    from store.reading import messages_inside
+
+    return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
 
 
 def _tell_of_topic(session: Session, opened: MessageStore, topic: str, key: str) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores
 from rmqctl.context import Session
+from rmqctl.messages import Outer
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -36,6 +37,7 @@ def run(
     master: Master = None,
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
+    outer: Outer = False,
 ) -> Result | None:
     """Query stores with SQL.
 
@@ -49,7 +51,7 @@ def run(
 
     if text is not None:
         check_is_query(text)
-    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+    with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if text is None:
             from rmqctl.shell import run_shell
 

@@ -41,7 +41,7 @@ def run(
 
     names = [name.strip() for name in by.split(",") if name.strip()]
     usage_query(names)
-    with open_tables(session, stores, engine, master, remote, spark_above) as tables:
+    with open_tables(session, stores, engine, master, remote, spark_above, outer=True) as tables:
         _, answer = tables.query(usage_query(names, by_store=len(tables.stores) > 1), MOST_GROUPS)
     rows = usage_rows(answer)
     facts = {

@@ -69,11 +69,14 @@ class Watch:
 class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """A table of stores. With several of them the first column is `store`, the address as it was given."""
 
-    def __init__(self, stores: Sequence[str], table: str, columns: dict[str, str], watch: Watch) -> None:
+    def __init__(
+        self, stores: Sequence[str], table: str, columns: dict[str, str], watch: Watch, *, outer: bool = False
+    ) -> None:
         # The base class cannot be instantiated; what DuckDB needs of a dataset are these two names.
         self._stores = stores
         self._table = table
         self._watch = watch
+        self._outer = outer
         wanted = arrow_schema(columns)
         self._schema = pa.schema([pa.field(STORE, pa.string()), *wanted]) if len(stores) > 1 else wanted
 
@@ -105,7 +108,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
         if not wanted.choose([files], lambda _: {}):
             return
         part_bytes = LOCAL_PART_BYTES if files.is_local else REMOTE_PART_BYTES
-        request = Request(files.address, self._table, part_bytes=part_bytes)
+        request = Request(files.address, self._table, part_bytes=part_bytes, outer=self._outer)
         built = [column for column in schema if column.name not in constants]
         # A batch without columns has no rows either.
         built = pa.schema(built or [next(column for column in self._schema if column.name not in constants)])

@@ -52,14 +52,16 @@ _BEFORE_QUERIES = (
 class Engine:
     """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
 
-    def __init__(self, connection: Any, stores: Sequence[str], watch: Watch, worker: Executor) -> None:
+    def __init__(
+        self, connection: Any, stores: Sequence[str], watch: Watch, worker: Executor, *, outer: bool = False
+    ) -> None:
         self.is_fleet = len(stores) > 1
         self._connection = connection
         self._watch = watch
         self._worker = worker
         for table, columns in TABLES.items():
-            connection.register(table, TableDataset(stores, table, columns, watch))
-        with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch)
+            connection.register(table, TableDataset(stores, table, columns, watch, outer=outer))
+        with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch, outer=outer)
         connection.register(MESSAGES_WITH_RECORDS, with_records)
 
     def query(self, text: str, *, limit: int, on_progress: OnProgress | None = None) -> tuple[list[str], list[Row]]:
@@ -117,10 +119,11 @@ class Engine:
 
 
 @contextmanager
-def open_engine(stores: Sequence[str], memory_bytes: int | None = None) -> Iterator[Engine]:
+def open_engine(stores: Sequence[str], memory_bytes: int | None = None, *, outer: bool = False) -> Iterator[Engine]:
     """DuckDB with the tables of these stores.
 
     memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
+    outer         a record of several messages is one row of `messages`, instead of a row a message (5.x)
     """
     for store in stores:
         StoreReader(store).check_is_store()
@@ -136,7 +139,7 @@ def open_engine(stores: Sequence[str], memory_bytes: int | None = None) -> Itera
         try:
             restrict(connection)
             with ThreadPoolExecutor(1) as worker:
-                yield Engine(connection, stores, watch, worker)
+                yield Engine(connection, stores, watch, worker, outer=outer)
         finally:
             watch.is_stopped = True
             connection.close()

@@ -187,6 +187,22 @@ class StoredMessage:
     outer_queue_offset: int | None = None
     """Queue offset of the record that this message is inside of; None for a record's own message (5.x)."""
 
+    def as_put(self) -> Message:
+        """The message as a producer would hand it over; `body` as stored."""
+        return Message(
+            self.topic,
+            self.body,
+            self.queue_id,
+            self.property_text,
+            self.flag,
+            self.sys_flag,
+            self.born_timestamp_ms,
+            self.born_host,
+            self.store_host,
+            self.reconsume_times,
+            self.prepared_transaction_offset,
+        )
+
     @property
     def properties(self) -> dict[str, str]:
         return decode_properties(self.property_text)

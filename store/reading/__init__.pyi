@@ -1,2 +1,3 @@
 from store.reading.filter import TagExpression as TagExpression
 from store.reading.filter import compile_sql as compile_sql
+from store.reading.inside import messages_inside as messages_inside

@@ -29,57 +29,78 @@ _SPARK_FORMAT = {"parquet": "parquet", "jsonl": "text", "csv": "csv"}
 _CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
-def register_views(spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str) -> None:
+def register_views(
+    spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str, outer: bool = False
+) -> None:
     """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
     for table in tables_named(tables_of):
-        fleet_frame(spark, stores, table, columns_named(columns_of, table)).createOrReplaceTempView(table)
+        frame = fleet_frame(spark, stores, table, columns_named(columns_of, table), outer=outer)
+        frame.createOrReplaceTempView(table)
 
 
-def fleet_frame(spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str]) -> DataFrame:
-    """One table of all stores; the column `store` tells them apart where there are several."""
+def fleet_frame(
+    spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str], *, outer: bool = False
+) -> DataFrame:
+    """One table of all stores; the column `store` tells them apart where there are several.
+
+    outer  a record of several messages is one row, instead of a row a message
+    """
     from pyspark.sql.functions import lit
 
     frames = []
     for store in stores:
         StoreReader(store).check_is_store()
         reader = spark.read.format("rocketmq").option("table", table).schema(ddl(columns))
+        reader = reader.option("outer", "true") if outer else reader
         frame = reader.load(StoreReader(store).address)
         frames.append(frame.select(lit(store).alias("store"), "*") if len(stores) > 1 else frame)
     return reduce(lambda a, b: a.unionByName(b), frames)
 
 
 def run_query(
-    spark: SparkSession, stores: Sequence[str], text: str, *, limit: int, progress: Progress | None = None
+    spark: SparkSession,
+    stores: Sequence[str],
+    text: str,
+    *,
+    limit: int,
+    progress: Progress | None = None,
+    outer: bool = False,
 ) -> tuple[list[str], list[Row]]:
     """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
     check_is_query(text)
     with errors_as_sentences(), watched(spark, progress):
-        answer = _ask(spark, stores, text)
+        answer = _ask(spark, stores, text, outer)
         kind = answer.schema
         rows = answer.limit(limit).collect()
     return unique_names(kind.names), [to_json_row(row, kind) for row in rows]
 
 
-def _ask(spark: SparkSession, stores: Sequence[str], text: str) -> DataFrame:
+def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> DataFrame:
     """The answer as a DataFrame."""
-    register_views(spark, stores, columns_of=text, tables_of=text)
+    register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
     try:
         answer = spark.sql(text)
         answer.schema  # noqa: B018 - over Connect the query is looked at now, not before
     except Exception:
         # Asked over all columns it is refused with better advice: what Spark suggests are columns of the views.
-        register_views(spark, stores, columns_of="*", tables_of=text)
+        register_views(spark, stores, columns_of="*", tables_of=text, outer=outer)
         answer = spark.sql(text)
     return answer
 
 
 def write_export(
-    spark: SparkSession, stores: Sequence[str], target: Path, export: Export, *, progress: Progress | None = None
+    spark: SparkSession,
+    stores: Sequence[str],
+    target: Path,
+    export: Export,
+    *,
+    progress: Progress | None = None,
+    outer: bool = False,
 ) -> None:
     """Writes the messages as files under `target`; `target` must not exist."""
     with published(target) as folder, errors_as_sentences(), watched(spark, progress):
         columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
-        frame = _chosen(fleet_frame(spark, stores, "messages", columns), export)
+        frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
         if export.kind == "jsonl":
             frame = _lines(frame, export)
         elif export.kind == "csv":
@@ -92,10 +113,11 @@ def write_export(
                 path.rename(path.with_suffix(".jsonl"))
 
 
-def export_lines(spark: SparkSession, stores: Sequence[str], export: Export) -> Iterator[str]:
+def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
     """The lines of an export as JSON lines, of each part of the log in its order."""
     with errors_as_sentences():
-        frame = _chosen(fleet_frame(spark, stores, "messages", export.columns | {RECORD: "binary"}), export)
+        columns = export.columns | {RECORD: "binary"}
+        frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
         for row in _lines(frame, export).toLocalIterator():
             yield row.line
 

@@ -68,6 +68,11 @@ class MessageRows:
         return self.columns.position + self.file_start
 
     @cached_property
+    def outer_queue_offsets(self) -> pa.Array:
+        """Queue offset of the record that each message is inside of, null for a record's own message."""
+        return pa.nulls(self.count, pa.int64())
+
+    @cached_property
     def topics(self) -> pa.DictionaryArray:
         return distinct_text(slices(self.buffer, self.columns.topic_position, self.columns.topic_size))
 
@@ -150,6 +155,7 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "body_size": lambda m: pa.array(m.columns.body_size),
     "properties": lambda m: m.properties.maps(),
     "body": lambda m: slices(m.buffer, m.columns.body_position, m.columns.body_size),
+    "outer_queue_offset": lambda m: m.outer_queue_offsets,
     "record": lambda m: slices(m.buffer, m.columns.position, m.columns.size),
 }
 

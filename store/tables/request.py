@@ -22,6 +22,8 @@ class Request:
     part_bytes: int = 256 << 20
     parts_per_segment: int | None = None
     conditions: tuple[Condition, ...] = ()
+    outer: bool = False
+    """Whether a record of several messages is one row (5.x), instead of a row a message."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Request:
@@ -46,6 +48,7 @@ class Request:
             part_bytes=_count(options, "partitionBytes") or 256 << 20,
             parts_per_segment=_count(options, "partitions"),
             conditions=limits,
+            outer=_yes_or_no(options, "outer"),
         )
 
 

@@ -23,6 +23,9 @@ messages: one row per record of the commit log, in log order inside a partition
     body_size                    of the body as stored, compressed or not, in bytes
     properties                   all of them; of equal names the last
     body                         as stored, compressed or not; null with the option body=none
+    outer_queue_offset           of a message inside a record of several (5.x): the queue offset of that record, which
+                                 log_offset and msg_id name too; size is that of the message as a record of its own;
+                                 null for a record's own message. With the option outer=true such records are rows
 
 consumequeue: one row per written unit of a consume queue
     topic, queue_id              of the queue
@@ -97,6 +100,7 @@ MESSAGES = {
     "body_size": "int",
     "properties": "map<string,string>",
     "body": "binary",
+    "outer_queue_offset": "bigint",
 }
 
 RECORD = "record"

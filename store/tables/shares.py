@@ -21,6 +21,7 @@ from store.commitlog.slices import BATCH_ROWS, LogSlice, split, split_into, walk
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
+from store.formats.message import INNER_BATCH
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
 from store.index.geometry import geometry_of
@@ -80,12 +81,21 @@ def _read_messages(
     for step in walk_slice(files, part, ScanRules(check_crc=request.check_crc)):
         if not isinstance(step, Run):
             continue
-        found = wanted.select_messages(MessageRows(step.buffer, step.file_start, step.columns))
+        found = wanted.select_messages(_rows_of(step, outer=request.outer))
         if not found.count:
             continue
         cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
         for start, stop in itertools.pairwise(cuts):
             yield found.slice(start, stop).batch(schema, with_body=with_body)
+
+
+def _rows_of(run: Run, *, outer: bool) -> MessageRows:
+    """A row for each record of a run, or for each message where records hold several."""
+    if outer or not (run.columns.sys_flag & INNER_BATCH).any():
+        return MessageRows(run.buffer, run.file_start, run.columns)
+    from store.tables.inner_rows import rows_of_messages
+
+    return rows_of_messages(run)
 
 
 # segments

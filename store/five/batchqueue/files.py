@@ -9,8 +9,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from store.disk.store_reader import StoredFile, StoreReader
 from store.five.batchqueue.units import BatchUnitArray, batch_units_of, written_count
+from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.layout import parse_queue_id, parse_segment_name
 
 FOLDER = "batchconsumequeue"
@@ -50,6 +53,16 @@ def extent_of(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: 
             newest = int(last["log_offset"])
             return Extent(_first(reader, files, min_log_offset, behind), behind, newest, newest + int(last["size"]))
     return Extent(0, 0, -1, -1)
+
+
+def find_unit(reader: StoreReader, files: Sequence[StoredFile], log_offset: int) -> tuple[str, int, int] | None:
+    """File, position and record size of the unit that names this log offset; None without one."""
+    for file in files:
+        rows = np.flatnonzero(_written(reader, file)["log_offset"] == log_offset)
+        if len(rows):
+            row = int(rows[0])
+            return file.path, row * BATCH_UNIT_SIZE, int(_written(reader, file)["size"][row])
+    return None
 
 
 def _first(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int, behind: int) -> int:

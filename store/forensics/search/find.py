@@ -5,7 +5,8 @@
     3. where both found nothing, the text is searched in all bytes of the log
     4. the unique keys of what was found are searched in the same way: the life of the message
 
-Every hit is decided on the record itself. `searched` says which part of the log was answered by which.
+Every hit is decided on the record itself. `searched` says which part of the log was answered by which. Of a record of
+several messages (5.x) those are given that are hits by themselves, or all where only the record is one.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
 from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
 from store.layout import StoreLayout
+from store.reading.inside import messages_inside
 
 MOST_KEY_BYTES = 32_767
+IsHit = Callable[[StoredMessage], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,26 @@ class Searched:
 
 @dataclass(slots=True)
 class Found:
-    """The messages found; `searched_as` is message id, key, text, body or condition."""
+    """The messages found, and their records; `searched_as` is message id, key, text, body or condition."""
 
     searched_as: str
     messages: list[StoredMessage] = field(default_factory=list)
     searched: list[Searched] = field(default_factory=list)
     is_cut: bool = False
+    records: list[StoredMessage] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, searched_as: str, records: list[StoredMessage], is_hit: IsHit, *, outer: bool) -> Found:
+        """The messages of these records that are hits; with `outer` the records."""
+        messages = records if outer else [one for record in records for one in messages_inside(record, is_hit)]
+        return cls(searched_as, messages, records=records)
 
 
 class Finder:
     """A search in one store that is not opened: it needs the log, and uses index and queues if present.
 
     use_index    False scans everything
+    outer        gives records of several messages as they are
     on_progress  called with the bytes that were scanned
     """
 
@@ -65,9 +76,10 @@ class Finder:
         fs: Filesystem,
         *,
         use_index: bool = True,
+        outer: bool = False,
         on_progress: Callable[[int], None] = lambda done: None,
     ) -> None:
-        self._reader, self._on_progress = reader, on_progress
+        self._reader, self._on_progress, self._outer = reader, on_progress, outer
         self.index = IndexCoverage(reader, settings, fs)
         self._segments = segments = reader.segments()
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
@@ -83,12 +95,13 @@ class Finder:
             raise BadRequest("give a key, a message id or a text to find")
         by_id = self._at_message_id(text)
         if by_id is not None:
-            return Found("message id", [by_id])
+            return Found.of("message id", [by_id], lambda one: True, outer=self._outer)
         found = self._by_keys([text], most)
         if found.messages:
             return found
-        found = self._taken("text", self._scan([self._log], with_any_of([text.encode()])), most)
-        # A topic that neither has a queue nor is in topics.json is not asked of the index.
+        by_text = self._scan([self._log], with_any_of([text.encode()]))
+        found = self._taken("text", by_text, most, lambda one: text.encode() in one.body + one.property_text)
+        # A topic that neither has a queue nor is in topics.json is not asked of the index, nor are inner messages.
         found.searched_as = "key" if any(_has_key(one, [text]) for one in found.messages) else "text"
         return found
 
@@ -98,7 +111,19 @@ class Finder:
             compiled = re.compile(pattern.encode())
         except re.error as error:
             raise BadRequest(f"no regular expression: {error}") from None
-        return self._taken("body", self._scan([self._log], with_body(compiled)), most)
+        hits = self._scan([self._log], with_body(compiled))
+        return self._taken("body", hits, most, lambda one: compiled.search(one.body) is not None)
+
+    def at_places(self, places: Iterable[tuple[int, int]], most: int) -> Found:
+        """The messages at these log offsets with these queue offsets, as a condition selected them."""
+        chosen = list(places)
+        records = list(self.at(dict.fromkeys(log_offset for log_offset, _ in chosen[:most])))
+        wanted = set(chosen)
+        found = Found.of(
+            "condition", records, lambda one: (one.log_offset, one.queue_offset) in wanted, outer=self._outer
+        )
+        found.searched, found.is_cut = self.whole_log(), len(chosen) > most
+        return found
 
     def at(self, log_offsets: Iterable[int]) -> Iterator[StoredMessage]:
         """The records at these log offsets; places without a record are passed over."""
@@ -144,17 +169,19 @@ class Finder:
                 found[record.log_offset] = record
             if most is not None and len(found) > most:
                 break
-        answer = self._taken("key", (found[place] for place in sorted(found)), most)
+        answer = self._taken("key", (found[place] for place in sorted(found)), most, lambda one: _has_key(one, keys))
         answer.searched = self._parts()
         return answer
 
     def _scan(self, stretches: Iterable[Stretch], choose: Choose) -> Iterator[StoredMessage]:
         return scan_log(self._reader, stretches, choose, self._on_progress)
 
-    def _taken(self, searched_as: str, messages: Iterator[StoredMessage], most: int | None) -> Found:
-        taken = list(islice(messages, most))
-        is_cut = most is not None and len(taken) == most and next(messages, None) is not None
-        return Found(searched_as, taken, self.whole_log(), is_cut)
+    def _taken(self, searched_as: str, records: Iterator[StoredMessage], most: int | None, is_hit: IsHit) -> Found:
+        taken = list(islice(records, most))
+        is_cut = most is not None and len(taken) == most and next(records, None) is not None
+        found = Found.of(searched_as, taken, is_hit, outer=self._outer)
+        found.searched, found.is_cut = self.whole_log(), is_cut
+        return found
 
     def _parts(self) -> list[Searched]:
         """The log in stretches by index and by scan, in log order."""

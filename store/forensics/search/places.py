@@ -55,7 +55,27 @@ def _entry_position(index: IndexCoverage, file: str, number: int) -> int:
     return next(one.file.position_of(number) for one in index.files if one.path == file)
 
 
+def _batch_unit_of(reader: StoreReader, message: StoredMessage) -> Place | None:
+    """The unit of a record in a batch queue (5.x); None where its queue is none."""
+    from store.five.batchqueue.files import batch_queue_files, find_unit
+
+    files = batch_queue_files(reader).get((message.topic, message.queue_id))
+    if files is None:
+        return None
+    place = f"unit of {message.topic}/{message.queue_id}"
+    found = find_unit(reader, files, message.log_offset)
+    if found is None:
+        return Place(message.log_offset, place, "", -1, "no queue file holds it")
+    file, position, size = found
+    state = "ok" if size == message.size else f"it names {size} bytes"
+    return Place(message.log_offset, place, file, position, state)
+
+
 def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
+    if reader.has_batch_queues():
+        in_batches = _batch_unit_of(reader, message)
+        if in_batches is not None:
+            return in_batches
     place, at = f"unit {message.queue_offset} of {message.topic}/{message.queue_id}", message.queue_offset * UNIT_SIZE
     for file in reader.queue_files(message.topic, message.queue_id):
         if file.number <= at < file.number + file.size:
