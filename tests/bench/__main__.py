@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import limits, many, puts, reads, walks
+from tests.bench import forensics, limits, many, puts, reads, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -32,6 +32,7 @@ OPERATIONS: dict[str, Operation] = {
     "states": walks.recover_states,
     "query": reads.query,
     "many": many.many,
+    "forensics": forensics.forensics,
     "memory": puts.memory,
     "large": walks.recover_large,
 }

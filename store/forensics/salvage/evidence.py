@@ -9,12 +9,13 @@ Units and entries that are missing contradict nothing: they may never have been 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import expected_entries, expected_units
 from store.errors import StoreError
@@ -58,6 +59,9 @@ class Evidence:
         self._offsets = offsets[order]
         self._entries = entries[order]
         self._delay_levels_ms = delay_levels_ms
+        self._table = QueueTable()
+        self._numbers = np.empty(0, np.int64)
+        self._has_tags = np.empty(0, bool)
 
     @classmethod
     def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
@@ -90,22 +94,28 @@ class Evidence:
         table = self._units
         if not len(table.log_offset):
             return np.empty(0, np.int64)
-        expected = expected_units(found.run, self._delay_levels_ms)
-        numbers = np.array([table.queues.get(queue, -1) for queue in expected.queues] or [-1], np.int64)
-        # The unit of a delayed message has the deliver time, or after a recovery by 4.9 the hash of the tags.
-        has_tags = np.array([topic != SCHEDULE_TOPIC for topic, _ in expected.queues] or [False])
+        expected = expected_units(found.run, self._delay_levels_ms, self._table)
+        self._meet(expected.queues[len(self._numbers) :])
         offsets = expected.log_offset
         rows = np.searchsorted(found.log_offsets, offsets)
         at = np.minimum(np.searchsorted(table.log_offset, offsets), len(table.log_offset) - 1)
         has_unit = table.log_offset[at] == offsets
         wrong = (
-            (table.queue[at] != numbers[expected.queue])
+            (table.queue[at] != self._numbers[expected.queue])
             | (table.queue_offset[at] != expected.queue_offset)
             | (table.size[at] != expected.size)
-            | ((table.tags_code[at] != expected.tags_code) & has_tags[expected.queue])
+            | ((table.tags_code[at] != expected.tags_code) & self._has_tags[expected.queue])
             & (table.tags_code[at] > MAX_EXT_ADDRESS)
         )
         return np.asarray(rows[has_unit & wrong], np.int64)
+
+    def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
+        """Note the queues that a run is the first to have."""
+        numbers = np.array([self._units.queues.get(queue, -1) for queue in queues], np.int64)
+        # The unit of a delayed message has the deliver time, or after a recovery by 4.9 the hash of the tags.
+        has_tags = np.array([topic != SCHEDULE_TOPIC for topic, _ in queues], bool)
+        self._numbers = np.concatenate([self._numbers, numbers])
+        self._has_tags = np.concatenate([self._has_tags, has_tags])
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
         """Rows that have entries in the index, but of other keys."""
@@ -116,6 +126,8 @@ class Evidence:
         combined = _combined(found.log_offsets[rows], expected.key_hash)
         low, high = np.searchsorted(self._offsets, (found.log_offsets[0], found.log_offsets[-1] + 1))
         offsets, there = self._offsets[low:high], self._entries[low:high]
+        if np.array_equal(combined, there):
+            return np.empty(0, np.int64)
         has_entry = is_in_sorted(found.log_offsets[rows], offsets)
         missing = has_entry & ~is_in(combined, there)
         foreign = offsets[~is_in(there, combined)]
