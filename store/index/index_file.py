@@ -65,13 +65,24 @@ class IndexFile:
         self._name_is_new = writable
         self._is_new = is_new
         self._reserved = 0
+        self._held: IndexHeader | None = None
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
     @property
     def header(self) -> IndexHeader:
-        """The header; StoreIOError when the disk can't give it."""
+        """The header, as it is or was held; StoreIOError when the disk can't give it."""
+        if self._held is not None:
+            return self._held
         self._require(0, HEADER_SIZE)
         return decode_header(self.buffer)
+
+    def hold(self) -> None:
+        """Reads the file from here on as it is, whatever a writer adds to it; StoreIOError as for `header`."""
+        header = self.header
+        while (again := self.header) != header:
+            # A writer has changed some of the fields, and not yet the others.
+            header = again
+        self._held = header
 
     @property
     def is_full(self) -> bool:
@@ -131,8 +142,8 @@ class IndexFile:
         header = self.header
         if header.index_count <= 1:
             return
-        # A damaged count must not lead out of the file.
-        count = min(header.index_count, self.entry_count - 1)
+        # A damaged count must not lead out of the file. A broker goes as far as the entry that is put next.
+        count = min(header.index_count - (self._held is not None), self.entry_count - 1)
         number = self._newest_counted(hash_code % self.slot_count, count)
         if number <= 0:
             return
@@ -148,12 +159,13 @@ class IndexFile:
     def _newest_counted(self, slot: int, count: int) -> int:
         """Number of the slot's newest entry, 0 for none; one beyond the count is none for a broker.
 
-        While this process writes the file, slots run ahead of the count by a run of messages. Then the chain leads
-        back to what is counted.
+        While the file is written, slots run ahead of the count by a run of messages, and of a held header by more.
+        Then the chain leads back to what is counted.
         """
         self._require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
         number = decode_slot(self.buffer, slot)
-        while self.writable and count < number < self.entry_count:
+        leads_back = self.writable or self._held is not None
+        while leads_back and count < number < self.entry_count:
             previous = self._entry(number).previous
             number = previous if previous < number else 0
         return number if number <= count else 0

@@ -4,7 +4,8 @@
             begin_log_offset ... end_log_offset
 
 What no file covers is walked when a key is asked for, and cut into pieces as long as index files, so that a query goes
-on by the same rules. After a crash a file is used only if its header, slots and entries agree.
+on by the same rules. After a crash a file is used only if its header, slots and entries agree. A file that a writer
+adds to is read as it was when the view was opened: what came later lies behind the view's end of the log.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class IndexView(IndexService):
     def _take_in(self, path: Path) -> None:
         file = self._open(path)
         try:
-            _ = file.header
+            file.hold()
         except StoreIOError as error:
             self._note(f"left out: {error}")
         else:

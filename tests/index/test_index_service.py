@@ -158,6 +158,33 @@ def test_a_slot_beyond_the_count_is_empty_unless_this_process_is_just_writing_th
     assert offsets(open_index(tmp_path, writable=True), "k") == [places[1], places[0]]
 
 
+@pytest.mark.parametrize("held", [1, 4, 11, 12])
+def test_a_held_file_is_read_as_it_was_while_a_writer_adds_to_it(held: int, tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(held - 1, keys="k")
+    writer, reader = open_index(tmp_path), open_index(tmp_path, writable=False)
+    log.dispatch_to(writer)
+    reader.load()
+    for file in reader.files:
+        file.hold()
+    log.put_many(20, keys="k")
+    log.dispatch_to(writer)
+    writer.close()
+    assert offsets(reader, "k") == places[::-1]
+
+
+def test_a_slot_that_a_writer_has_just_set_does_not_hide_what_a_held_file_counts(tmp_path: Path) -> None:
+    log = SmallLog()
+    places = log.put_many(6, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[36:40] = (3).to_bytes(4, "big")
+    path.write_bytes(data)
+    index = open_index(tmp_path, writable=False)
+    index.files[0].hold()
+    assert offsets(index, "k") == [places[1], places[0]]
+
+
 def test_after_a_crash_a_broker_throws_away_what_the_checkpoint_does_not_cover(tmp_path: Path) -> None:
     log = SmallLog()
     log.put_many(25, keys="k")

@@ -107,6 +107,17 @@ def test_readers_in_threads_see_whole_messages_while_the_store_is_refreshed_unde
             reader.result(60)
 
 
+def test_a_view_finds_its_messages_by_key_though_a_writer_has_put_more_than_a_query_gives(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 30)
+    with open_store(root, settings=SMALL, read_only=False) as writer, open_store(root, settings=SMALL) as store:
+        before = [message.log_offset for message in store.query("T", "all").messages]
+        for number in range(30, 110):
+            writer.put(text_message(number))
+        writer.catch_up()
+        assert len(before) == 30
+        assert [message.log_offset for message in store.query("T", "all").messages] == before
+
+
 def test_two_refreshes_at_once_leave_one_view_and_no_scratch_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
