@@ -53,8 +53,8 @@ _REASONS = {
     "it; rmqctl rewrites units that contradict their records where it dispatches them again",
     Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
     "then passes over all that follows in its queue; rmqctl dispatches it under the one at which it is",
-    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end; rmqctl "
-    "dispatches it",
+    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "
+    "shutdown the records that no queue holds where the queues are cut; rmqctl dispatches them",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
     "does not start; rmqctl counts no unit there",
     Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
@@ -80,8 +80,6 @@ def applying(
         found.append(Difference.HUGE_SIZE)
     if not opened.line.recovers_with_delay_levels and delayed:
         found.append(Difference.DELIVER_TIME)
-    if opened.line.dispatches_in_recovery and 0 <= queue_end < end.log_end:
-        found.append(Difference.RECORD_AT_QUEUE_END)
     if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues.awake()):
         found.append(Difference.ZERO_QUEUE_FILE)
     if keep_index:

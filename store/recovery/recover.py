@@ -109,6 +109,8 @@ def recover_store(
     if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
         _catch_up(opened, found, [opened.queues] if abnormal else work.handlers)
+        if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
+            found.differences.append(Difference.RECORD_AT_QUEUE_END)
     work.count_losses()
     return found
 
