@@ -6,6 +6,7 @@ RMQCTL_NO_EXTENSIONS is set. Where they cannot be compiled everything runs uncom
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
@@ -28,7 +29,23 @@ settings.register_profile(
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+STDERR = os.dup(2)
+"""The process's own, while pytest captures."""
 BUILD = Path(__file__).resolve().parents[1] / ".build" / "kernels.py"
+
+
+HANGS_S = 420
+"""Past the timeout of pyproject.toml, which ends a test but no thread that the test's end waits for."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Ends the process where a test hangs for good, and prints where; pytest-xdist goes on with another worker."""
+    faulthandler.dump_traceback_later(HANGS_S, exit=True, file=STDERR)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ from store.check.findings import BAD_CRC
 from store.disk.store_reader import StoreReader
 from store.index.index_service import IndexService
 from tests.support.stores import SMALL, make_store, text_message
+from tests.support.threads import end_threads
 
 
 @pytest.fixture
@@ -46,13 +47,13 @@ def test_puts_during_checks_are_no_findings(writer: MessageStore, tmp_path: Path
             assert writer.put(text_message(number, queue_id=number % 5)).is_ok  # type: ignore[attr-defined]
             number += 1
 
-    thread = threading.Thread(target=put)
+    thread = threading.Thread(target=put, daemon=True)
     thread.start()
     try:
         assert [check_it(tmp_path) for _ in range(20)] == [[]] * 20
     finally:
         stop.set()
-        thread.join()
+        end_threads(thread)
 
 
 @pytest.mark.leaves_damage

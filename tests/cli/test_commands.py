@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
+from tests.support.processes import command_line, running
 from tests.support.stores import make_store
 
 
@@ -263,12 +264,8 @@ def test_bad_input_is_one_sentence_and_its_exit_code(damage: object, code: int, 
 
 
 def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Path) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "--from", "-"],
-        stdin=subprocess.PIPE,
-    )
-    try:
-        deadline = time.monotonic() + 20
+    with running(command_line(new_store, "put", "--from", "-")) as holder:
+        deadline = time.monotonic() + 60
         while not (new_store / "abort").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         second = subprocess.run(
@@ -277,27 +274,26 @@ def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Pa
         )  # fmt: skip
         assert second.returncode == 3, second.stderr
         assert rmqctl("get", "T", store=new_store).code == 0
-    finally:
-        holder.communicate(b"")
-    assert holder.returncode == 0
+        holder.communicate("", timeout=60)
+        assert holder.returncode == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new_store: Path) -> None:
     words = [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "T", "--from", "-"]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(b'{"body_text": "one"}\n' * 2000)
-    process.stdin.flush()
-    deadline = time.monotonic() + 20
-    while not (new_store / "abort").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=30)
+    with running(words, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write('{"body_text": "one"}\n' * 2000)
+        process.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not (new_store / "abort").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"interrupted; the store is consistent" in err
-    assert b"Traceback" not in err
+    assert "interrupted; the store is consistent" in err
+    assert "Traceback" not in err
     assert not (new_store / "abort").exists()
     assert rmqctl("get", "T", "--offset", "3", store=new_store).code == 0
 

@@ -252,7 +252,6 @@ def cut_store(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.leaves_damage  # keys of new messages are passed over up to where the index ended before the cut
 def test_behind_a_cut_no_old_record_comes_back_after_a_bulk_put(cut_store: Path) -> None:
     with open_store(cut_store, read_only=False) as store:
         result = store.put_many(MessageColumns.of(messages(5)))

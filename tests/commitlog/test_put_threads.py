@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from store.commitlog.bulk import MessageColumns
 from store.commitlog.scan import VERIFYING
 from store.formats.run import Run
 from tests.support.stores import SMALL, Clock, text_message
+from tests.support.threads import end_threads, run_in_threads
 
 THREADS, COUNT = 6, 400
 SETTINGS = {**SMALL, "mappedFileSizeConsumeQueue": 100_000}
@@ -58,11 +60,7 @@ def test_every_record_is_whole_and_queue_offsets_have_no_gaps(tmp_path: Path, wo
         results.extend(works[number % len(works)](store, numbers))
 
     with open_store(tmp_path / "store", settings=SETTINGS, read_only=False) as store:
-        threads = [threading.Thread(target=work, args=(store, number)) for number in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(*[partial(work, store, number) for number in range(THREADS)])
         assert all(result.is_ok for result in results)
         runs = [step for step in store.opened.log.scan(rules=VERIFYING) if isinstance(step, Run)]
         assert sum(run.count for run in runs) == THREADS * COUNT
@@ -96,10 +94,10 @@ def test_a_put_waits_while_another_has_the_log_alone(tmp_path: Path) -> None:
         store.put(Message("T", b"first"))
         done = threading.Event()
         with store.opened.log.locked():
-            thread = threading.Thread(target=lambda: (store.put(Message("T", b"x")), done.set()))
+            thread = threading.Thread(target=lambda: (store.put(Message("T", b"x")), done.set()), daemon=True)
             thread.start()
             assert not done.wait(0.05)
-        thread.join()
+        end_threads(thread)
         assert done.is_set()
 
 

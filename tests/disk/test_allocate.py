@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.transient_pool import TransientStorePool
 from store.errors import StoreIOError
 from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.threads import run_in_threads
 
 SIZE = 4096
 
@@ -32,7 +33,7 @@ def starts_on_disk(folder: Path) -> list[int]:
 
 def settle(service: AllocateMappedFileService) -> None:
     for request in list(service._ahead.values()):
-        request.done.wait()
+        assert request.done.wait(60)
 
 
 def test_the_next_file_is_there_before_it_is_needed(tmp_path: Path, service: AllocateMappedFileService) -> None:
@@ -109,11 +110,7 @@ def test_several_queues_share_the_service(tmp_path: Path, service: AllocateMappe
             queue.last_file().append(bytes(SIZE))
 
     folders = [tmp_path / name for name in "abcd"]
-    threads = [threading.Thread(target=fill, args=(folder,)) for folder in folders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(*[partial(fill, folder) for folder in folders])
     service.stop()
     service.delete_unused()
     assert all(starts_on_disk(folder) == [i * SIZE for i in range(10)] for folder in folders)

@@ -13,6 +13,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker, StoreLock
 from store.errors import StoreIOError, StoreLocked
 from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.processes import next_line, running
 
 # What a Java broker does: FileChannel.tryLock(0, 1, false).
 TRY_LOCK = """
@@ -34,7 +35,10 @@ def other_process(path: Path) -> subprocess.Popen[str]:
 
 
 def answer_of(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate()
+    try:
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
     return out.strip()
 
 
@@ -48,12 +52,10 @@ def test_another_process_is_refused_while_the_lock_is_held_and_let_in_after(tmp_
 def test_the_holder_is_named_when_another_process_has_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_bytes(b"lock")
-    holder = other_process(path)
-    assert holder.stdout is not None
-    assert holder.stdout.readline().strip() == "taken"
-    with pytest.raises(StoreLocked, match=f"process {holder.pid}"):
-        StoreLock(path, Filesystem()).acquire()
-    holder.communicate()
+    with running([sys.executable, "-c", TRY_LOCK, str(path)]) as holder:
+        assert next_line(holder).strip() == "taken"
+        with pytest.raises(StoreLocked, match=f"process {holder.pid}"):
+            StoreLock(path, Filesystem()).acquire()
     StoreLock(path, Filesystem()).acquire()
 
 

@@ -22,7 +22,7 @@ from store.tables import message_batch
 from store.tables.schema import TABLES
 from tests.spark.test_tables import records_of
 from tests.support.golden import golden
-from tests.support.processes import REPOSITORY, environment
+from tests.support.processes import environment, running
 
 STORES = ("normal", "normal5", "ipv6", "batch", "many")
 
@@ -228,16 +228,14 @@ ENDLESS = (
 
 def test_a_ctrl_c_ends_a_query_at_once_and_leaves_no_scratch(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rmqctl", "--store", str(golden("normal").store), "sql", ENDLESS]
-    running = subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env={**environment(), "TMPDIR": str(tmp_path)}
-    )
-    assert running.stderr is not None
-    assert running.stderr.readline().startswith("engine: this process")
-    while not list(tmp_path.glob("rmqctl-*")):
-        time.sleep(0.05)
-    time.sleep(1)
-    running.send_signal(signal.SIGINT)
-    assert running.wait(20) == INTERRUPTED
-    assert running.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
-    running.stderr.close()
+    with running(words, stderr=subprocess.PIPE, env={**environment(), "TMPDIR": str(tmp_path)}) as query:
+        assert query.stderr is not None
+        assert query.stderr.readline().startswith("engine: this process")
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob("rmqctl-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)
+        query.send_signal(signal.SIGINT)
+        assert query.wait(60) == INTERRUPTED
+        assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
     assert list(tmp_path.iterdir()) == []

@@ -25,6 +25,7 @@ from store.ha.link import Address
 from store.ha.log_copy import LogCopy
 from store.ha.master import CommitLogSource, HAMaster
 from store.ha.receive import ReceiveOptions, Receiver
+from tests.support.processes import running
 from tests.support.stores import make_store
 
 SETTINGS = {
@@ -107,12 +108,10 @@ def copy_over_kills(store: Path, to: Path, *, kills: int, seed: int) -> int:
     with cutting_master(store, 0, 2, chance) as proxy:
         words = [sys.executable, "-m", "rmqctl", "--set", size, "receive", str(proxy.address), "--to", str(to)]
         for _ in range(kills):
-            process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0.1, 1.0))
-            killed += process.poll() is None
-            process.kill()
-            process.wait()
-        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+            with running(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                time.sleep(chance.uniform(0.1, 1.0))
+                killed += process.poll() is None
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=True, timeout=120)
     return killed
 
 

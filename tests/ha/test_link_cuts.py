@@ -9,8 +9,6 @@ import pytest
 from tests.ha.link_cuts import SETTINGS, copy_over_cuts, copy_over_kills, require_same
 from tests.support.stores import make_store
 
-pytestmark = pytest.mark.leaves_damage
-
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_link_cut_fifty_times_gives_the_same_log(seed: int, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from tests.support.fake_master import log_of
 from tests.support.refstore import SETTINGS, SIZES, free_port, needs_refstore, refstore, segments, wait_for
 from tests.support.stores import SMALL, text_message
 
-pytestmark = pytest.mark.leaves_damage
 ANY = "127.0.0.1:0"
 
 

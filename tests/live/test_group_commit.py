@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed, StoreIOError
 from store.live.group_commit import GroupCommitService
 from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.threads import run_in_threads
 
 SIZE = 1 << 16
 PATIENT_MS = 60_000
@@ -35,7 +37,7 @@ class GatedFilesystem(Filesystem):
 
     def fdatasync(self, descriptor: Descriptor) -> None:
         self.entered.set()
-        self.gate.wait()
+        assert self.gate.wait(60)
         self.flush_count += 1
 
 
@@ -88,7 +90,7 @@ def test_messages_that_arrive_during_a_flush_share_the_next_one(tmp_path: Path) 
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
         first = service.join(append(queue))
-        fs.entered.wait()
+        assert fs.entered.wait(60)
         later = [service.join(append(queue)) for _ in range(15)]
         fs.gate.set()
         for group in (first, *later):
@@ -110,11 +112,7 @@ def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
             assert queue.flushed_where >= end
 
     with running(GroupCommitService(queue, Checkpoint())) as service:
-        threads = [threading.Thread(target=put, args=(service,)) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_in_threads(*[partial(put, service)] * 16)
     assert answers == [True] * 400
     assert service.failure is None
 

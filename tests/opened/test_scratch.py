@@ -26,7 +26,7 @@ def test_the_folder_is_this_users_alone_and_goes_at_the_end(tmp_path: Path) -> N
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    gone.wait(60)
     (tmp_path / f"rmqctl-{gone.pid}-abandoned").mkdir()
     (tmp_path / f"rmqctl-{os.getpid()}-in-use").mkdir()
     (tmp_path / "rmqctl-plan").mkdir()

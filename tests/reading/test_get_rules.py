@@ -5,14 +5,15 @@ Source: DefaultMessageStore.getMessage, isTheBatchFull and checkInDiskByCommitOf
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from store.config import StoreConfig
 from store.formats.message import Message, encode_record
-from store.formats.queue_unit import UNIT_SIZE, QueueUnit
-from store.reading.get import GetResult, GetStatus, get_message
+from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit
+from store.reading.get import GetResult, GetStatus, get_message, physical_memory_size
 
 SEGMENT = 1 << 20
 RECORD = encode_record(
@@ -130,10 +131,10 @@ def test_a_message_is_on_disk_when_more_of_the_log_is_behind_it_than_the_ratio_o
     assert len(found.messages) == (8 if on_disk else 32)
 
 
-@pytest.mark.parametrize(("offset", "count"), [(10, 8), (11, 32)])
+@pytest.mark.parametrize(("offset", "count"), [(1891, 8), (1892, 32)])
 def test_a_message_exactly_as_far_from_the_end_as_the_ratio_of_memory_is_in_memory(offset: int, count: int) -> None:
-    """The ratio is that of 31 records; the ninth message is 32 or 31 records before the log's end."""
-    found = get(ListQueue(50), offset, memory=50 * SIZE, access_message_in_memory_max_ratio=62)
+    """The ratio is that of 3,100 records; the ninth message is 3,101 or 3,100 records before the log's end."""
+    found = get(ListQueue(5000), offset, memory=5000 * SIZE, access_message_in_memory_max_ratio=62)
     assert len(found.messages) == count
 
 
@@ -158,14 +159,162 @@ def test_a_call_scans_16000_bytes_of_units_or_as_many_as_asked_for(asked: int, s
     assert UNIT_SIZE * 800 == 16000
 
 
-def test_records_that_were_removed_are_passed_over_to_the_next_segment() -> None:
-    per_segment = SEGMENT // SIZE
-    queue = ListQueue(per_segment + 10, step=SIZE)
-    found = get(queue, 0, log=ListLog(per_segment + 10, start=SEGMENT), max_count=10_000)
-    assert found.status is GetStatus.MESSAGE_WAS_REMOVING or found.messages
-    assert found.next_offset >= 800
-
-
 def test_a_removed_record_alone_says_that_it_is_being_removed() -> None:
     found = get(ListQueue(3), 0, log=ListLog(3, start=SEGMENT))
     assert (found.status, found.next_offset, found.messages) == (GetStatus.MESSAGE_WAS_REMOVING, 3, [])
+
+
+@pytest.mark.parametrize("low", [0, 7])
+def test_what_was_removed_is_passed_over_segment_by_segment(low: int) -> None:
+    """Of each removed segment one record is asked for; the rest of it is skipped unread."""
+    places = [low, SEGMENT - 1, SEGMENT, SEGMENT + 7, 2 * SEGMENT - SIZE, 2 * SEGMENT, 2 * SEGMENT + SIZE]
+    asked: list[int] = []
+
+    class Removed(ListLog):
+        def read(self, log_offset: int, size: int) -> memoryview | None:
+            asked.append(log_offset)
+            return super().read(log_offset, size)
+
+    queue = ListQueue(len(places))
+    queue.units = [QueueUnit(place, SIZE, 0) for place in places]
+    log = Removed(1, start=2 * SEGMENT)
+    log.max_offset = 3 * SEGMENT
+    found = get(queue, 0, log=log)
+    assert asked == [low, SEGMENT, 2 * SEGMENT, 2 * SEGMENT + SIZE]
+    assert (found.status, len(found.messages), found.next_offset) == (GetStatus.FOUND, 2, len(places))
+
+
+def test_a_record_that_is_removed_behind_messages_leaves_them_found() -> None:
+    class Holed(ListLog):
+        def read(self, log_offset: int, size: int) -> memoryview | None:
+            return None if log_offset == SIZE else memoryview(RECORD)
+
+    found = get(ListQueue(3), 0, log=Holed(3))
+    assert (found.status, len(found.messages), found.next_offset) == (GetStatus.FOUND, 1, 3)
+
+
+def test_a_record_that_is_none_is_told_and_the_others_are_read() -> None:
+    class Damaged(ListLog):
+        def read(self, log_offset: int, size: int) -> memoryview | None:
+            return memoryview(bytes(SIZE) if log_offset == 0 else RECORD)
+
+    found = get(ListQueue(3), 0, log=Damaged(3))
+    assert (found.status, len(found.messages), len(found.damaged), found.next_offset) == (GetStatus.FOUND, 2, 1, 3)
+
+
+class Filter:
+    """Lets units of these tags codes pass, and messages where `passes` says so."""
+
+    def __init__(self, *tags_codes: int, passes: bool = True) -> None:
+        self.tags_codes, self.passes = tags_codes, passes
+
+    def matches_tags_code(self, tags_code: int) -> bool:
+        return tags_code in self.tags_codes
+
+    def matches(self, message: object) -> bool:
+        return self.passes
+
+
+def filtered(queue: Any, message_filter: Filter, offset: int = 0, asked: int = 32) -> GetResult:
+    log: Any = ListLog(5000)
+    return get_message(log, queue, offset, asked, StoreConfig(), message_filter, lambda: ALL_IN_MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("message_filter", "count", "status"),
+    [
+        (Filter(0, 1), 10, GetStatus.FOUND),
+        (Filter(1), 5, GetStatus.FOUND),
+        (Filter(2), 0, GetStatus.NO_MATCHED_MESSAGE),
+        (Filter(0, 1, passes=False), 0, GetStatus.NO_MATCHED_MESSAGE),
+    ],
+)
+def test_a_filter_asks_the_unit_then_the_message(message_filter: Filter, count: int, status: GetStatus) -> None:
+    found = filtered(ListQueue(10), message_filter)
+    assert (len(found.messages), found.status, found.next_offset) == (count, status, 10)
+
+
+def test_a_unit_whose_tags_are_lost_with_the_extension_file_is_left_to_the_message() -> None:
+    class Extended(ListQueue):
+        def real_tags_code(self, tags_code: int) -> int:
+            return -(1 << 63) + 5 if tags_code else 0
+
+    assert len(filtered(Extended(10), Filter(7)).messages) == 5
+
+
+def test_physical_memory_is_that_of_the_machine() -> None:
+    total = Path("/proc/meminfo").read_text(encoding="ascii").split()[1]
+    assert physical_memory_size() == int(total) * 1024
+
+
+class BatchQueue:
+    """Records of `each` messages in one file, from queue offset 0 on."""
+
+    holds_batches = True
+    min_offset = 0
+
+    def __init__(self, count: int, each: int = 3) -> None:
+        self.max_offset, self.each = count * each, each
+        self.units = [BatchUnit(i * SIZE, SIZE, i % 2, 0, i * each, each) for i in range(count)]
+
+    def units_from(self, offset: int) -> Any:
+        return iter(self.units[offset // self.each :]) if self.units else None
+
+    def roll_next_file(self, offset: int) -> int:
+        return offset + 1000
+
+    def real_tags_code(self, tags_code: int) -> int:
+        return tags_code
+
+
+# memory, settings, messages in a record, offset, asked for; records, next offset
+BATCH_LIMITS = [
+    (ALL_IN_MEMORY, {}, 3, 0, 32, 10, 30),
+    (ALL_IN_MEMORY, {}, 3, 0, 30, 10, 30),
+    (ALL_IN_MEMORY, {}, 3, 0, 29, 9, 27),
+    (ALL_IN_MEMORY, {}, 3, 0, 6, 2, 6),
+    (ALL_IN_MEMORY, {}, 3, 0, 5, 1, 3),
+    (ALL_IN_MEMORY, {}, 1, 0, 5, 5, 5),
+    # The record that holds the offset comes whole, and whatever the limits are.
+    (ALL_IN_MEMORY, {}, 3, 4, 32, 10, 33),
+    (ALL_IN_MEMORY, {}, 3, 5, 1, 1, 6),
+    (ALL_IN_MEMORY, {}, 40, 0, 32, 1, 40),
+    # The other limits count records.
+    (ALL_ON_DISK, {}, 3, 0, 32, 8, 24),
+    (ALL_IN_MEMORY, {"max_transfer_bytes_on_message_in_memory": 4 * SIZE}, 3, 0, 32, 4, 12),
+    (5000 * SIZE, {"access_message_in_memory_max_ratio": 62}, 1, 1891, 32, 8, 1899),
+    (5000 * SIZE, {"access_message_in_memory_max_ratio": 62}, 1, 1892, 32, 32, 1924),
+]
+
+
+@pytest.mark.parametrize(("memory", "settings", "each", "offset", "asked", "count", "next_offset"), BATCH_LIMITS)
+def test_a_call_to_a_batch_queue_gives_as_many_as_its_limits_allow(
+    memory: int, settings: dict[str, int], each: int, offset: int, asked: int, count: int, next_offset: int
+) -> None:
+    found = get(BatchQueue(5000, each), offset, asked, log=ListLog(5000), memory=memory, **settings)
+    assert (len(found.messages), found.message_count, found.next_offset) == (count, count * each, next_offset)
+    assert found.status is GetStatus.FOUND
+
+
+@pytest.mark.parametrize(
+    ("offset", "asked", "next_offset"), [(0, 1, 348), (10, 1, 358), (0, 347, 348), (0, 348, 349), (0, 400, 401)]
+)
+def test_a_call_to_a_batch_queue_looks_at_16000_bytes_of_units_or_as_many_as_asked_for(
+    offset: int, asked: int, next_offset: int
+) -> None:
+    found = filtered(BatchQueue(1000, 1), Filter(), offset, asked)
+    assert (found.status, found.next_offset) == (GetStatus.NO_MATCHED_MESSAGE, next_offset)
+    assert BATCH_UNIT_SIZE * 347 < 16000 < BATCH_UNIT_SIZE * 348
+
+
+def test_messages_that_a_filter_leaves_out_of_a_batch_queue_are_not_counted() -> None:
+    found = filtered(BatchQueue(6), Filter(1))
+    assert (len(found.messages), found.message_count, found.next_offset) == (3, 9, 18)
+    assert filtered(BatchQueue(6), Filter(0, 1, passes=False)).message_count == 0
+
+
+def test_a_missing_file_of_a_batch_queue_is_rolled_over() -> None:
+    queue = BatchQueue(10)
+    queue.units = []
+    found = get(queue, 3)
+    assert (found.status, found.next_offset, found.message_count) == (GetStatus.OFFSET_FOUND_NULL, 1003, 0)

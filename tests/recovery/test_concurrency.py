@@ -27,8 +27,10 @@ def test_queue_offsets_stay_dense_and_records_intact_with_8_writers_and_4_reader
         with ThreadPoolExecutor(WRITERS + READERS) as pool:
             readers = [pool.submit(read_until, store, done) for _ in range(READERS)]
             writers = [pool.submit(put_many, store, writer, each) for writer in range(WRITERS)]
-            placed = [place for writer in writers for place in writer.result(60)]
-            done.set()
+            try:
+                placed = [place for writer in writers for place in writer.result(60)]
+            finally:
+                done.set()
             for reader in readers:
                 reader.result(60)
         store.catch_up()

@@ -13,9 +13,18 @@ from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
 from store.formats.checkpoint_page import CheckpointPage
-from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.formats.host import Host
+from store.formats.message import (
+    BORN_HOST_IPV6,
+    MESSAGE_MAGIC_V1,
+    MESSAGE_MAGIC_V2,
+    RECORD_MIN_SIZE,
+    STORE_HOST_IPV6,
+    Message,
+    encode_record,
+)
 from store.opened.checkpoint import StoreCheckpoint
-from store.recovery.start import is_abnormal, reads_whole_log, starting_segment, trusted_time_ms
+from store.recovery.start import first_store_timestamp, is_abnormal, reads_whole_log, starting_segment, trusted_time_ms
 
 SIZE = 1000
 HOUR_MS = 3_600_000
@@ -24,14 +33,16 @@ SAFE = StoreConfig(message_index_enable=True, message_index_safe=True)
 
 @dataclass
 class Head:
-    """A segment of which only the first record's head counts."""
+    """A segment of which only the first record's head counts; the disk gives the bytes before `readable`."""
 
     file_start: int
     buffer: bytes
     size: int = SIZE
+    readable: int = SIZE
 
-    def readable_end(self, _start: int, stop: int) -> int:
-        return stop
+    def readable_end(self, start: int, stop: int) -> int:
+        assert start == 0
+        return min(stop, self.readable)
 
 
 def head(time_ms: int, magic: int = MESSAGE_MAGIC_V1) -> bytes:
@@ -151,3 +162,56 @@ def test_a_recovery_reads_the_whole_log_when_it_starts_at_the_first_segment(
 ) -> None:
     page = CheckpointPage(physic_ms=covered_ms + 3000, logics_ms=covered_ms + 3000)
     assert reads_whole_log(opened(heads, page=page), mode) == whole
+
+
+def first_record(*, born: str = "127.0.0.1", stored: str = "127.0.0.1", body: bytes = b"") -> bytes:
+    message = Message("", body, born_host=Host.parse(f"{born}:1"), store_host=Host.parse(f"{stored}:2"))
+    flags = BORN_HOST_IPV6 * (":" in born) + STORE_HOST_IPV6 * (":" in stored)
+    return encode_record(message, topic=b"", sys_flag=flags, queue_offset=0, log_offset=0, store_timestamp_ms=HOUR_MS)
+
+
+def time_of(data: bytes, **limits: int) -> int:
+    return first_store_timestamp(Head(0, data, **limits), LINE_4_9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        first_record(),
+        first_record(body=b"more"),
+        first_record(born="[::1]"),
+        first_record(born="[::1]", stored="[::1]"),
+    ],
+)
+def test_the_store_time_of_a_first_record_is_read_whatever_its_hosts_are(record: bytes) -> None:
+    assert time_of(record.ljust(SIZE, b"\0")) == HOUR_MS
+    assert time_of(record, size=len(record)) == HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("limits", "time_ms"),
+    [
+        ({"size": RECORD_MIN_SIZE}, HOUR_MS),
+        ({"size": RECORD_MIN_SIZE - 1}, 0),
+        ({"readable": RECORD_MIN_SIZE}, HOUR_MS),
+        ({"readable": RECORD_MIN_SIZE - 1}, 0),
+        ({"readable": 0}, 0),
+    ],
+)
+def test_a_segment_of_which_less_than_a_record_can_be_read_has_no_first_time(
+    limits: dict[str, int], time_ms: int
+) -> None:
+    assert time_of(first_record().ljust(SIZE, b"\0"), **limits) == time_ms
+
+
+def test_no_more_than_a_head_is_asked_of_the_disk() -> None:
+    """A page that cannot be read behind the head hides no time."""
+    asked: list[int] = []
+
+    class Asked(Head):
+        def readable_end(self, start: int, stop: int) -> int:
+            asked.append(stop)
+            return stop
+
+    assert first_store_timestamp(Asked(0, first_record().ljust(SIZE, b"\0")), LINE_4_9) == HOUR_MS  # type: ignore[arg-type]
+    assert asked == [len(first_record(born="[::1]", stored="[::1]"))]

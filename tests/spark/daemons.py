@@ -68,7 +68,10 @@ def _daemon(folder: Path, words: Sequence[str | Path]) -> Iterator[Path]:
         yield log
     finally:
         process.terminate()
-        process.wait(STOP_S)
+        try:
+            process.wait(STOP_S)
+        finally:
+            process.kill()
 
 
 def _wait_for(log: Path, pattern: str) -> str:

@@ -21,7 +21,7 @@ from tests.spark.test_check import DAMAGES, findings, segment
 from tests.spark.test_rebuild import digests
 from tests.spark.test_recover import forget_all_but_the_log, sizes_of
 from tests.support.golden import copy_store, golden
-from tests.support.processes import REPOSITORY, Finished, command_line, environment, run
+from tests.support.processes import Finished, command_line, environment, run, running
 from tests.support.snapshots import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -115,10 +115,10 @@ def test_what_a_task_cannot_read_is_named(store: Path, remote: str) -> None:
 
 def test_ctrl_c_ends_a_query_there_too(store: Path, remote: str) -> None:
     words = command_line(store, "sql", ENDLESS, "--remote", remote)
-    running = subprocess.Popen(words, cwd=REPOSITORY, env=environment(), stderr=subprocess.PIPE, text=True)
-    assert running.stderr is not None
-    assert running.stderr.readline().startswith("starting Spark")
-    time.sleep(4)
-    running.send_signal(signal.SIGINT)
-    assert running.wait(60) == INTERRUPTED
-    assert running.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
+    with running(words, env=environment(), stderr=subprocess.PIPE) as query:
+        assert query.stderr is not None
+        assert query.stderr.readline().startswith("starting Spark")
+        time.sleep(4)
+        query.send_signal(signal.SIGINT)
+        assert query.wait(60) == INTERRUPTED
+        assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"

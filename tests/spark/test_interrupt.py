@@ -12,7 +12,7 @@ import pytest
 
 from rmqctl.exit_codes import INTERRUPTED
 from tests.support.golden import golden
-from tests.support.processes import REPOSITORY, command_line, environment
+from tests.support.processes import command_line, environment, running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,22 +36,17 @@ def processes_of(session: int) -> list[str]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("after_s", [0.5, 12], ids=["while it starts", "while it works"])
 def test_a_signal_ends_a_command_and_its_spark(after_s: float, number: signal.Signals, tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        command_line(golden("normal").store, "sql", ENDLESS, "--master", "local[1]"),
-        cwd=REPOSITORY,
-        env={**environment(), "TMPDIR": str(tmp_path)},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert running.stderr is not None
-    assert running.stderr.readline().startswith("starting Spark")
-    time.sleep(after_s)
-    os.kill(running.pid, number)
-    assert running.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
-    assert running.wait(60) == INTERRUPTED
+    words = command_line(golden("normal").store, "sql", ENDLESS, "--master", "local[1]")
+    variables = {**environment(), "TMPDIR": str(tmp_path)}
+    with running(words, env=variables, stderr=subprocess.PIPE, start_new_session=True) as query:
+        assert query.stderr is not None
+        assert query.stderr.readline().startswith("starting Spark")
+        time.sleep(after_s)
+        os.kill(query.pid, number)
+        assert query.wait(60) == INTERRUPTED
+        assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"
     deadline = time.monotonic() + JVM_ENDS_S
-    while processes_of(running.pid) and time.monotonic() < deadline:
+    while processes_of(query.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert processes_of(running.pid) == []
+    assert processes_of(query.pid) == []
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from rmqctl.exit_codes import INTERRUPTED
 from tests.spark.test_rebuild import digests
 from tests.support.golden import copy_store, golden
-from tests.support.processes import REPOSITORY, command_line, environment, run
+from tests.support.processes import REPOSITORY, command_line, environment, run, running
 from tests.support.snapshots import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -66,12 +65,13 @@ def staged_files(store: Path) -> list[Path]:
 
 def end_while_it_builds(store: Path, command: str, number: int) -> int:
     """Sends the signal as soon as a file is staged; gives the exit code."""
-    running = subprocess.Popen(on_spark(store, command), cwd=REPOSITORY, env=environment(), stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while running.poll() is None and not staged_files(store) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(running.pid, number)
-    return running.wait(60)
+    silence = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with running(on_spark(store, command), env=environment(), **silence) as process:
+        deadline = time.monotonic() + 120
+        while process.poll() is None and not staged_files(store) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(number)
+        return process.wait(60)
 
 
 @pytest.mark.parametrize("command", ["rebuild", "recover"])
@@ -103,7 +103,7 @@ def test_executors_of_their_own_write_the_brokers_bytes_even_when_one_is_killed(
     """In a child process: one process holds one Spark only, and the other tests' is running."""
     arguments = [sys.executable, "-c", EXECUTOR_DIES, str(golden("normal").store), str(tmp_path)]
     done = subprocess.run(
-        arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == 2

@@ -23,7 +23,7 @@ from store.spark.rebuild_plan import plan_shares, plan_tasks
 from tests.spark.test_check import overwrite, segment
 from tests.spark.test_rebuild import NOW_MS, by_spark, digests, locally
 from tests.support.golden import copy_store, golden
-from tests.support.stores import SMALL, Clock, make_store, text_message
+from tests.support.stores import LATER_MS, SMALL, Clock, make_store, text_message
 
 QUEUE_OFFSET_AT, LOG_OFFSET_AT = 20, 28
 BLANK_MAGIC_BYTES = b"\xcb\xd4\x31\x94"
@@ -88,12 +88,11 @@ def test_queue_files_and_index_files_follow_one_another(tmp_path: Path) -> None:
     assert len(digests(store)[1]) > 3
 
 
-@pytest.mark.leaves_damage  # the new record is older than the one before
 @pytest.mark.parametrize("count", [33, 34, 66])
 def test_an_index_file_that_is_just_full_has_one_behind_it_when_a_record_comes(count: int, tmp_path: Path) -> None:
     store = make_store(tmp_path / "store", count)  # three keys each, 99 in a file
     assert_same_as_local(store, tmp_path, 3)
-    with open_store(store, settings=SMALL, read_only=False, clock=Clock()) as opened:
+    with open_store(store, settings=SMALL, read_only=False, clock=Clock(LATER_MS)) as opened:
         message = text_message(count)
         message.properties = b""
         assert opened.put(message).is_ok

@@ -134,6 +134,10 @@ ODD: dict[str, tuple[Callable[[Path], None], str, str, dict[str, Any]]] = {
 }
 
 
+# check is not told that the store is set to have no index.
+KINDS = [pytest.param(kind, marks=pytest.mark.leaves_damage if kind == "no index" else ()) for kind in ODD]
+
+
 def odd_store(kind: str, tmp_path: Path) -> Path:
     spoil, name, _, _ = ODD[kind]
     source = copy_store(golden(name).store, tmp_path / "odd")
@@ -141,16 +145,14 @@ def odd_store(kind: str, tmp_path: Path) -> Path:
     return source
 
 
-@pytest.mark.leaves_damage  # a missing segment, a wrong place and no index stay as they are
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_store_is_recovered_as_by_a_local_walk(kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, local, compat, **settings)
 
 
 @pytest.mark.spark
-@pytest.mark.leaves_damage
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_odd_store_is_recovered_on_spark_as_by_a_local_walk(spark: Any, kind: str, tmp_path: Path) -> None:
     _, _, compat, settings = ODD[kind]
     assert_same_as_local(odd_store(kind, tmp_path), tmp_path, partial(on_spark, spark), compat, **settings)

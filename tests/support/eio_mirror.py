@@ -41,8 +41,12 @@ def unreadable_page(source: Path, mountpoint: Path, path: str, page: int) -> Ite
             time.sleep(0.02)
         yield mountpoint
     finally:
-        subprocess.run(["fusermount", "-uz", str(mountpoint)], check=False, stderr=subprocess.DEVNULL)
-        process.wait(START_SECONDS)
+        words = ["fusermount", "-uz", str(mountpoint)]
+        try:
+            subprocess.run(words, check=False, stderr=subprocess.DEVNULL, timeout=START_SECONDS)
+            process.wait(START_SECONDS)
+        finally:
+            process.kill()
 
 
 def serve(source: str, mountpoint: str, bad: str, page: int) -> None:

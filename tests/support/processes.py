@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -95,7 +96,7 @@ def namespace() -> tuple[str, ...]:
     if shutil.which("unshare"):
         for words in (("unshare", "-m"), ("unshare", "-rm")):
             probe = [*words, "sh", "-c", "mount --bind /tmp /tmp"]
-            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            if subprocess.run(probe, capture_output=True, check=False, timeout=TIMEOUT_S).returncode == 0:
                 return words
     return ()
 
@@ -111,9 +112,13 @@ def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
 
 
 @contextmanager
-def running(words: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process with pipes at stdin and stdout, which is killed when the block is left in whatever way."""
-    with subprocess.Popen(words, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process with pipes at stdin and stdout, which is killed when the block is left in whatever way.
+
+    options  of subprocess.Popen, in place of these
+    """
+    pipes = {"cwd": REPOSITORY, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **{**pipes, **options}) as process:
         try:
             yield process
         finally:

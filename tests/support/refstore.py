@@ -46,7 +46,7 @@ def refstore(line: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=30)
 
 
 def wait_for(port: int, seconds: float = 20) -> None:

@@ -1,0 +1,28 @@
+"""Threads of tests: none is waited for without a limit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 60
+
+
+def run_in_threads(*works: Callable[[], object]) -> None:
+    """Runs every work in a thread of its own to its end; fails where one does not end.
+
+    A thread that hangs is a daemon, which keeps no process from ending.
+    """
+    threads = [threading.Thread(target=work, daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    end_threads(*threads)
+
+
+def end_threads(*threads: threading.Thread) -> None:
+    """Waits for threads that are about to end."""
+    deadline = time.monotonic() + PATIENCE_S
+    for thread in threads:
+        thread.join(max(0, deadline - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads), "a thread does not end"
