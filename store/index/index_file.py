@@ -77,7 +77,10 @@ class IndexFile:
         return decode_header(self.buffer)
 
     def hold(self) -> None:
-        """Reads the file from here on as it is, whatever a writer adds to it; StoreIOError as for `header`."""
+        """Holds the header as it is, so that later entries of a writer are not read.
+
+        StoreIOError as for `header`.
+        """
         header = self.header
         while (again := self.header) != header:
             # A writer has changed some of the fields, and not yet the others.

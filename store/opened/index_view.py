@@ -5,7 +5,7 @@
 
 What no file covers is walked when a key is asked for, and cut into pieces as long as index files, so that a query goes
 on by the same rules. After a crash a file is used only if its header, slots and entries agree. A file that a writer
-adds to is read as it was when the view was opened: what came later lies behind the view's end of the log.
+adds to is read as it was when the view was opened: what came later is behind the view's end of the log.
 """
 
 from __future__ import annotations

@@ -204,8 +204,6 @@ class _Recovery:
             keep_index=self.keep_index,
             as_broker=self.as_broker,
         )
-        if found.has_unit_at_end:
-            differences = [one for one in differences if one is not Difference.RECORD_AT_QUEUE_END]
         differences += [Difference.LOST_QUEUES] if self.builds_lost_queues else []
         differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
         differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
