@@ -23,16 +23,21 @@ def planning(
     *,
     with_dledger: bool = False,
     leaves_out: bool = False,
+    passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
     leaves_out    whether queue files that keep a broker from starting are left out, with a note, and not refused
+    passes_foreign  whether foreign names are left out; the plan says which brokers they keep from starting
     """
     from store import staged_store
+    from store.opened import foreign_only
 
     def leave_out(error: StoreError) -> None:
         session.note(f"note: left out: {error}")
+
+    refuse = leave_out if leaves_out else foreign_only(lambda error: None) if passes_foreign else None
 
     root, fs = session.reached if consent.dry_run else (session.root, None)
     return staged_store(
@@ -44,7 +49,7 @@ def planning(
         dry_run=consent.dry_run,
         scratch=session.options.scratch,
         with_dledger=with_dledger,
-        refuse=leave_out if leaves_out else None,
+        refuse=refuse,
     )
 
 

@@ -101,7 +101,7 @@ def run(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
-    with planning(session, consent, compat.value if compat else None, with_dledger=True) as opened:
+    with planning(session, consent, compat, with_dledger=True, passes_foreign=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")

@@ -103,16 +103,28 @@ class ConsumeQueueStore:
         """
         self._line = line
         self._refuse = refuse
+        for key, folder in self._queue_folders(line, self._leave_out):
+            is_link = self._writable and self._fs.is_link(folder.parent)
+            self._take_in(key, folder, is_link=is_link)
+
+    def refused_by(self, line: BrokerLine) -> list[StoreError]:
+        """Finds files and folders among the loaded queues that keep a broker of the line from starting."""
+        found: list[StoreError] = []
+        for key, folder in self._queue_folders(line, found.append):
+            if key not in self._resting and self._fs.is_folder(folder):
+                self._new_queue(*key).files.load(line, found.append)
+        return found
+
+    def _queue_folders(self, line: BrokerLine, refuse: Refuse) -> Iterator[tuple[QueueKey, Path]]:
+        """The queues on disk and their folders, as a broker of the line lists them."""
         parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
-            is_link = self._writable and self._fs.is_link(folder)
             for name in self._fs.list_names(folder):
                 queue_id = parse_queue_id(name)
-                if queue_id is None:
-                    if not line.skips_folders:
-                        self._leave_out(ForeignFile("not a queue id", file=folder / name, hint="move it away"))
-                    continue
-                self._take_in((folder.name, queue_id), folder / name, is_link=is_link)
+                if queue_id is not None:
+                    yield (folder.name, queue_id), folder / name
+                elif not line.skips_folders:
+                    refuse(ForeignFile("not a queue id", file=folder / name, hint="move it away"))
 
     def _take_in(self, key: QueueKey, folder: Path, *, is_link: bool) -> None:
         """Takes in a queue of the disk: at rest where its first page tells all, else opened."""

@@ -9,6 +9,7 @@ from store.opened.detect import refuse_unsupported as refuse_unsupported
 from store.opened.detect import require_log as require_log
 from store.opened.detect import require_store as require_store
 from store.opened.opened_store import OpenedStore as OpenedStore
+from store.opened.opened_store import foreign_only as foreign_only
 from store.opened.reach import reach_store as reach_store
 from store.opened.scratch import Scratch as Scratch
 from store.opened.staged import locked_store as locked_store

@@ -22,7 +22,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
-from store.errors import StoreError
+from store.errors import ForeignFile, StoreError
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -69,7 +69,7 @@ class OpenedStore:
     ) -> OpenedStore:
         """Loads all file sets; raises errors that would keep a broker from starting.
 
-        refuse  is called with the error of a file of a queue, which is then left out
+        refuse  is called with the error of a queue's file, or of a foreign name, which is then left out
         """
         layout, config, line, assumed, batch_topics = found
         if overlay is not None:
@@ -85,7 +85,7 @@ class OpenedStore:
                 keeps_descriptors=writable,
                 folders=_folders_of(found),
             )
-        files.load(line)
+        files.load(line, foreign_only(refuse) if refuse is not None else None)
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
         queues.load(line, refuse)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
@@ -111,7 +111,7 @@ class OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
         layout, config, line, assumed, batch_topics = found
         files = _overlaid_log(found, fs, overlay)
-        files.load(line)
+        files.load(line, foreign_only(lambda error: note(f"left out: {error}")))
         queues = QueueView(layout, config, fs, overlay, batch_topics)
         index = IndexView(layout, config, fs, clock, note)
         index.load()
@@ -140,6 +140,17 @@ def _folders_of(found: FoundStore) -> SegmentFolders:
 def _overlaid_log(found: FoundStore, fs: Filesystem, overlay: Overlay) -> OverlayFileQueue:
     size, staged = found.config.mapped_file_size_commit_log, overlay.folder / "commitlog"
     return OverlayFileQueue(found.layout.commitlog, size, fs, overlay, staged, _folders_of(found))
+
+
+def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError], None]:
+    """Makes a `refuse` that takes foreign names alone; a file of a wrong size is refused all the same."""
+
+    def take(error: StoreError) -> None:
+        if not isinstance(error, ForeignFile):
+            raise error
+        refuse(error)
+
+    return take
 
 
 def system_clock_ms() -> int:
