@@ -74,6 +74,9 @@ MENDED_BY = {
     "index-header": "rebuild --index",
     "index-time": "rebuild --index",
     "lost-index": "rebuild --index",
+    "compaction-files": "compaction mend",
+    "compaction-leftover": "compaction mend",
+    "compaction-position": "compaction mend",
     "checkpoint-ahead": "checkpoint rewrite",
     "checkpoint-invalid": "checkpoint rewrite",
 }
@@ -131,6 +134,7 @@ class Cost:
 
 _COSTS = {
     "rebuild": Cost("reads the whole log, writes the derived files anew", True),
+    "compaction mend": Cost("reads the files concerned", True),
     "checkpoint rewrite": Cost("reads the newest segments", True),
     "truncate-dirty": Cost("all records behind the cut leave the store", True),
     "recover": Cost("cuts the log where a broker would, keeps what it removes", True),

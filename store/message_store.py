@@ -35,6 +35,7 @@ from store.reading.get import GetResult, MessageFilter, get_message
 from store.reading.messages import MessageIterator
 
 if TYPE_CHECKING:
+    from store.five.compaction.get import CompactedQueue, CompactedQueues
     from store.live.arrivals import MessageArrivingListener
     from store.live.running_flags import RunningFlags
     from store.live.services import StoreServices
@@ -78,6 +79,8 @@ class MessageStore:
         self._current = CurrentView(opened)
         self._reopen = reopen
         self._open = True
+        self._has_compaction: bool | None = None
+        self._compacted: CompactedQueues | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -110,8 +113,23 @@ class MessageStore:
         if max_count < 1:
             raise BadRequest(f"a get needs a positive count, not {max_count}")
         with self._current.reading() as opened:
+            compacted = self._compacted_queue(opened, topic, queue_id)
+            if compacted is not None:
+                return compacted.get(offset, max_count, self.config, message_filter)
             queue = opened.queues.find(topic, queue_id)
             return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
+
+    def _compacted_queue(self, opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue | None:
+        """The compacted copy of a queue, that a 5.x broker reads; None without one."""
+        if self._has_compaction is None:
+            self._has_compaction = opened.fs.exists(opened.layout.root / "compaction" / "compactionLog")
+        if not self._has_compaction:
+            return None
+        from store.five.compaction.get import CompactedQueues
+
+        if self._compacted is None or self._compacted.opened is not opened:
+            self._compacted = CompactedQueues(opened)
+        return self._compacted.find(topic, queue_id)
 
     def messages(
         self,
@@ -295,6 +313,8 @@ class WritableStore(MessageStore):
 
     def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
         super().__init__(opened)
+        # The compacted copies do not follow the puts of this process.
+        self._has_compaction = False
         # A store that takes puts is its own only writer, so nothing ever takes this log's place.
         self._log: CommitLog = opened.log
         self._clock = opened.clock

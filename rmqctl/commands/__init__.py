@@ -89,6 +89,7 @@ COMMANDS = (
     CommandPlace("delay show", "delay", "run_show"),
     CommandPlace("delay rewrite-offsets", "delay", "run_rewrite_offsets"),
     CommandPlace("timer show", "timer", "run_show"),
+    CommandPlace("compaction mend", "compaction", "run_mend"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("transaction resolve", "transaction", "run_resolve"),
     CommandPlace("schema", "schema"),
@@ -106,6 +107,7 @@ GROUPS = {
     "checkpoint": "Show or rewrite the checkpoint",
     "delay": "Show what becomes of delayed messages",
     "timer": "Show what becomes of timer messages",
+    "compaction": "Mend the surviving messages of compacted topics",
     "transaction": "Show what became of transactions, or end one",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -23,7 +23,19 @@ MANIFEST_VERSION = 2
 """1 had no digest."""
 STATES = ("applying", "applied", "undoing", "undone")
 KINDS = ("remove", "write", "patch")
-STORE_NAMES = ("abort", "checkpoint", "commitlog", "config", "consumequeue", "consumequeue_ext", "index")
+STORE_NAMES = (
+    "abort",
+    "batchconsumequeue",
+    "checkpoint",
+    "commitlog",
+    "compaction",
+    "config",
+    "consumequeue",
+    "consumequeue_ext",
+    "index",
+    "timerlog",
+    "timerwheel",
+)
 
 _KEPT_AS = re.compile(r"files/\d{6}-(?P<name>[^/]+)", re.DOTALL)
 _SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -35,6 +35,11 @@ WRONG_SIZE = "wrong-size"
 QUEUE_TYPE = "queue-type"
 INNER_BATCH = "inner-batch"
 FOREIGN_FILE = "foreign-file"
+COMPACTION_FILES = "compaction-files"
+COMPACTION_RECORD = "compaction-record"
+COMPACTION_UNIT = "compaction-unit"
+COMPACTION_LEFTOVER = "compaction-leftover"
+COMPACTION_POSITION = "compaction-position"
 DLEDGER_ENTRY = "dledger-entry"
 DLEDGER_INDEX = "dledger-index"
 DLEDGER_STATE = "dledger-state"
@@ -67,6 +72,11 @@ KINDS = {
     FOREIGN_FILE: "something in the store's folders that no broker made",
     UNREADABLE_UNITS: "a queue file has pages that can't be read",
     UNREADABLE_INDEX: "an index file has pages that can't be read",
+    COMPACTION_FILES: "files of a compacted topic differ in names or lengths, or are set aside",
+    COMPACTION_RECORD: "a record of a compacted topic is damaged, or names another place",
+    COMPACTION_UNIT: "a unit of a compacted topic does not say what its record says",
+    COMPACTION_LEFTOVER: "a compaction that was cut short left a file",
+    COMPACTION_POSITION: "the table of compacted positions is missing or cannot be right",
     DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
     DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",

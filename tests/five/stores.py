@@ -52,6 +52,11 @@ def damage(root: Path, how: dict[str, Any]) -> None:
         _write(root / name, offset, bytes(size))
     for name, offset, digits in how.get("bytes", ()):
         _write(root / name, offset, bytes.fromhex(digits))
+    for name, target in how.get("copy", ()):
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, root / target)
+    for name in how.get("create", ()):
+        (root / name).touch()
     for name, before, after in how.get("replaceText", ()):
         path = root / name
         path.write_text(path.read_text(encoding="utf-8").replace(before, after), encoding="utf-8")

@@ -1,0 +1,167 @@
+"""Check the compaction store: names of files, records, and units against records.
+
+    names     the log and the units have files of the same names, none of them .delete; else no broker starts
+    records   each is sound, has KEYS, and names its own place in this log
+    units     one for each record, with its fields; queue offsets rise over all files
+    position  a readable table, with no position behind the queue's last message
+
+Imported only where a store has compacted topics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from store.check.findings import (
+    COMPACTION_FILES,
+    COMPACTION_LEFTOVER,
+    COMPACTION_POSITION,
+    COMPACTION_RECORD,
+    COMPACTION_UNIT,
+    Finding,
+)
+from store.commitlog.scan import Damage, Outcome
+from store.disk.store_reader import StoredFile, StoreReader
+from store.five.batchqueue.units import BatchUnitArray
+from store.five.compaction.files import (
+    POSITIONS,
+    QueueFiles,
+    expected_units,
+    iterate_names,
+    queues_of,
+    read_units,
+    records_of,
+)
+from store.formats.run import Run
+
+_COMPARED = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset", "message_count")
+
+
+def check_compaction(files: StoreReader, delay_levels_ms: tuple[int, ...] = ()) -> Iterator[Finding]:
+    """Yield the findings of the compaction store."""
+    queues = queues_of(files)
+    ends: dict[str, int] = {}
+    for queue in queues:
+        check = _QueueCheck(files, queue, delay_levels_ms)
+        yield from check.run()
+        topic, queue_id = queue.queue
+        ends[f"{topic}_{queue_id}"] = check.last_offset
+    if queues:
+        yield from _position_findings(files, ends)
+
+
+class _QueueCheck:
+    """One queue; `last_offset` is the queue offset of its last unit."""
+
+    def __init__(self, files: StoreReader, queue: QueueFiles, levels: tuple[int, ...]) -> None:
+        self.files, self.queue, self.levels = files, queue, levels
+        self.last_offset = -1
+        self.sizes = [
+            Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
+            for tree in (queue.logs, queue.units)
+        ]
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._name_findings()
+        pairs = self.queue.pairs
+        for number, (log, units) in enumerate(pairs):
+            yield from self._pair_findings(log, units, is_last=number == len(pairs) - 1)
+
+    def _find(self, kind: str, file: StoredFile, offset: int, detail: str, count: int = 1) -> Finding:
+        topic, queue_id = self.queue.queue
+        return Finding(kind, self.files.name_of(file.path), offset, topic, queue_id, count, detail)
+
+    def _name_findings(self) -> Iterator[Finding]:
+        for name, has_log, has_units in iterate_names(self.queue):
+            if not (has_log and has_units):
+                file = self.queue.logs[name] if has_log else self.queue.units[name]
+                detail = f"the file of {'units' if has_log else 'records'} of this name is missing"
+                yield self._find(COMPACTION_FILES, file, name, detail)
+        for file in self.queue.deleted:
+            detail = "replaced by a run that was cut short" if file.size else "an empty file, set aside"
+            yield self._find(COMPACTION_FILES if file.size else COMPACTION_LEFTOVER, file, 0, detail)
+        for file in self.queue.unfinished:
+            yield self._find(COMPACTION_LEFTOVER, file, file.number, "of a run that was cut short; no broker reads it")
+        for tree, size in zip((self.queue.logs, self.queue.units), self.sizes, strict=True):
+            for file in tree.values():
+                if file.size != size:
+                    yield self._find(COMPACTION_FILES, file, 0, f"{file.size} bytes instead of {size}")
+
+    def _pair_findings(self, log: StoredFile, units: StoredFile, *, is_last: bool) -> Iterator[Finding]:
+        runs, outcome = records_of(self.files, log)
+        found = read_units(self.files, units)
+        yield from self._record_findings(log, runs, outcome)
+        done = 0
+        for run in runs:
+            wanted = expected_units(run, self.levels)
+            yield from self._unit_findings(units, found[done : done + run.count], wanted, is_last=is_last)
+            done += run.count
+        if len(found) > done and not isinstance(outcome, Damage):
+            detail = f"{len(found) - done} units behind the last record"
+            yield self._find(COMPACTION_UNIT, units, done, detail, len(found) - done)
+        if len(found):
+            offsets = found["queue_offset"].astype("i8")
+            wrong = np.flatnonzero(np.diff(offsets, prepend=self.last_offset) <= 0)
+            if len(wrong):
+                detail = f"queue offset {int(offsets[wrong[0]])} is not above the one before"
+                yield self._find(COMPACTION_UNIT, units, int(wrong[0]), detail, len(wrong))
+            self.last_offset = max(self.last_offset, int(offsets[-1]))
+
+    def _record_findings(self, log: StoredFile, runs: list[Run], outcome: Outcome | None) -> Iterator[Finding]:
+        for run in runs:
+            places = run.columns.position + run.file_start
+            wrong = np.flatnonzero(run.columns.log_offset != places)
+            if len(wrong):
+                detail = f"the record says {int(run.columns.log_offset[wrong[0]])}"
+                yield self._find(COMPACTION_RECORD, log, int(places[wrong[0]]), detail, len(wrong))
+        if isinstance(outcome, Damage):
+            place = outcome.file_start + outcome.position
+            yield self._find(COMPACTION_RECORD, log, place, outcome.describe_reason())
+
+    def _unit_findings(
+        self, file: StoredFile, found: BatchUnitArray, wanted: BatchUnitArray, *, is_last: bool
+    ) -> Iterator[Finding]:
+        """Compares units with the wanted ones.
+
+        Of the last file the last ones may be missing: a start takes records without a unit away.
+        """
+        count = len(found)
+        wrong = np.zeros(count, bool)
+        for field in _COMPARED:
+            wrong |= found[field] != wanted[field][:count]
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            detail = f"does not say what its record at {int(wanted['log_offset'][rows[0]])} says"
+            yield self._find(COMPACTION_UNIT, file, int(rows[0]), detail, len(rows))
+        if count < len(wanted) and not is_last:
+            detail = f"{len(wanted) - count} records without a unit, the first at {int(wanted['log_offset'][count])}"
+            yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
+
+
+def _position_findings(files: StoreReader, ends: dict[str, int]) -> Iterator[Finding]:
+    name = files.name_of(POSITIONS)
+    if files.file_at(POSITIONS) is None:
+        yield Finding(COMPACTION_POSITION, name, 0, detail="missing: everything is compacted once more")
+        return
+    table = read_positions(files, POSITIONS)
+    if table is None:
+        yield Finding(COMPACTION_POSITION, name, 0, detail="no table of positions")
+        return
+    for queue, position in table.items():
+        if position > ends.get(queue, -1):
+            detail = f"{queue} is compacted up to {position}, its last message is {ends.get(queue, -1)}"
+            yield Finding(COMPACTION_POSITION, name, 0, detail=detail)
+
+
+def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
+    """The position of each queue, by <topic>_<queue>; None where the file is no such table."""
+    try:
+        document = json.loads(bytes(files.read(path)).decode())
+        table = document["queueOffsetMap"]
+        return {str(name): int(position) for name, position in table.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

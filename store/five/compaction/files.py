@@ -1,0 +1,148 @@
+"""Read the compaction store: for each queue a log of the survivors, and its sparse queue.
+
+    compaction/position-checkpoint                  the last compacted queue offset of each queue, JSON
+    compaction/compactionLog/<topic>/<queue>/<n>    records; each names its place in this log as its log offset
+    compaction/compactionCq/<topic>/<queue>/<n>     units of 46 bytes, of the log file with the same name
+    .../compacting/, .../replicating/               files of a run that has not ended
+    .../<n>.delete                                  a file that a run has replaced
+
+A file of units ends in a unit of log offset -1 where the log went on in the next file before it was full. Queue offsets
+have gaps where records were compacted away.
+
+Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMgr (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from store import kernels
+from store.brokerconfig.config_file import read_config_file
+from store.brokerconfig.fastjson import member, members
+from store.commitlog.scan import Blank, Outcome, ScanRules, scan_segment
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoredFile, StoreReader
+from store.disk.stored_segment import StoredSegment
+from store.five.batchqueue.units import (
+    BATCH_UNIT_DTYPE,
+    NO_COMPACTED_OFFSET,
+    BatchUnitArray,
+    batch_units_of,
+    units_of_records,
+    written_count,
+)
+from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.run import Run
+from store.layout import StoreLayout, parse_queue_id
+
+FOLDER = "compaction"
+LOG, QUEUE = f"{FOLDER}/compactionLog", f"{FOLDER}/compactionCq"
+POSITIONS = f"{FOLDER}/position-checkpoint"
+UNFINISHED = ("compacting", "replicating")
+DELETED = ".delete"
+CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
+
+Queue = tuple[str, int]
+
+
+def compacted_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
+    """Topics with the attribute cleanup.policy=COMPACTION in the topics.json that a broker would load."""
+    copy = read_config_file(layout.config, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return frozenset(
+        name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFiles:
+    """The files of one queue in both folders, and the leftovers of runs, by their paths in the store."""
+
+    queue: Queue
+    logs: dict[int, StoredFile]
+    units: dict[int, StoredFile]
+    deleted: tuple[StoredFile, ...]
+    unfinished: tuple[StoredFile, ...]
+
+    @property
+    def folders(self) -> tuple[str, str]:
+        """The queue's folders: of the log, and of the units."""
+        topic, queue_id = self.queue
+        return f"{LOG}/{topic}/{queue_id}", f"{QUEUE}/{topic}/{queue_id}"
+
+    @property
+    def pairs(self) -> list[tuple[StoredFile, StoredFile]]:
+        """Log and units of each name that has both, in their order."""
+        return [(self.logs[name], self.units[name]) for name in sorted(self.logs.keys() & self.units.keys())]
+
+
+def queues_of(files: StoreReader) -> list[QueueFiles]:
+    """Every queue that has a folder in either tree."""
+    found: set[Queue] = set()
+    for tree in (LOG, QUEUE):
+        for entry in files.below(tree):
+            topic, _, queue = entry.path.removeprefix(f"{tree}/").partition("/")
+            queue_id = parse_queue_id(queue)
+            if entry.is_folder and queue_id is not None:
+                found.add((topic, queue_id))
+    return [queue_files(files, queue) for queue in sorted(found)]
+
+
+def queue_files(files: StoreReader, queue: Queue) -> QueueFiles:
+    """The files of one queue."""
+    topic, queue_id = queue
+    folders = [f"{tree}/{topic}/{queue_id}" for tree in (LOG, QUEUE)]
+    logs, units = ({file.number: file for file in files.numbered_files(folder)} for folder in folders)
+    deleted = [
+        StoredFile(entry.path, -1, entry.size, entry.mtime_ms)
+        for folder in folders
+        for entry in files.below(folder)
+        if entry.path.endswith(DELETED) and not entry.is_folder and entry.path.count("/") == folder.count("/") + 1
+    ]
+    unfinished = [
+        file for folder in folders for name in UNFINISHED for file in files.numbered_files(f"{folder}/{name}")
+    ]
+    return QueueFiles(queue, logs, units, tuple(deleted), tuple(unfinished))
+
+
+def read_units(files: StoreReader, file: StoredFile) -> BatchUnitArray:
+    """The written units of a file, up to its end or its unit of log offset -1."""
+    units = batch_units_of(files.read(file.path))
+    return units[: written_count(units)]
+
+
+def records_of(files: StoreReader, file: StoredFile) -> tuple[list[Run], Outcome | None]:
+    """Reads a log file's records with their CRCs checked; gives also the outcome of the walk."""
+    runs: list[Run] = []
+    for step in scan_segment(StoredSegment(files, file), rules=ScanRules(check_crc=True)):
+        if not isinstance(step, Run):
+            return runs, step
+        runs.append(step)
+    return runs, None
+
+
+def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tuple[int, ...] = ()) -> bytes:
+    """The bytes of the file of units that belongs to a log file with these records."""
+    units = [np.zeros(0, BATCH_UNIT_DTYPE), *(expected_units(run, levels) for run in runs)]
+    data = np.concatenate(units).astype(BATCH_UNIT_DTYPE).tobytes()
+    if isinstance(outcome, Blank) and len(data) + BATCH_UNIT_SIZE <= size:
+        end = np.zeros(1, BATCH_UNIT_DTYPE)
+        end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
+        data += end.tobytes()
+    return data.ljust(size, b"\0")
+
+
+def expected_units(run: Run, levels: tuple[int, ...] = ()) -> BatchUnitArray:
+    """The units that a run's records should have."""
+    codes = np.empty(run.count, np.int64)
+    kernels.tags_codes(run.buffer, np.ascontiguousarray(run.array), run.count, np.array(levels, np.int64), codes)
+    return units_of_records(run, np.arange(run.count), codes)
+
+
+def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:
+    """Each name of either tree, and whether the log and the units have it."""
+    for name in sorted(queue.logs.keys() | queue.units.keys()):
+        yield name, name in queue.logs, name in queue.units

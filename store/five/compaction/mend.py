@@ -1,0 +1,126 @@
+"""Mend the leftovers of a compaction run that was cut short.
+
+<n>.delete, and n is in both trees   the run had replaced it: the file goes
+<n>.delete, and n is not             the run had not: the file gets its name back
+records without units                the units are made from the records
+units without records                the file in compacting/ takes its place; without one the units go
+files in compacting/, replicating/   they go: the next run begins anew
+position-checkpoint lost             its copy takes its place; without one everything is compacted again
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.change.actions import Remove
+from store.change.change import Change
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoredFile, StoreReader
+from store.five.compaction.files import (
+    DELETED,
+    LOG,
+    POSITIONS,
+    QueueFiles,
+    iterate_names,
+    queues_of,
+    read_units,
+    records_of,
+    units_of_log,
+)
+from store.layout import StoreLayout, parse_segment_name, segment_name
+
+
+def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> Change:
+    """The Change that leaves equal names in both trees, and no leftover."""
+    return _Mend(layout, fs, staging).plan()
+
+
+class _Mend:
+    def __init__(self, layout: StoreLayout, fs: Filesystem, staging: Path) -> None:
+        self.root, self.fs = layout.root.absolute(), fs
+        self.files = StoreReader(str(self.root), fs)
+        self.change = Change("compaction mend", self.root, fs, staging=staging)
+
+    def plan(self) -> Change:
+        queues = queues_of(self.files)
+        for queue in queues:
+            self._mend(queue)
+        if queues and self.files.file_at(POSITIONS) is None and self.files.file_at(f"{POSITIONS}.bak") is not None:
+            data = bytes(self.files.read(f"{POSITIONS}.bak"))
+            self._publish_bytes(POSITIONS, data, "the table was lost, and this is its copy")
+        return self.change
+
+    def _mend(self, queue: QueueFiles) -> None:
+        names = [set(queue.logs), set(queue.units)]
+        restored = {number for number in map(_number_of, queue.deleted) if self._is_wanted(queue, number)}
+        for file in queue.deleted:
+            number, tree = _number_of(file), 0 if file.path.startswith(queue.folders[0]) else 1
+            if number in restored and file.size:
+                self._publish(f"{queue.folders[tree]}/{segment_name(number)}", file, "nothing had taken its place")
+                names[tree].add(number)
+            self._remove(file, "a run that was cut short had set it aside")
+        taken = self._complete(queue, names)
+        for file in queue.unfinished:
+            if file.path not in taken:
+                self._remove(file, "a run that was cut short left it")
+
+    def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
+        """Whether files that were set aside get their name back.
+
+        They do while the run had not moved all of its files up, and where no file before holds their messages.
+        """
+        if number < 0:
+            return False
+        if queue.unfinished:
+            return True
+        if number in queue.logs and number in queue.units:
+            return False
+        log = next((file for file in queue.deleted if _number_of(file) == number and file.path.startswith(LOG)), None)
+        runs = records_of(self.files, log)[0] if log is not None else []
+        first = int(runs[0].columns.queue_offset[0]) if runs else -1
+        before = [read_units(self.files, units) for units in queue.units.values() if units.number < number]
+        return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
+
+    def _complete(self, queue: QueueFiles, names: list[set[int]]) -> set[str]:
+        """Gives every name both files; returns the paths of those that were moved up."""
+        log_folder, unit_folder = queue.folders
+        unfinished = {file.path: file for file in queue.unfinished}
+        taken: set[str] = set()
+        size = next((file.size for file in queue.units.values()), 0)
+        for name, _, _ in iterate_names(queue):
+            file_name = segment_name(name)
+            if name in names[0] and name in names[1]:
+                continue
+            if name in queue.logs:
+                runs, outcome = records_of(self.files, queue.logs[name])
+                data = units_of_log(runs, outcome, size or sum(run.count for run in runs) * 46)
+                self._publish_bytes(f"{unit_folder}/{file_name}", data, "made from the records of the same name")
+                continue
+            source = f"{log_folder}/compacting/{file_name}"
+            if source in unfinished:
+                taken.add(source)
+                self._publish(f"{log_folder}/{file_name}", unfinished[source], "the run had not moved it up")
+                self._remove(unfinished[source], "moved up")
+            elif name in queue.units:
+                self._remove(queue.units[name], "there are no records of this name")
+        return taken
+
+    def _publish(self, path: str, file: StoredFile, reason: str) -> None:
+        self._publish_bytes(path, bytes(self.files.read(file.path)), reason)
+
+    def _publish_bytes(self, path: str, data: bytes, reason: str) -> None:
+        assert self.change.staging is not None
+        # Names repeat among queues: each file is staged in a folder of its own.
+        staging = self.change.staging
+        self.change.staging = staging / str(len(self.change.actions))
+        self.change.publish_bytes(self.root / path, data, reason)
+        self.change.staging = staging
+
+    def _remove(self, file: StoredFile, reason: str) -> None:
+        self.change.actions.append(Remove(self.root / file.path, reason))
+
+
+def _number_of(file: StoredFile) -> int:
+    """The number that the name of a .delete file had, -1 without one."""
+    number = parse_segment_name(file.path.rpartition("/")[2].removesuffix(DELETED))
+    return -1 if number is None else number

@@ -1,0 +1,139 @@
+"""Compacted topics: the survivors are those of the broker, damage is found, and a run cut short is mended."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from store import check_store, open_store
+from store.disk.store_reader import StoreReader
+from store.five.compaction.files import queues_of, read_units, records_of, units_of_log
+from tests.cli.running import rmqctl
+from tests.five.stores import asked, copy_of_five, damage, five, lines
+from tests.support.answers import mismatches
+from tests.support.snapshots import contents
+
+NAMES = ("compaction", "compaction-aborted")
+LOG, UNITS = "compaction/compactionLog/Comp_A/0", "compaction/compactionCq/Comp_A/0"
+SECOND = "00000000000000008832"
+
+
+@pytest.mark.parametrize("kind", ["get", "minmax", "query", "time"])
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_those_of_the_broker(name: str, kind: str) -> None:
+    with open_store(five(name) / "store") as store:
+        assert mismatches(store, asked(name, kind)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_survivors_are_those_that_the_broker_lists(name: str) -> None:
+    listed = {(request["topic"], request["queue"]): answer for request, answer in asked(name, "compaction")}
+    files = StoreReader(str(five(name) / "store"))
+    with open_store(five(name) / "store") as store:
+        for found in queues_of(files):
+            answer = listed[found.queue]
+            records = [
+                [message.queue_offset, message.properties.get("KEYS"), message.log_offset, message.size]
+                for message in store.messages(*found.queue)
+            ]
+            assert records == [record[:4] for record in answer["records"]]
+            assert [log.number for log, _ in found.pairs] == [part[0] for part in answer["logFiles"]]
+
+
+@pytest.mark.parametrize("folder", ["store", "store-before"])
+@pytest.mark.parametrize("name", NAMES)
+def test_units_made_from_the_records_are_those_of_the_broker_byte_by_byte(name: str, folder: str) -> None:
+    files = StoreReader(str(five(name) / folder))
+    for queue in queues_of(files):
+        for log, units in queue.pairs:
+            runs, outcome = records_of(files, log)
+            assert units_of_log(runs, outcome, units.size) == bytes(files.read(units.path)), units.path
+            assert len(read_units(files, units)) == sum(run.count for run in runs)
+
+
+@pytest.mark.parametrize("folder", ["store", "store-before"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sound_store_has_no_findings(name: str, folder: str) -> None:
+    assert list(check_store(five(name) / folder)) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "kinds"),
+    [
+        (".delete left (empty file)", {"compaction-leftover"}),
+        (".delete left (full length)", {"compaction-files"}),
+        ("left-over files in compacting/", {"compaction-leftover"}),
+        ("one cq file missing", {"compaction-files"}),
+        ("position-checkpoint removed", {"compaction-position"}),
+        ("whole compaction removed", set()),
+    ],
+)
+def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set[str], tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    line = next(line for line in lines("compaction", "damaged.jsonl") if line["damage"]["name"] == case)
+    damage(root, line["damage"])
+    assert {finding.kind for finding in check_store(root)} == kinds
+    assert ("compaction-files" in kinds) == (not line["loadOnly"]["storeLoad"])
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check_store(root)) == []
+    if case != "whole compaction removed":
+        assert _survivors(root) == _survivors(five("compaction") / "store")
+
+
+def _survivors(root: Path) -> dict[str, bytes]:
+    return {name: data for name, data in contents(root / "compaction").items() if "position" not in name}
+
+
+def test_a_file_that_nothing_replaced_gets_its_name_back(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    for folder in (LOG, UNITS):
+        (root / folder / SECOND).rename(root / folder / f"{SECOND}.delete")
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert _survivors(root) == _survivors(five("compaction") / "store")
+
+
+def test_records_that_the_run_had_not_moved_up_are_moved_up(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    (root / LOG / "compacting").mkdir(exist_ok=True)
+    (root / LOG / SECOND).rename(root / LOG / "compacting" / SECOND)
+    assert {finding.kind for finding in check_store(root)} >= {"compaction-files"}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check_store(root)) == []
+    assert _survivors(root) == _survivors(five("compaction") / "store")
+
+
+def test_a_mended_compaction_can_be_undone(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    (root / UNITS / SECOND).unlink()
+    before = contents(root / "compaction")
+    change = rmqctl("--format", "json", "compaction", "mend", "--yes", store=root).json["change_id"]
+    assert rmqctl("undo", change, store=root).code == 0
+    assert contents(root / "compaction") == before
+
+
+def test_random_damage_is_found_and_breaks_nothing(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    choice = random.Random(7)
+    written = [(folder, 3000 if folder == LOG else 15 * 46) for folder in (LOG, UNITS)]
+    for number in range(40):
+        folder, size = written[number % 2]
+        path = root / folder / SECOND.replace("8832", "0000")
+        at = choice.randrange(size)
+        data = bytearray(path.read_bytes())
+        path.write_bytes(data[:at] + bytes([data[at] ^ choice.randrange(1, 256)]) + data[at + 1 :])
+        kinds = {finding.kind for finding in check_store(root)}
+        with open_store(root) as store:
+            list(store.messages("Comp_A", 0))
+        path.write_bytes(data)
+        assert kinds or folder == LOG or at % 46 >= 38, (path, at)
+    assert list(check_store(root)) == []
+
+
+def test_a_compaction_folder_that_is_gone_leaves_the_queues_to_read(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    shutil.rmtree(root / "compaction")
+    with open_store(root) as store:
+        assert len(list(store.messages("Comp_A", 0))) == store.max_offset("Comp_A", 0)
