@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overloa
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
 from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import QueueKey
+from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock, is_locked
@@ -232,10 +234,11 @@ class _Opener:
         ):
             change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
             log_end = int(change.facts["log_end"])
+            resting = _unchanged(staged.queues.resting(), change, self.layout)
             change_id = change.apply()
         pool = _transient_pool(found.config)
         allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
-        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool)
+        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
         _set_positions(opened, log_end)
         base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
         store = _store_with(opened, base, services)
@@ -281,6 +284,17 @@ def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequenc
         return []
     cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
     return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
+
+
+def _unchanged(
+    resting: Mapping[QueueKey, RestingQueue], change: Change, layout: StoreLayout
+) -> Mapping[QueueKey, RestingQueue]:
+    """Leaves out the queues of topics that the change touches."""
+    in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]
+    if layout.consumequeue in in_queues:
+        return {}
+    topics = {path.relative_to(layout.consumequeue).parts[0] for path in in_queues}
+    return {key: queue for key, queue in resting.items() if key[0] not in topics} if topics else resting
 
 
 def _set_positions(opened: OpenedStore, log_end: int) -> None:

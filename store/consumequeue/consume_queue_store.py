@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,14 @@ from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
+
+
+class _QueueEntry(NamedTuple):
+    """A name in a topic's folder that is a queue id."""
+
+    queue_id: int
+    name: str
+    is_link: bool
 
 
 class ConsumeQueueStore:
@@ -96,48 +105,68 @@ class ConsumeQueueStore:
         finally:
             self._delay_levels_ms = levels
 
-    def load(self, line: BrokerLine = LINE_4_9, refuse: Refuse | None = None) -> None:
+    def load(
+        self,
+        line: BrokerLine = LINE_4_9,
+        refuse: Refuse | None = None,
+        known: Mapping[QueueKey, RestingQueue] | None = None,
+    ) -> None:
         """Opens every queue on disk; raises as a broker would refuse to start.
 
         refuse  is called with the error of a file or folder, which is then left out
+        known   resting queues that were read before, and have not changed since
         """
-        self._line = line
-        self._refuse = refuse
-        for key, folder in self._queue_folders(line, self._leave_out):
-            is_link = self._writable and self._fs.is_link(folder.parent)
-            self._take_in(key, folder, is_link=is_link)
+        self._line, self._refuse = line, refuse
+        known = known or {}
+        for folder, entries in self._queue_folders(line, self._leave_out):
+            is_link = self._writable and self._fs.is_link(folder)
+            may_rest = self._may_rest(folder)
+            for queue_id, name, name_is_link in entries:
+                if self._writable and (is_link or name_is_link):
+                    # Files written and deleted in it may belong to another program.
+                    raise ForeignFile(
+                        "a link, where a queue's folder is expected", file=folder / name, hint=MOVE_IT_OUT
+                    )
+                key, resting = (folder.name, queue_id), None
+                if may_rest and name == str(queue_id):
+                    resting = known.get(key) or self._read_resting(f"{folder}/{name}")
+                if resting is not None:
+                    self._resting[key] = resting
+                else:
+                    self._load_folder(key, folder / name)
 
     def refused_by(self, line: BrokerLine) -> list[StoreError]:
         """Finds files and folders among the loaded queues that keep a broker of the line from starting."""
         found: list[StoreError] = []
-        for key, folder in self._queue_folders(line, found.append):
-            if key not in self._resting and self._fs.is_folder(folder):
-                self._new_queue(*key).files.load(line, found.append)
+        for folder, entries in self._queue_folders(line, found.append):
+            for queue_id, name, _ in entries:
+                key = folder.name, queue_id
+                if key not in self._resting and self._fs.is_folder(folder / name):
+                    self._new_queue(*key).files.load(line, found.append)
         return found
 
-    def _queue_folders(self, line: BrokerLine, refuse: Refuse) -> Iterator[tuple[QueueKey, Path]]:
-        """The queues on disk and their folders, as a broker of the line lists them."""
+    def _queue_folders(self, line: BrokerLine, refuse: Refuse) -> Iterator[tuple[Path, list[_QueueEntry]]]:
+        """The topics' folders, each with the queues in it, as a broker of the line lists them."""
         parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
-            for name in self._fs.list_names(folder):
+            entries = []
+            for name, is_link in self._fs.list_names_and_links(folder):
                 queue_id = parse_queue_id(name)
                 if queue_id is not None:
-                    yield (folder.name, queue_id), folder / name
+                    entries.append(_QueueEntry(queue_id, name, is_link))
                 elif not line.skips_folders:
                     refuse(ForeignFile("not a queue id", file=folder / name, hint="move it away"))
+            yield folder, entries
 
-    def _take_in(self, key: QueueKey, folder: Path, *, is_link: bool) -> None:
-        """Takes in a queue of the disk: at rest where its first page tells all, else opened."""
-        if self._writable and (is_link or self._fs.is_link(folder)):
-            # Files written and deleted in it may belong to another program.
-            raise ForeignFile("a link, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
-        resting = None
-        is_plain = not self._config.enable_consume_queue_ext and key[0] not in self._batch_topics
-        if is_plain and folder == self._layout.queue_folder(*key):
-            resting = read_resting(folder, self._config.mapped_file_size_consume_queue, self._fs)
-        if resting is not None:
-            self._resting[key] = resting
-            return
+    def _may_rest(self, topic_folder: Path) -> bool:
+        """Whether the queues of a topic may rest: plain ones without extension files."""
+        is_plain = topic_folder.name not in self._batch_topics and topic_folder.parent == self._layout.consumequeue
+        return is_plain and not self._config.enable_consume_queue_ext
+
+    def _read_resting(self, folder: str) -> RestingQueue | None:
+        return read_resting(folder, self._config.mapped_file_size_consume_queue, self._fs)
+
+    def _load_folder(self, key: QueueKey, folder: Path) -> None:
         found = self._fs.look_at(folder)
         if found is not None and not found.is_folder:
             self._leave_out(ForeignFile("a file, where a queue's folder is expected", file=folder))
@@ -197,6 +226,10 @@ class ConsumeQueueStore:
     def awake(self) -> list[ConsumeQueue]:
         """The queues that can be read and do not rest."""
         return [queue for queue in list(self._queues.values()) if queue.failure is None]
+
+    def resting(self) -> dict[QueueKey, RestingQueue]:
+        """The queues that rest, as they are on disk."""
+        return dict(self._resting)
 
     def is_resting(self, key: QueueKey) -> bool:
         return key in self._resting

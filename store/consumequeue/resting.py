@@ -6,20 +6,20 @@ kept with the units; the ConsumeQueue with its file and map is made when the que
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
-from store.formats.derived import is_pre_blank, units_of
-from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
+from store.formats.derived import units_of
+from store.formats.queue_unit import MAX_EXT_ADDRESS, PRE_BLANK, UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import segment_name
 
 FIRST_FILE = segment_name(0)
 PAGE_SIZE = 4096
+_PRE_BLANK = PRE_BLANK.encode()
 
 
 class RestingQueue(NamedTuple):
@@ -51,12 +51,12 @@ class RestingQueue(NamedTuple):
         )
 
 
-def read_resting(folder: Path, file_size: int, fs: Filesystem) -> RestingQueue | None:
+def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | None:
     """Reads the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
     if fs.only_file(folder, FIRST_FILE) != file_size:
         return None
     try:
-        return ends_of_page(fs.read_start(folder / FIRST_FILE, min(PAGE_SIZE, file_size)))
+        return ends_of_page(fs.read_start(f"{folder}/{FIRST_FILE}", min(PAGE_SIZE, file_size)))
     except StoreError:
         # Whoever opens the queue says what is wrong with it.
         return None
@@ -65,13 +65,13 @@ def read_resting(folder: Path, file_size: int, fs: Filesystem) -> RestingQueue |
 def ends_of_page(page: bytes) -> RestingQueue | None:
     """Ends of a queue whose file begins with this page; None without units or where they go on behind it."""
     units = units_of(page[: len(page) // UNIT_SIZE * UNIT_SIZE])
-    if not len(units):
+    if not len(units) or page.startswith(_PRE_BLANK):
         return None
     written = (units["log_offset"] >= 0) & (units["size"] > 0)
-    count = int(np.argmin(written))
-    if written[count] or not count or is_pre_blank(units[:1])[0]:
+    count = int(written.argmin())
+    if written[count] or not count:
         return None
-    if (units["tags_code"][:count] <= MAX_EXT_ADDRESS).any():
+    if units["tags_code"][:count].min() <= MAX_EXT_ADDRESS:
         # Its extension files have to be looked at.
         return None
     log_offsets = units["log_offset"][:count]

@@ -79,7 +79,16 @@ class Filesystem:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def only_file(self, folder: Path, name: str) -> int | None:
+    def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
+        """Lists a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with os.scandir(folder) as entries:
+                    return sorted([(entry.name, entry.is_symlink()) for entry in entries])
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def only_file(self, folder: str, name: str) -> int | None:
         """The size of the regular file of this name if it is alone in the folder, else None."""
         try:
             with os.scandir(folder) as entries:
@@ -307,7 +316,7 @@ class Filesystem:
                 size -= len(part)
             return b"".join(parts)
 
-    def read_start(self, path: Path, size: int) -> bytes:
+    def read_start(self, path: str, size: int) -> bytes:
         """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
         try:
             number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -12,13 +12,14 @@ same marks, so a stretch may turn out to miss nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from store import kernels
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules, Segment
 from store.consumequeue.consume_queue import ConsumeQueue, extension_positions, unit_array
@@ -165,8 +166,8 @@ class QueueBuilder:
                 break
             numbers = table.assign(step.buffer, step.array, step.count)
             inside = np.flatnonzero((numbers >= 0) & (step.columns.position + step.file_start < self._log.stop))
-            for number in distinct(numbers[inside]).tolist():
-                self._take(plan.of(table.names[number]), step, inside[numbers[inside] == number])
+            for number, rows in _by_queue(numbers, inside, len(table)):
+                self._take(plan.of(table.names[number]), step, rows)
             for key, run, _ in self._queues.light_parts(step, inside, always=has_light):
                 self._take(plan.of(key), run, np.arange(run.count))
             if progress is not None:
@@ -261,6 +262,14 @@ class _Plan:
 class _Part(NamedTuple):
     run: Run
     codes: Int64Array
+
+
+def _by_queue(numbers: Int64Array, rows: Int64Array, queue_count: int) -> Iterator[tuple[int, Int64Array]]:
+    """Each queue's number, and those of `rows` that are in it, in the log's order."""
+    order, starts = np.empty(len(rows), np.int64), np.empty(queue_count + 1, np.int64)
+    kernels.order_by_queue(numbers[rows], len(rows), queue_count, order, starts)
+    for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
+        yield number, rows[order[starts[number] : starts[number + 1]]]
 
 
 def _place(repair: Repair, part: _Part) -> None:

@@ -8,13 +8,14 @@ With an `overlay` folder the store itself is opened read-only, and what is built
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import ScanRules
 from store.config import BrokerLine, StoreConfig
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
@@ -66,10 +67,12 @@ class OpenedStore:
         allocate: AllocateMappedFileService | None = None,
         transient_pool: TransientStorePool | None = None,
         refuse: Callable[[StoreError], None] | None = None,
+        resting: Mapping[QueueKey, RestingQueue] | None = None,
     ) -> OpenedStore:
         """Loads all file sets; raises errors that would keep a broker from starting.
 
-        refuse  is called with the error of a queue's file, or of a foreign name, which is then left out
+        refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
+        resting  queues that were read before, and have not changed since
         """
         layout, config, line, assumed, batch_topics = found
         if overlay is not None:
@@ -87,7 +90,7 @@ class OpenedStore:
             )
         files.load(line, foreign_only(refuse) if refuse is not None else None)
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
-        queues.load(line, refuse)
+        queues.load(line, refuse, resting)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
             queues.on_stored = checkpoint.note_stored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import resource
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -91,6 +92,28 @@ def test_a_store_is_opened_for_writing_without_waking_a_queue(store_root: Path) 
     with open_store(store_root, read_only=False) as store:
         assert store.opened.queues.awake() == []
         assert len(store.topics()) * len(store.queue_ids("T0")) == QUEUES
+
+
+def test_an_opening_reads_each_queue_once_and_those_of_a_changed_topic_again(tmp_path: Path) -> None:
+    root = many_queues(tmp_path / "store", QUEUES, MESSAGES, queue_file_size=6000)
+    fs = ReadStarts()
+    open_store(root, read_only=False, fs=fs).close()
+    assert fs.count == QUEUES
+    shutil.rmtree(root / "consumequeue" / "T0" / "3")
+    fs = ReadStarts()
+    with open_store(root, read_only=False, fs=fs) as store:
+        assert fs.count > QUEUES
+        assert [store.max_offset(*queue_name(number)) for number in (2, 3)] == [4, 4]
+
+
+class ReadStarts(Filesystem):
+    """Counts the first pages that are read."""
+
+    count = 0
+
+    def read_start(self, path: str, size: int) -> bytes:
+        self.count += 1
+        return super().read_start(path, size)
 
 
 def test_a_put_goes_on_at_the_offset_of_a_resting_queue_and_wakes_it_alone(tmp_path: Path) -> None:
