@@ -46,7 +46,7 @@ from store.errors import BadRequest, StoreClosed, StoreError
 _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
 _CELL_SIZE = 8
-BUILDERS_BYTES = 128 << 20
+BUILDERS_BYTES = 48 << 20
 MOST_MAPS = 30_000
 """Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
 _mapped: deque[weakref.ref[MappedFile]] = deque()
