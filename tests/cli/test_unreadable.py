@@ -45,11 +45,26 @@ check | checkpoint show | fingerprint | usage | usage --by topic,day | timeline 
 recover --dry-run | recover --abnormal --dry-run | recover --normal --dry-run | rebuild --dry-run
 truncate-dirty --dry-run | truncate-dirty --offset 0 --dry-run | clean-expired --dry-run
 clean-expired --force --dry-run | checkpoint rewrite --dry-run | simulate
-delay show | transaction show | quarantine list | config settings
+delay show | delay rewrite-offsets --dry-run | transaction show | timer show | quarantine list
+config settings | config show | config check | config rebuild-topics --dry-run
+doctor | report --html OUT.html | stale | stale --to OUT.stale.jsonl | salvage --to OUT.salvaged
+salvage STORE/commitlog/00000000000000000000 --to OUT.jsonl | find --body "message 5[0-9]"
 sql "select count(*) from messages" | sql "select count(*) from index" | export --to OUT --as jsonl
 diff STORE OTHER
 """
-ALWAYS_ANSWER = ("check", "fingerprint", "info", "usage", "timeline", "salvage", "checkpoint show", "rebuild --dry-run")
+ALWAYS_ANSWER = (
+    "check",
+    "checkpoint show",
+    "doctor",
+    "fingerprint",
+    "info",
+    "rebuild --dry-run",
+    "report",
+    "salvage",
+    "stale",
+    "timeline",
+    "usage",
+)
 
 
 def commands(store: Path, out: Path, other: Path) -> list[list[str]]:

@@ -84,7 +84,10 @@ def test_no_entry_ends_the_query_and_the_files_and_the_reach_before_stay() -> No
     assert len(index.asked) == 2
 
 
-@pytest.mark.parametrize("other", [{"key": "x"}, {"topic": "U"}])
+@pytest.mark.parametrize(
+    "other",
+    [{"key": "x"}, {"topic": "S"}, {"topic": "U"}, {"key": "x", "uniq_key": "a"}, {"key": "x", "uniq_key": "z"}],
+)
 def test_of_a_hash_that_others_share_only_the_key_counts(other: dict[str, str]) -> None:
     store = store_of(Index([30, 20, 10]), message(10, **other), message(20), message(30, "x", uniq_key="k"))
     assert found(store) == [20, 30]
