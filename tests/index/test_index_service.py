@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from store.config import StoreConfig
 from store.disk.overlay import Overlay
+from store.errors import StoreIOError
 from store.formats.index_page import (
     ENTRY_SIZE,
     IndexEntry,
@@ -306,3 +307,88 @@ def test_a_bigger_file_is_only_read_as_far_as_the_settings_say(tmp_path: Path) -
     path = built(tmp_path, log).files[0].path
     path.write_bytes(path.read_bytes() + bytes(100))
     assert offsets(open_index(tmp_path, StoreConfig(max_hash_slot_num=SLOTS, max_index_num=CAPACITY)), "k") == [place]
+
+
+class Source:
+    """A file of one topic's keys that gives these log offsets for any key; times in seconds."""
+
+    def __init__(self, begin: int, end: int, *log_offsets: int) -> None:
+        self.path = Path(str(begin))
+        self.header = IndexHeader(begin * 1000, end * 1000, begin, end, 1, 2)
+        self.log_offsets = log_offsets
+        self.is_full = True
+
+    def matches_time(self, begin_ms: int, end_ms: int) -> bool:
+        return self.header.matches_time(begin_ms, end_ms)
+
+    def select(self, key: str, max_count: int, begin_ms: int, end_ms: int, found: list[int]) -> None:
+        found += self.log_offsets[: max_count - len(found)]
+
+
+def index_of(root: Path, *sources: Source) -> IndexService:
+    index = open_index(root)
+    index.files = list(sources)  # type: ignore[arg-type]
+    return index
+
+
+FOUR = (Source(10, 19, 1, 2), Source(20, 29, 3), Source(30, 39, 5, 4), Source(40, 49, 7, 6))
+
+
+@pytest.mark.parametrize(
+    ("max_count", "begin", "end", "log_offsets", "visited"),
+    [
+        (64, 0, 99, [7, 6, 5, 4, 3, 1, 2], ["40", "30", "20", "10"]),
+        (4, 0, 99, [7, 6, 5, 4], ["40", "30"]),
+        (3, 0, 99, [7, 6, 5], ["40", "30"]),
+        (2, 0, 99, [7, 6], ["40"]),
+        # No file is visited behind the first that begins before the time asked for.
+        (64, 30, 99, [7, 6, 5, 4], ["40", "30"]),
+        (64, 31, 99, [7, 6, 5, 4], ["40", "30"]),
+        (64, 29, 99, [7, 6, 5, 4, 3], ["40", "30", "20"]),
+        (64, 0, 35, [5, 4, 3, 1, 2], ["30", "20", "10"]),
+        (64, 50, 99, [], []),
+    ],
+)
+def test_a_query_goes_from_the_newest_file_on_until_it_has_enough_or_the_time_is_over(
+    max_count: int, begin: int, end: int, log_offsets: list[int], visited: list[str], tmp_path: Path
+) -> None:
+    answer = index_of(tmp_path, *FOUR).query("T", "k", max_count, begin * 1000, end * 1000)
+    assert (answer.log_offsets, [path.name for path in answer.files]) == (log_offsets, visited)
+    assert (answer.last_update_timestamp_ms, answer.last_update_log_offset) == (49_000, 49)
+
+
+def test_a_query_gives_no_more_than_the_setting_allows(tmp_path: Path) -> None:
+    index = index_of(tmp_path, Source(10, 19, *range(100)))
+    assert len(index.query("T", "k", 100, 0, FAR_AHEAD).log_offsets) == SMALL_CONFIG.max_msgs_num_batch
+
+
+def test_no_file_is_no_answer_and_reaches_nowhere(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    assert index.query("T", "k", 64, 0, FAR_AHEAD) == ([], 0, 0, [])
+    assert (index.flushed_until_ms, index.expired_files(1), index.unsafe_files(0)) == (0, [], [])
+
+
+def test_the_first_file_that_cannot_be_read_is_the_error_of_a_query(tmp_path: Path) -> None:
+    index = index_of(tmp_path, *FOUR)
+    index.failures = [StoreIOError(name, file=tmp_path) for name in ("first", "second", "third")]
+    with pytest.raises(StoreIOError, match="first"):
+        index.query("T", "k", 64, 0, FAR_AHEAD)
+
+
+@pytest.mark.parametrize(("log_start", "count"), [(0, 0), (19, 0), (20, 1), (29, 1), (30, 2), (39, 2), (99, 3)])
+def test_a_file_expires_that_ends_before_the_log_and_never_the_newest(
+    log_start: int, count: int, tmp_path: Path
+) -> None:
+    assert index_of(tmp_path, *FOUR).expired_files(log_start) == list(FOUR[:count])
+
+
+def test_a_file_that_is_kept_keeps_those_behind_it(tmp_path: Path) -> None:
+    kept = index_of(tmp_path, Source(10, 90), Source(20, 29), Source(30, 39))
+    assert kept.expired_files(50) == []
+
+
+def test_what_is_flushed_is_what_full_files_hold(tmp_path: Path) -> None:
+    index = index_of(tmp_path, Source(10, 19), Source(20, 29), Source(30, 39))
+    index.files[2].is_full = False  # type: ignore[misc]
+    assert index.flushed_until_ms == 29_000
+    assert [file.path.name for file in index.unsafe_files(19_000)] == ["20", "30"]

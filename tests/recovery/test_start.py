@@ -13,6 +13,7 @@ from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
 from store.formats.checkpoint_page import CheckpointPage
+from store.formats.dledger import SEGMENT_HEAD_SIZE
 from store.formats.host import Host
 from store.formats.message import (
     BORN_HOST_IPV6,
@@ -214,4 +215,4 @@ def test_no_more_than_a_head_is_asked_of_the_disk() -> None:
             return stop
 
     assert first_store_timestamp(Asked(0, first_record().ljust(SIZE, b"\0")), LINE_4_9) == HOUR_MS  # type: ignore[arg-type]
-    assert asked == [len(first_record(born="[::1]", stored="[::1]"))]
+    assert asked == [SEGMENT_HEAD_SIZE]

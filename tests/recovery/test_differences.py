@@ -1,0 +1,164 @@
+"""Each deliberate difference from a broker: a plan names it where it applies, and the manual lists it.
+
+That nothing else differs is held by tests/recovery/differential.py, against the real store.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import Message, open_store
+from store.formats.message import TRANSACTION_PREPARED
+from store.recovery.differences import Difference
+from tests.support.stores import SMALL, make_store, recover, text_message
+
+COUNT, LAST = 61, 60
+MAN = Path(__file__).parents[2] / "man" / "man1" / "rmqctl-recover.1"
+PLACE_AT = 28
+"""Where a record names its log offset."""
+
+
+def crash(root: Path) -> None:
+    """Leaves an abort marker and no checkpoint, so that the whole log is walked."""
+    (root / "abort").touch()
+    (root / "checkpoint").unlink()
+
+
+def overwrite_record(root: Path, number: int, position: int, data: bytes) -> None:
+    with open_store(root, as_is=True) as store:
+        at = store.get("T", number % 3, number // 3).messages[0].log_offset + position
+    size = SMALL["mappedFileSizeCommitLog"]
+    with (root / "commitlog" / f"{at - at % size:020d}").open("r+b") as file:
+        file.seek(at % size)
+        file.write(data)
+
+
+def overwrite_unit(root: Path, queue_id: int, queue_offset: int, position: int, data: bytes) -> None:
+    path = root / "consumequeue" / "T" / str(queue_id) / f"{queue_offset // 20 * 400:020d}"
+    with path.open("r+b") as file:
+        file.seek(queue_offset % 20 * 20 + position)
+        file.write(data)
+
+
+def bad_body(root: Path) -> None:
+    overwrite_record(root, 40, 100, b"~~")
+
+
+def crash_over_a_bad_body(root: Path) -> None:
+    bad_body(root)
+    crash(root)
+
+
+def crash_over_a_huge_size(root: Path) -> None:
+    overwrite_record(root, 40, 0, b"\x7f\xff\xff\xff")
+    crash(root)
+
+
+def crash_without_queues_over_a_wrong_place(root: Path) -> None:
+    overwrite_record(root, 40, PLACE_AT, bytes(8))
+    shutil.rmtree(root / "consumequeue")
+    crash(root)
+
+
+def crash_without_queues_of_delayed_messages(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        assert store.put(Message.of("T", "later", properties={"DELAY": "3"})).is_ok
+    shutil.rmtree(root / "consumequeue")
+    crash(root)
+
+
+def lose_a_queue(root: Path) -> None:
+    shutil.rmtree(root / "consumequeue" / "T" / "1")
+
+
+def tear_a_unit(root: Path) -> None:
+    overwrite_unit(root, 0, 5, 12, bytes(8))
+    crash(root)
+
+
+def lose_the_last_unit(root: Path) -> None:
+    overwrite_unit(root, LAST % 3, LAST // 3, 0, bytes(20))
+
+
+def lose_the_last_message_behind_a_prepared_one(root: Path) -> None:
+    """The prepared message is in no queue, and in no index file either."""
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        prepared = text_message(COUNT)
+        prepared.sys_flag = TRANSACTION_PREPARED
+        assert store.put(prepared).is_ok
+        last = store.put(text_message(COUNT + 1, queue_id=2))
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(last.log_offset + 100)
+        file.write(b"~~")
+    shutil.rmtree(root / "index")
+
+
+def make_a_queue_file_ahead(root: Path) -> None:
+    """Queue 7 fills its first file; its second was made and never written."""
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        assert all(store.put(text_message(COUNT + number, queue_id=7)).is_ok for number in range(20))
+    (root / "consumequeue" / "T" / "7" / f"{400:020d}").write_bytes(bytes(400))
+
+
+# What is done to a closed store, and options of the recovery.
+APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
+    Difference.ZEROED_CUT: (crash_over_a_bad_body, {}),
+    Difference.ZEROED_UNITS: (crash_over_a_bad_body, {}),
+    Difference.CLOSED: (crash, {}),
+    Difference.HUGE_SIZE: (crash_over_a_huge_size, {}),
+    Difference.DELIVER_TIME: (crash_without_queues_of_delayed_messages, {}),
+    Difference.LOST_QUEUES: (lose_a_queue, {}),
+    Difference.TORN_UNITS: (tear_a_unit, {}),
+    Difference.MISPLACED_RECORD: (crash_without_queues_over_a_wrong_place, {}),
+    Difference.RECORD_AT_QUEUE_END: (lose_the_last_unit, {"compat": "5.3"}),
+    Difference.ZERO_QUEUE_FILE: (make_a_queue_file_ahead, {}),
+    Difference.KEPT_INDEX: (crash, {"keep_index": True}),
+}
+
+
+def named(root: Path, **options: Any) -> set[str]:
+    change, _ = recover(root, settings=SMALL, **options)
+    assert all(row["reason"] == Difference(row["difference"]).reason for row in change.facts["differs_from_broker"])
+    return {row["difference"] for row in change.facts["differs_from_broker"]}
+
+
+@pytest.mark.parametrize("difference", Difference)
+def test_a_plan_names_a_difference_that_applies(difference: Difference, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    spoil, options = APPLYING[difference]
+    spoil(root)
+    assert difference.value in named(root, **options)
+
+
+@pytest.mark.parametrize("difference", Difference)
+def test_as_a_broker_only_the_zeroed_cut_and_the_end_differ(difference: Difference, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    spoil, options = APPLYING[difference]
+    spoil(root)
+    options = {name: value for name, value in options.items() if name != "keep_index"}
+    assert named(root, **options, as_broker=True) <= {"zeroed-cut", "closed"}
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_of_a_sound_store_nothing_differs(line: str, tmp_path: Path) -> None:
+    assert named(make_store(tmp_path / "store", COUNT), compat=line) == set()
+
+
+def test_5_3_alone_leaves_out_a_record_without_a_queue_before_a_cut(tmp_path: Path) -> None:
+    found = {}
+    for line in ("4.9", "5.3"):
+        root = make_store(tmp_path / line, COUNT)
+        lose_the_last_message_behind_a_prepared_one(root)
+        found[line] = "record-at-queue-end" in named(root, compat=line)
+    assert found == {"4.9": False, "5.3": True}
+
+
+@pytest.mark.parametrize("difference", Difference)
+def test_the_manual_lists_every_difference_with_its_reason(difference: Difference) -> None:
+    page = MAN.read_text(encoding="utf-8").replace("\\-", "-")
+    assert f"\\fB{difference.value}\\fR\n{difference.reason[:1].upper()}{difference.reason[1:]}." in page
