@@ -72,7 +72,7 @@ class Measured:
             return self.per_s / (limits.fdatasync_per_s * max(1.0, self.messages_per_flush))
         return self.bytes_per_s / limits.copy_bytes_per_s
 
-    def row(self, limits: Limits) -> dict[str, Any]:
+    def row(self, limits: Limits) -> dict[str, str | float | None]:
         percentiles = {f"p{percent:g}_us".replace(".", "_"): self.percentile_us(percent) for percent in _PERCENTS}
         return {
             "mode": self.mode,
@@ -138,7 +138,7 @@ def measure_mode(
     body_size: int,
     threads: int,
     on_put: Callable[[int], None],
-    given: Mapping[str, Any] = GEOMETRY,
+    given: Mapping[str, object] = GEOMETRY,
 ) -> Measured:
     """Put `count` messages from `threads` threads into a new store in `folder` with the settings given."""
     from store import Message, open_store
@@ -211,7 +211,7 @@ class _Part(threading.Thread):
             self.error = error
 
 
-def histogram(measured: list[Measured]) -> list[dict[str, Any]]:
+def histogram(measured: list[Measured]) -> list[dict[str, object]]:
     """Messages per latency class; a class reaches up to a power of two of microseconds."""
     counts: dict[int, dict[str, int]] = {}
     for one in measured:

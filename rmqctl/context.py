@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
 import typer
 
 from rmqctl.interrupts import Interrupts
-from rmqctl.options import DEFAULT_STORE, Color, Options, read_options
+from rmqctl.options import DEFAULT_STORE, Color, Options, OptionValues, read_options
 from rmqctl.output import Format, render
 from rmqctl.show import escape_controls
 from rmqctl.times import parse_time
@@ -80,13 +80,13 @@ class Session:
         self.options = Options()
         self.resources = ExitStack()
         self.interrupts = Interrupts()
-        self._values: dict[str, Any] = {}
+        self._values: OptionValues = {}
         self._log: RunLog | None = None
 
-    def take_options(self, values: Mapping[str, Any]) -> None:
+    def take_options(self, values: OptionValues) -> None:
         """Global options as parsed, by name; those behind the command win, and add to the settings before it."""
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
-        self._values |= {**values, "settings": both}
+        self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
 
     # The store.

@@ -9,12 +9,16 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rmqctl.commands import COMMANDS, GROUPS, CommandPlace
+
+if TYPE_CHECKING:
+    # Typer brings its own copy of Click.
+    from typer._click import Context, HelpFormatter
 
 GLOBAL_PREFIX = "global_"
 GLOBALS_NOTE = "Global options (rmqctl --help) may stand here as well."
@@ -62,7 +66,7 @@ def _copied(option: Any) -> Any:
 class Command(_TakesGlobals, TyperCommand):
     """One command."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Context) -> object:
         self.take_globals(ctx)
         ctx.obj.start_log(ctx.command_path)
         return super().invoke(ctx)
@@ -95,10 +99,10 @@ class CommandGroup(TyperGroup):
         self.commands = commands
         self._summaries = summaries
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         return list(self.commands)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self._summaries().items()))
 
@@ -106,7 +110,7 @@ class CommandGroup(TyperGroup):
 class SubGroup(_TakesGlobals, CommandGroup):
     """A group below the root, such as `checkpoint`."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Context) -> object:
         self.take_globals(ctx)
         return super().invoke(ctx)
 
@@ -119,7 +123,7 @@ class RootGroup(CommandGroup):
         makers = {name: _maker(name, place) for name, place in places.items()}
         super().__init__(commands=LazyCommands(makers), summaries=lambda: _summaries(places), **attributes)
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> object:
         if not standalone_mode:
             return super().main(*arguments, standalone_mode=False, **extra)  # type: ignore[misc]
         from rmqctl.app import main

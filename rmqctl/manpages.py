@@ -86,9 +86,9 @@ def _command_page(place: CommandPlace, command: Any) -> str:
         ".SH OPTIONS",
         "The global options of rmqctl(1) are taken here as well.",
         *_options(command),
-        *_exit_codes(place.attribute("EXIT_CODES") or {}),
-        *_sections(place.attribute("SECTIONS") or {}),
-        *_files(FILES if place.attribute("FILES") is None else place.attribute("FILES")),
+        *_exit_codes(place.exit_codes()),
+        *_sections(place.sections()),
+        *_files(FILES if (files := place.files()) is None else files),
         *_examples(command),
         *_see_also(place),
     ]
@@ -107,7 +107,7 @@ def _page_name(path: str) -> str:
 
 
 def _see_also(place: CommandPlace) -> list[str]:
-    others = place.attribute("SEE_ALSO") or ()
+    others = place.see_also()
     pages = ["rmqctl (1)", *(f"{roff(_page_name(other))} (1)" for other in sorted(others)), "rmqstore (5)"]
     return [".SH SEE ALSO", ",\n".join(f".BR {page}" for page in pages)]
 

@@ -51,7 +51,7 @@ def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> t
     return build_message(row | {"topic": topic}, _read_body(row), now_ms), stored_ms
 
 
-def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
+def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Message:
     """A message from the names of a message object and its body; absent names get a producer's defaults."""
     from store import Host, Message
     from store.errors import BadRequest
@@ -66,7 +66,7 @@ def build_message(row: Mapping[str, Any], body: bytes, now_ms: int) -> Message:
     try:
         fields |= {name: Host.parse(_read_text(row, name)) for name in ("born_host", "store_host") if row.get(name)}
         message = Message.of(
-            row["topic"],
+            str(row["topic"]),
             body,
             properties=_read_properties(row),
             keys=_read_keys(row),

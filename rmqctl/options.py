@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
@@ -53,12 +53,30 @@ class Options:
     verbose: bool = False
 
 
-def read_options(values: Mapping[str, Any]) -> Options:
-    """The options from the parsed values of `global_options`, by its parameter names.
+class OptionValues(TypedDict, total=False):
+    """The parsed values of `global_options`, by its parameter names."""
+
+    store: str | Path
+    broker_conf: str | Path | None
+    settings: Sequence[str] | None
+    format: str
+    wide: bool
+    color: str
+    no_color: bool
+    time: str
+    log: str | Path | None
+    scratch: str | Path | None
+    no_progress: bool
+    quiet: bool
+    verbose: bool
+
+
+def read_options(values: OptionValues) -> Options:
+    """The options from the parsed values.
 
     Typer has looked at the values; in a context they are texts, unless they are defaults.
     """
-    store = values["store"]
+    store = str(values["store"])
     return Options(
         store=Path(store),
         uri=store if "://" in store else None,
@@ -139,6 +157,7 @@ def global_options(
     ] = False,
 ) -> None:
     session: Session = ctx.obj
-    session.take_options({name: value for name, value in ctx.params.items() if name != "version"})
+    given = {name: value for name, value in ctx.params.items() if name != "version"}
+    session.take_options(cast(OptionValues, given))
     if uncompiled_reason() == UNCOMPILED:
         session.warn(UNCOMPILED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
 
 from rmqctl.times import show_time
 
@@ -21,13 +20,13 @@ class TimeForm(StrEnum):
     MS = "ms"
 
 
-def show_value(name: str, value: Any, times: TimeForm = TimeForm.UTC) -> str:
+def show_value(name: str, value: object, times: TimeForm = TimeForm.UTC) -> str:
     """One value as people see it; the last word of its JSON name decides how."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if is_number(value):
+    if isinstance(value, (int, float)):
         return _show_number(name, value, times)
     if isinstance(value, Mapping):
         return printable(", ".join(f"{key} {show_value(key, item, times)}" for key, item in value.items())) or "-"

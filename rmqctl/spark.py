@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rmqctl.context import Session
 
+if TYPE_CHECKING:
+    from store.spark import Spark
+
 
 @contextlib.contextmanager
-def spark_session(session: Session, master: str | None, remote: str | None, why: str | None = None) -> Iterator[Any]:
+def spark_session(session: Session, master: str | None, remote: str | None, why: str | None = None) -> Iterator[Spark]:
     """A running Spark, stopped on leaving; the user sees that it starts, and why."""
     from store.spark import open_session
 

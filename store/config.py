@@ -31,6 +31,8 @@ _INDEX_HEADER_SIZE, _INDEX_SLOT_SIZE, _INDEX_ENTRY_SIZE = 40, 4, 20
 
 T = TypeVar("T")
 
+SettingValue = str | int | float | bool | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLine:
@@ -226,12 +228,12 @@ class StoreConfig:
             self.transient_store_pool_enable and self.flush_disk_type == "ASYNC_FLUSH" and self.broker_role != "SLAVE"
         )
 
-    def with_settings(self, settings: Mapping[str, Any]) -> StoreConfig:
+    def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
         """Copies with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
 
         Text becomes the field's type.
         """
-        values = check_settings(settings)
+        values: dict[str, Any] = {**check_settings(settings)}
         fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **{fields[name]: value for name, value in values.items() if name in fields})
 
@@ -283,7 +285,7 @@ def has_effect(name: str) -> bool:
 _WITHOUT_EFFECT = Path(__file__).with_name("settings_without_effect.csv")
 
 
-def check_settings(settings: Mapping[str, Any], source: str | Path | None = None) -> dict[str, Any]:
+def check_settings(settings: Mapping[str, object], source: str | Path | None = None) -> dict[str, SettingValue]:
     """Converts the values; BadRequest, naming `source`, for an unknown name or a value of a wrong type."""
     types = {_camel(f.name): _type_name(f) for f in dataclasses.fields(StoreConfig)}
     if not settings.keys() <= types.keys():

@@ -22,7 +22,7 @@ Engine modules are imported inside `run`, so that --help stays fast.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class CommandPlace:
     module: str
     function: str = "run"
 
-    def load(self) -> tuple[Any, Sequence[str]]:
+    def load(self) -> tuple[Callable[..., object], Sequence[str]]:
         """The command's function and its example lines."""
         module = self._module()
         examples = module.EXAMPLES
@@ -46,8 +46,24 @@ class CommandPlace:
         """The first line of the command's help."""
         return str(getattr(self._module(), self.function).__doc__).split("\n", 1)[0].split(". ")[0].rstrip(".")
 
-    def attribute(self, name: str) -> Any:
-        """A module value that the man page shows, such as FILES; None without one."""
+    def exit_codes(self) -> Mapping[int, str]:
+        """Meanings of exit codes that are the command's own."""
+        return self._value("EXIT_CODES") or {}
+
+    def sections(self) -> Mapping[str, Callable[[], Iterable[tuple[str, str]]]]:
+        """The command's own sections of its man page: per title a function that gives terms and texts."""
+        return self._value("SECTIONS") or {}
+
+    def files(self) -> Sequence[str] | None:
+        """The files of a store that the command reads or writes, None where it names none."""
+        files: Sequence[str] | None = self._value("FILES")
+        return files
+
+    def see_also(self) -> Sequence[str]:
+        """Commands that the man page points to."""
+        return self._value("SEE_ALSO") or ()
+
+    def _value(self, name: str) -> Any:
         value = getattr(self._module(), name, None)
         return value.get(self.path) if isinstance(value, Mapping) and self.path in value else value
 

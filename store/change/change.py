@@ -65,7 +65,7 @@ class Change:
         path = action.staged if isinstance(action, Publish) else action.path
         return self.fs.stat(path).st_size if self.fs.exists(path) else 0
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """Rows of the actions: action, file (relative to the root if inside of it), size_bytes, reason."""
         return [
             {

@@ -23,7 +23,7 @@ from typing import Any
 
 from store.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.check.findings import LOST_INDEX, MISSING_INDEX_ENTRY, MISSING_UNIT, Finding, group_findings
-from store.check.listing import Listing
+from store.check.listing import Listing, Share
 from store.check.parallel import MapTasks, ordered_map
 from store.check.promises import checkpoint_file_findings, promise_findings
 from store.check.seams import SegmentSummary, lost_index_findings, seam_findings
@@ -261,7 +261,7 @@ class ShareSurvey:
     findings: list[Finding]
 
 
-def survey_share(files: StoreReader, rules: SurveyRules, share: Any) -> ShareSurvey:
+def survey_share(files: StoreReader, rules: SurveyRules, share: Share) -> ShareSurvey:
     """Surveys one of Listing.shares(): some queues, or an index file."""
     log = LogExtent(rules.segments, rules.horizon)
     found: Iterator[Survey | Finding]

@@ -23,6 +23,8 @@ NOT_4_9 = "a 4.9 broker does not start with it, a 5.3 one passes over it"
 HARMLESS = "brokers pass over it"
 
 Queue = tuple[str, int]
+Share = tuple[QueueListing, ...] | StoredFile
+"""Some queues, or one index file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,13 @@ class Listing:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, files: StoreReader, settings: Mapping[str, Any]) -> Listing:
+    def of(cls, files: StoreReader, settings: Mapping[str, object]) -> Listing:
         """Lists commitlog/, consumequeue/, consumequeue_ext/ and index/."""
         found, foreign = _queue_files(files, "consumequeue")
         extensions, foreign_extensions = _queue_files(files, "consumequeue_ext")
         indexes = tuple(files.index_files())
         sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
-        usual = int(settings.get("mappedFileSizeConsumeQueue", 0)) or (sizes.most_common(1)[0][0] if sizes else 0)
+        usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or (sizes.most_common(1)[0][0] if sizes else 0)
         strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files)]
         return cls(
             segments=tuple(files.segments()),
@@ -61,7 +63,7 @@ class Listing:
             ),
         )
 
-    def shares(self) -> list[Any]:
+    def shares(self) -> list[Share]:
         """Portions of the derived files for one task each: some queues, or one index file."""
         step = max(1, min(QUEUES_PER_SHARE, len(self.queues) // 16))
         return [*(self.queues[at : at + step] for at in range(0, len(self.queues), step)), *self.indexes]

@@ -164,4 +164,5 @@ def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) ->
     add_lost(change, report)
     change.lost = {}
     for row in report.group_rows():
-        change.lost[row["topic"]] = max(row["message_count"], change.lost.get(row["topic"], 0))
+        topic, count = str(row["topic"]), int(row["message_count"])
+        change.lost[topic] = max(count, change.lost.get(topic, 0))

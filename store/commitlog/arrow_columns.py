@@ -10,15 +10,18 @@ pyarrow is imported by the first call: a store that is given no record batch doe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store.errors import BadRequest
 from store.formats.run import Int64Array
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def bytes_of(batch: Any, name: str, *, may_be_null: bool) -> tuple[memoryview, Int64Array]:
+
+def bytes_of(batch: pa.RecordBatch, name: str, *, may_be_null: bool) -> tuple[memoryview, Int64Array]:
     """The data that the column's bytes lie in, and their ends, the first one's start before them."""
     array = _plain(batch.column(name), name)
     if array.null_count and not may_be_null:
@@ -33,7 +36,7 @@ def bytes_of(batch: Any, name: str, *, may_be_null: bool) -> tuple[memoryview, I
     return memoryview(data).cast("B") if data is not None else memoryview(b""), ends
 
 
-def topics_of(batch: Any, name: str) -> tuple[list[str], Int64Array]:
+def topics_of(batch: pa.RecordBatch, name: str) -> tuple[list[str], Int64Array]:
     """The distinct topics, and each row's place among them."""
     import pyarrow as pa
 
@@ -51,7 +54,7 @@ def topics_of(batch: Any, name: str) -> tuple[list[str], Int64Array]:
     return topics, np.asarray(array.indices).astype(np.int64)
 
 
-def numbers_of(batch: Any, name: str) -> Int64Array:
+def numbers_of(batch: pa.RecordBatch, name: str) -> Int64Array:
     """The column's numbers, 0 where null."""
     import pyarrow as pa
 
@@ -62,7 +65,7 @@ def numbers_of(batch: Any, name: str) -> Int64Array:
         raise BadRequest(f"the column {name} must hold integers, not {array.type}: {error}") from error
 
 
-def _plain(array: Any, name: str) -> Any:
+def _plain(array: pa.Array, name: str) -> pa.Array:
     """The array, cast when its type has no buffer of offsets and one of data."""
     import pyarrow as pa
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
 from store.formats.properties import WAIT_MARK, says_no_wait
 from store.formats.run import Int64Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NUMBER_COLUMNS = (
     "queue_id",
@@ -115,7 +118,9 @@ class MessageColumns:
         )
 
     @classmethod
-    def from_arrow(cls, batch: Any, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST) -> MessageColumns:
+    def from_arrow(
+        cls, batch: pa.RecordBatch, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST
+    ) -> MessageColumns:
         """From a pyarrow.RecordBatch.
 
         BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.

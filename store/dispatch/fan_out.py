@@ -16,13 +16,15 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from store import kernels
 from store.formats.run import Run
 
 RUNS_IN_FLIGHT = 16
 FINISH_POLL_S = 0.5
+
+Piece = TypeVar("Piece")
 
 
 class Handler(Protocol):
@@ -32,7 +34,7 @@ class Handler(Protocol):
 
 
 @runtime_checkable
-class StagedHandler(Handler, Protocol):
+class StagedHandler(Handler, Protocol[Piece]):
     """A handler whose dispatch(run) takes every piece of prepare(run).
 
     It may prepare the next pieces meanwhile.
@@ -40,9 +42,9 @@ class StagedHandler(Handler, Protocol):
     The pieces are of bounded size, as RUNS_IN_FLIGHT of them may wait.
     """
 
-    def prepare(self, run: Run) -> Iterable[Any]: ...
+    def prepare(self, run: Run) -> Iterable[Piece]: ...
 
-    def take(self, run: Run, piece: Any) -> None: ...
+    def take(self, run: Run, piece: Piece) -> None: ...
 
 
 class FanOut:

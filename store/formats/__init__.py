@@ -1,4 +1,4 @@
-"""Formats: what the bytes mean. Pure functions and values; nothing here opens a file."""
+"""Formats: the meaning of the bytes. Pure functions and values; nothing here opens a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A body as a producer wrote it, from the body as a record stores it: producers compress bodies from 4 KiB on.
+"""Restores a producer's body from the stored one: producers compress bodies from 4 KiB on.
 
     sysFlag bit 0    the body is compressed
     bits 8 to 10     how: 0 and 3 zlib (RFC 1950), 1 an LZ4 frame, 2 a zstd frame, 4 to 7 are not defined
@@ -28,7 +28,7 @@ _NAMES = {0: ZLIB, 1: LZ4, 2: ZSTD, 3: ZLIB}
 
 
 class BodyState(StrEnum):
-    """Which bytes a Body holds."""
+    """The state of the bytes in a Body."""
 
     PLAIN = "plain"
     """Never compressed."""
@@ -38,7 +38,7 @@ class BodyState(StrEnum):
 
 
 class Body(NamedTuple):
-    """A body; `compression` is that of the record, None for a plain one; `problem` says why it is as stored."""
+    """A body as written, or as stored with the `problem`. A plain one has no `compression`."""
 
     data: bytes
     compression: str | None
@@ -55,7 +55,7 @@ def compression_of(sys_flag: int) -> str | None:
 
 
 def decode_body(stored: bytes, sys_flag: int, *, max_size: int = MAX_BODY_SIZE) -> Body:
-    """The body as its producer wrote it; as stored, with the problem, where it cannot be decompressed whole."""
+    """Restores the producer's body; keeps the stored one, with the problem, where that fails."""
     compression = compression_of(sys_flag)
     if compression is None:
         return Body(stored, None, BodyState.PLAIN)

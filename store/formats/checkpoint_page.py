@@ -40,7 +40,10 @@ class CheckpointPage(NamedTuple):
 
     @property
     def min_timestamp_ms(self) -> int:
-        """What may be trusted: the older of log and queues, less three seconds (StoreCheckpoint.getMinTimestamp)."""
+        """The older of the times of log and queues, less three seconds: files are trusted up to it.
+
+        Source: StoreCheckpoint.getMinTimestamp.
+        """
         return max(0, min(self.physic_ms, self.logics_ms) - SAFETY_MARGIN_MS)
 
     @property
@@ -50,7 +53,7 @@ class CheckpointPage(NamedTuple):
 
 
 def decode_checkpoint(data: bytes) -> CheckpointPage:
-    """The page from a file's bytes; a short file reads as if zeros followed, as the broker's mapping makes it."""
+    """Reads the page from a file's bytes. Zeros follow a short file, as in the broker's mapping."""
     padded = data.ljust(CHECKPOINT_SIZE, b"\0")
     physic_ms, logics_ms, index_ms, master_flushed, confirm = FIELDS.unpack_from(padded)
     rest = padded[FIELDS.size :].rstrip(b"\0")

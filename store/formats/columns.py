@@ -42,7 +42,7 @@ class ScanOutcome(IntEnum):
 
 
 class DamageReason(IntEnum):
-    """What is wrong at the place where a scan met damage."""
+    """The fault at the place where a scan met damage."""
 
     NONE = 0
     BAD_MAGIC = 1

@@ -6,12 +6,15 @@ index file   header 40, hash slots 4 each, entries 20 each         (store.format
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import PRE_BLANK_SIZE, UNIT_SIZE
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 UNIT_DTYPE = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 ENTRY_DTYPE = np.dtype([("key_hash", ">i4"), ("log_offset", ">i8"), ("time_diff", ">i4"), ("previous", ">i4")])
@@ -19,16 +22,16 @@ assert UNIT_DTYPE.itemsize == UNIT_SIZE
 assert ENTRY_DTYPE.itemsize == ENTRY_SIZE
 
 
-def units_of(data: Any) -> np.ndarray:
+def units_of(data: Buffer) -> np.ndarray:
     """A queue file's units as a structured array over its bytes; nothing is copied."""
-    return np.frombuffer(data, UNIT_DTYPE, memoryview(data).nbytes // UNIT_SIZE)
+    return np.frombuffer(memoryview(data), UNIT_DTYPE, memoryview(data).nbytes // UNIT_SIZE)
 
 
-def entries_of(data: Any, slot_count: int, count: int) -> np.ndarray:
+def entries_of(data: Buffer, slot_count: int, count: int) -> np.ndarray:
     """Entries 0 … count-1 as a structured array over an index file's bytes (entry 0 is never used)."""
     at = HEADER_SIZE + SLOT_SIZE * slot_count
     room = (memoryview(data).nbytes - at) // ENTRY_SIZE
-    return np.frombuffer(data, ENTRY_DTYPE, max(0, min(count, room)), at)
+    return np.frombuffer(memoryview(data), ENTRY_DTYPE, max(0, min(count, room)), at)
 
 
 def is_pre_blank(units: np.ndarray) -> np.ndarray:

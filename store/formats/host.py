@@ -51,7 +51,9 @@ class Host(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def encode_host(host: Host) -> bytes:
-    """The 8 or 20 bytes of a record; remembered, because a broker stores the same few hosts in every record."""
+    """The 8 or 20 bytes of a record.
+
+    Cached, because a broker stores the same few hosts in every record."""
     return host.address + host.port.to_bytes(4, "big", signed=True)
 
 

@@ -1,4 +1,4 @@
-"""What Java computes of text and bytes, so that hashes on disk come out the same.
+"""Computes hashes of text and bytes as Java does, so that hashes on disk are equal.
 
 String.hashCode walks UTF-16 code units: h = 31 * h + unit, wrapping at 32 bits, signed.
 The index takes Math.abs of it, which stays negative for the one value that has no positive twin; RocketMQ makes
@@ -50,14 +50,16 @@ def string_hash(text: str) -> int:
 
 
 def key_hash(key: str) -> int:
-    """Hash of an index key: absolute, and 0 where Java's abs would overflow (IndexFile.indexKeyHashMethod)."""
+    """Hashes an index key: absolute, and 0 where Java's abs would overflow.
+
+    Source: IndexFile.indexKeyHashMethod."""
     value = abs(string_hash(key))
     return 0 if value > INT_MAX else value
 
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str) -> int:
-    """Tags code of a consume-queue unit: the hash widened to a long; 0 for no tags (MessageExtBrokerInner)."""
+    """The tags code of a unit: the hash widened to a long; 0 without tags (MessageExtBrokerInner)."""
     return string_hash(tags) if tags else 0
 
 

@@ -8,7 +8,7 @@
 
 Why each redundancy exists: the magic and the log offset (bytes 28..35 hold the record's own address) let a reader find
 its place again after damage; the total size must equal the sum of the parts; the CRC covers the body only, so that
-torn properties show only as a wrong size or a wrong neighbour.
+torn properties show only as a wrong size, or by the record that should follow.
 
 A host takes 20 bytes instead of 8 when its bit in the sys flag is set. V2 (5.x) has a two-byte topic size, for topics
 of more than 127 characters. When the next record does not fit, the rest of the segment is a blank: its size, and the
@@ -26,7 +26,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import TypedDict, Unpack
 
 from store.errors import BadRequest, DamagedRecord
 from store.formats.columns import DamageReason
@@ -113,9 +113,22 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 LMQ_PREFIX = "%LMQ%"
 
 
+class MessageFields(TypedDict, total=False):
+    """The numbers and hosts that Message.of takes by name."""
+
+    queue_id: int
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: Host
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+
+
 @dataclass(slots=True)
 class Message:
-    """What a producer hands over (Java: MessageExtBrokerInner). `properties` is the property string, kept verbatim."""
+    """A producer's message (Java: MessageExtBrokerInner). `properties` is the property string, verbatim."""
 
     topic: str
     body: bytes = b""
@@ -140,7 +153,7 @@ class Message:
         uniq_key: str | None = None,
         delay_level: int = 0,
         properties: Mapping[str, str] | None = None,
-        **fields: Any,
+        **fields: Unpack[MessageFields],
     ) -> Message:
         """Makes a message from named values; `fields` are those of the class, such as queue_id or born_host.
 
@@ -165,7 +178,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A record, decoded (Java: MessageExt). `raw` is the record itself, `body` is as stored (perhaps compressed)."""
+    """A record, decoded (Java: MessageExt). `raw` is the record; `body` is stored, perhaps compressed."""
 
     topic: str
     queue_id: int
@@ -245,7 +258,7 @@ def host_flags(born_host: Host, store_host: Host) -> int:
 
 
 def store_timestamp_at(sys_flag: int) -> int:
-    """Place of the store time inside a record, which depends on the size of the born host."""
+    """The place of the store time in a record: it depends on the size of the born host."""
     return BORN_HOST_AT + (IPV6_HOST_SIZE if sys_flag & BORN_HOST_IPV6 else IPV4_HOST_SIZE)
 
 
@@ -292,7 +305,7 @@ def encode_record(
 def decode_record(
     record: bytes | memoryview, *, file: str | PathLike[str] | None = None, position: int | None = None
 ) -> StoredMessage:
-    """The message in `record`, which is exactly one record.
+    """The message in `record`, a whole record and nothing else.
 
     Raises DamagedRecord with `file` and `position` where the bytes contradict each other; the CRC is not looked at.
     """

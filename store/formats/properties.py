@@ -85,7 +85,7 @@ def _spread_hash(text: str) -> int:
 
 
 def with_properties(data: bytes, changes: Mapping[str, str]) -> bytes:
-    """The property string with some values set, everything else verbatim: also what the reader's rule would drop."""
+    """Sets some values; the rest stays verbatim, also the parts that a reader drops."""
     rest = dict(changes)
     parts = []
     for part in data.decode("utf-8", "surrogateescape").split(PROPERTY_SEPARATOR):
@@ -102,5 +102,5 @@ def split_keys(keys: str) -> Iterable[str]:
 
 
 def says_no_wait(properties: bytes) -> bool:
-    """Whether the put is answered without waiting for the disk: a WAIT that is not true (Message.isWaitStoreMsgOK)."""
+    """Whether a put is answered before the disk has it: WAIT is not true (Message.isWaitStoreMsgOK)."""
     return WAIT_MARK in properties and decode_properties(properties).get(WAIT, "true").lower() != "true"

@@ -65,7 +65,7 @@ class BatchUnit(NamedTuple):
 
 
 class QueueUnit(NamedTuple):
-    """One unit: where the message is, and what a filter may ask of it."""
+    """One unit: the place of the message, and its tags code for filters."""
 
     log_offset: int
     size: int
@@ -123,7 +123,7 @@ class ExtUnit(NamedTuple):
 
 
 def decode_ext_unit(buffer: bytes | memoryview, position: int) -> ExtUnit | None:
-    """The unit at `position`, or None where none is (end mark, zeros, or a size that leads out of the buffer)."""
+    """The unit at `position`; None for an end mark, zeros, or a size beyond the buffer."""
     if len(buffer) - position < EXT_UNIT_MIN_SIZE:
         return None
     size, tags_code, store_timestamp_ms, bit_map_size = EXT_UNIT.unpack_from(buffer, position)

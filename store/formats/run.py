@@ -1,6 +1,6 @@
-"""A Run: what one call of the scan kernel found, columns over the bytes they describe.
+"""A Run: the records of one call of the scan kernel, as columns over their bytes.
 
-It stands here, below commit log, consume queues and index, because it is what they hand to one another.
+Commit log, consume queues and index hand it to one another, so it is defined below them.
 """
 
 from __future__ import annotations

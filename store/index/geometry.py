@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def geometry_of(buffer: bytes | memoryview, known: Geometry | None = None) -> Ge
     return contents.best() or known
 
 
-def given_geometry(settings: Mapping[str, Any], size: int) -> Geometry | None:
+def given_geometry(settings: Mapping[str, object], size: int) -> Geometry | None:
     """Find the geometry that maxHashSlotNum and maxIndexNum give a file of `size` bytes.
 
     None where they do not make that size.
@@ -115,8 +115,8 @@ def given_geometry(settings: Mapping[str, Any], size: int) -> Geometry | None:
     if slots is None:
         slots = (size - HEADER_SIZE - ENTRY_SIZE * int(str(entries))) // SLOT_SIZE
     if entries is None:
-        entries = (size - HEADER_SIZE - SLOT_SIZE * int(slots)) // ENTRY_SIZE
-    geometry = Geometry(int(slots), int(str(entries)))
+        entries = (size - HEADER_SIZE - SLOT_SIZE * int(str(slots))) // ENTRY_SIZE
+    geometry = Geometry(int(str(slots)), int(str(entries)))
     return geometry if min(geometry) > 0 and geometry.file_size == size else None
 
 

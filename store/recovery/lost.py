@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -104,7 +103,7 @@ class LossReport:
             counts[row.group] += row.messages
         return dict(sorted(counts.items()))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """The report under its names in JSON."""
         return {
             "messages": self.messages,
@@ -118,7 +117,7 @@ class LossReport:
             "delayed": self.delayed,
         }
 
-    def queue_rows(self) -> list[dict[str, Any]]:
+    def queue_rows(self) -> list[dict[str, object]]:
         """Makes a row per topic and queue, with the messages that each consumer group had not consumed."""
         groups: dict[QueueKey, dict[str, int]] = {}
         for row in self.unconsumed:
@@ -137,7 +136,7 @@ class LossReport:
             for row in self.queues
         ]
 
-    def group_rows(self) -> list[dict[str, Any]]:
+    def group_rows(self) -> list[dict[str, str | int]]:
         """A row per consumer group and topic."""
         counts: Counter[tuple[str, str]] = Counter()
         for row in self.unconsumed:

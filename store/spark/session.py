@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 import store.errors
 from store.errors import BadRequest, StoreError, StoreIOError
@@ -101,6 +101,10 @@ class SessionOptions(TypedDict, total=False):
     settings: dict[str, str] | None
     packages: Sequence[Path]
     on_start: Callable[[], None]
+
+
+Spark: TypeAlias = "SparkSession"
+"""The session's type, for those who pass it on without importing PySpark."""
 
 
 @contextmanager

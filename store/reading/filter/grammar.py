@@ -6,10 +6,13 @@ Source: SelectorParser.jj (4.9.8, 5.3.3).
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from store.errors import BadRequest, quoted
-from store.reading.filter.tree import Builder
+from store.reading.filter.tree import Builder, Node
+
+if TYPE_CHECKING:
+    from lark import Lark, UnexpectedInput
 
 GRAMMAR = r"""
     ?start: disjunction
@@ -57,8 +60,13 @@ GRAMMAR = r"""
 """
 
 
+def parse(text: str) -> Node:
+    """Parses an expression into a tree of nodes; UnexpectedInput where it does not follow the grammar."""
+    return cast(Node, _parser().parse(text))
+
+
 @functools.cache
-def parser() -> Any:
+def _parser() -> Lark:
     from lark import Lark, Transformer, v_args
 
     rules = {name: rule for name, rule in vars(Builder).items() if not name.startswith("_")}
@@ -66,7 +74,7 @@ def parser() -> Any:
     return Lark(GRAMMAR, parser="lalr", maybe_placeholders=False, transformer=builder())
 
 
-def syntax_error(text: str, error: Any) -> BadRequest:
+def syntax_error(text: str, error: UnexpectedInput) -> BadRequest:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END":
         return BadRequest(

@@ -27,7 +27,7 @@ import functools
 
 from store.errors import BadRequest, quoted
 from store.formats.message import StoredMessage
-from store.reading.filter.grammar import parser, syntax_error
+from store.reading.filter.grammar import parse, syntax_error
 from store.reading.filter.java_values import CannotCompare
 from store.reading.filter.tree import Evaluate, Meaningless, Properties, as_boolean
 
@@ -66,7 +66,7 @@ def compile_sql(text: str) -> SqlFilter:
     from lark.exceptions import UnexpectedInput
 
     try:
-        compiled = SqlFilter(text, as_boolean(parser().parse(text)).evaluate)
+        compiled = SqlFilter(text, as_boolean(parse(text)).evaluate)
         # Evaluating once finds an expression too deep for the interpreter's stack now, not in the middle of a queue.
         compiled.matches_properties({})
     except UnexpectedInput as error:
