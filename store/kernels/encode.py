@@ -6,6 +6,16 @@
     topics, topic_ends          the distinct topics' bytes; numbers say which
     hosts      40 bytes: born host at 0, store host at 20 (8 or 20 of them are used, by the sys flag)
 
+append_message takes one message instead:
+
+    gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, moved on
+    wrote       8 bytes: the position behind the last record, moved on
+    limit       the position up to which bytes may be written, at most the segment's size
+    queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
+    hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
+    result      the position, or: NO_ROOM where record and eight zeros do not fit, BAD_PART where a part or a number is
+                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest
+
 The result is what the broker's encoder and append callback write, and the columns that a scan of it would give, so
 that dispatch needs no second look.
 
@@ -104,11 +114,8 @@ def encode_records(
     state               next position; outcome: LIMIT all written, FULL columns are full, BLANK the next record and a
                         blank do not fit, DAMAGE a topic or property string is too long; size of that next record
     """
-    target = start_of(segment)
-    body_bytes = start_of(bodies)
-    property_bytes = start_of(properties)
-    topic_bytes = start_of(topics)
-    host_bytes = start_of(hosts)
+    target, host_bytes = start_of(segment), start_of(hosts)
+    body_bytes, property_bytes, topic_bytes = start_of(bodies), start_of(properties), start_of(topics)
     capacity = min(columns.shape[1], numbers.shape[1] - start)
     count = 0
     outcome = LIMIT if capacity == numbers.shape[1] - start else FULL
@@ -154,71 +161,113 @@ def append_message(
     reconsume_times: Long,
     prepared_transaction_offset: Long,
 ) -> Long:
-    """Append one record to the segment; returns its position.
+    """Append one record to the segment; returns its position, or a negative reason.
 
-    The call holds the GIL from its first look to its last write, so two threads need no lock between them.
-
-    gate        16 bytes: a long that is not 0 while one thread has the log to itself; the newest store time, moved on
-    wrote       8 bytes: the position behind the last record, moved on
-    limit       the position up to which bytes may be written, at most the segment's size
-    queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
-    hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
-    result      the position, or: NO_ROOM where record and eight zeros do not fit, BAD_PART where a part or a number is
-                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest
-
-    Size and magic are written last, so that what a killed process leaves is no record.
+    The call holds the GIL from its first look to its last write, so two threads need no lock between them. Size and
+    magic are written last, so that what a killed process leaves is no record.
     """
     topic_size, body_size, properties_size = size_of(topic), size_of(body), size_of(properties)
+    hosts_size = host_size(sys_flag & BORN_HOST_V6) + host_size(sys_flag & STORE_HOST_V6)
     is_v2: Flag = topic_size > MAX_TOPIC_SIZE
-    born_size = 8 + (V6_EXTRA if sys_flag & BORN_HOST_V6 else 0)
-    store_size = 8 + (V6_EXTRA if sys_flag & STORE_HOST_V6 else 0)
-    size = FIXED_SIZE + born_size + store_size - 16 + body_size + topic_size + properties_size + (1 if is_v2 else 0)
+    size = FIXED_SIZE + hosts_size - 16 + body_size + topic_size + properties_size + (1 if is_v2 else 0)
     fits: Flag = is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times) and is_int(size)
-    if not fits or topic_size > MAX_SHORT or properties_size > MAX_SHORT or size_of(hosts) != born_size + store_size:
+    if not fits or topic_size > MAX_SHORT or properties_size > MAX_SHORT or size_of(hosts) != hosts_size:
         return BAD_PART
-    if read_long(start_of(gate), 0) != 0:
-        return BUSY
-    if store_timestamp_ms < read_long(start_of(gate), 8):
-        return LATE
-    position = read_long(start_of(wrote), 0)
-    if position < 0 or size + BLANK_SIZE > min(limit, size_of(segment)) - position:
+    refusal = refuses(start_of(gate), store_timestamp_ms)
+    if refusal != 0:
+        return refusal
+    target, at = start_of(segment), read_long(start_of(wrote), 0)
+    if at < 0 or size + BLANK_SIZE > min(limit, size_of(segment)) - at:
         return NO_ROOM
-    target, at = start_of(segment), position
-    if read_long(target, position + size) != 0:
-        write_long(target, position + size, 0)
-    queue_offset: Long = 0
-    if sys_flag & TRANSACTION_MASK in (0, TRANSACTION_COMMIT):
-        queue_offset = read_long(start_of(queue_end), 0)
-        write_long(start_of(queue_end), 0, queue_offset + 1)
-    write_int(target, at + 8, body_crc(start_of(body), 0, body_size))
-    write_int(target, at + 12, queue_id)
-    write_int(target, at + 16, flag)
-    write_long(target, at + 20, queue_offset)
+    if read_long(target, at + size) != 0:
+        write_long(target, at + size, 0)
+    write_long(target, at + 20, next_queue_offset(start_of(queue_end), sys_flag))
     write_long(target, at + 28, file_start + at)
-    write_int(target, at + 36, sys_flag)
-    write_long(target, at + 40, born_timestamp_ms)
-    copy_bytes(target, at + 48, start_of(hosts), 0, born_size)
-    write_long(target, at + 48 + born_size, store_timestamp_ms)
-    copy_bytes(target, at + 56 + born_size, start_of(hosts), born_size, store_size)
-    at += 56 + born_size + store_size
-    write_int(target, at, reconsume_times)
-    write_long(target, at + 4, prepared_transaction_offset)
-    write_int(target, at + 12, body_size)
-    copy_bytes(target, at + 16, start_of(body), 0, body_size)
-    at += 16 + body_size
-    if is_v2:
-        write_byte(target, at, topic_size >> 8)
-        at += 1
-    write_byte(target, at, topic_size)
-    copy_bytes(target, at + 1, start_of(topic), 0, topic_size)
-    at += 1 + topic_size
-    write_short(target, at, properties_size)
-    copy_bytes(target, at + 2, start_of(properties), 0, properties_size)
-    write_int(target, position + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
-    write_int(target, position, size)
+    write_numbers(target, at, queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset)
+    write_origin(target, at, sys_flag, born_timestamp_ms, store_timestamp_ms, start_of(hosts))
+    write_body_at(target, at, at + 68 + hosts_size, start_of(body), body_size)
+    texts: Long = at + 72 + hosts_size + body_size
+    write_texts(target, texts, start_of(topic), topic_size, start_of(properties), properties_size)
+    make_valid(target, at, size, is_v2)
     write_long(start_of(gate), 8, store_timestamp_ms)
-    write_long(start_of(wrote), 0, position + size)
-    return position
+    write_long(start_of(wrote), 0, at + size)
+    return at
+
+
+@cfunc
+def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
+    """BUSY or LATE, or 0 where the gate lets a message of this store time pass."""
+    if read_long(gate, 0) != 0:
+        return BUSY
+    return LATE if store_timestamp_ms < read_long(gate, 8) else 0
+
+
+@cfunc
+def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> None:
+    """Magic, then size, which make a record of the bytes behind them."""
+    write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
+    write_int(segment, at, size)
+
+
+@cfunc
+def host_size(is_v6: Long) -> Long:
+    return 8 + (V6_EXTRA if is_v6 else 0)
+
+
+@cfunc
+def next_queue_offset(queue_end: Address, sys_flag: Long) -> Long:
+    """Takes a queue offset; prepared and rolled-back messages get 0 and take none."""
+    if sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+        return 0
+    queue_offset: Long = read_long(queue_end, 0)
+    write_long(queue_end, 0, queue_offset + 1)
+    return queue_offset
+
+
+@cfunc
+def write_numbers(
+    segment: Address, at: Long, queue_id: Long, flag: Long, sys_flag: Long, reconsumed: Long, prepared_offset: Long
+) -> None:
+    """The numbers of a record that its producer and the broker's queues give."""
+    write_int(segment, at + 12, queue_id)
+    write_int(segment, at + 16, flag)
+    write_int(segment, at + 36, sys_flag)
+    tail: Long = at + 56 + host_size(sys_flag & BORN_HOST_V6) + host_size(sys_flag & STORE_HOST_V6)
+    write_int(segment, tail, reconsumed)
+    write_long(segment, tail + 4, prepared_offset)
+
+
+@cfunc
+def write_origin(segment: Address, at: Long, sys_flag: Long, born_ms: Long, store_ms: Long, hosts: Address) -> None:
+    """The times and hosts of a record; `hosts` has the two without a gap."""
+    born_size, store_size = host_size(sys_flag & BORN_HOST_V6), host_size(sys_flag & STORE_HOST_V6)
+    write_long(segment, at + 40, born_ms)
+    copy_bytes(segment, at + 48, hosts, 0, born_size)
+    write_long(segment, at + 48 + born_size, store_ms)
+    copy_bytes(segment, at + 56 + born_size, hosts, born_size, store_size)
+
+
+@cfunc
+def write_body_at(segment: Address, record: Long, at: Long, body: Address, size: Long) -> None:
+    """Body size and body at `at`, and the CRC in the record's head."""
+    write_int(segment, record + 8, body_crc(body, 0, size))
+    write_int(segment, at, size)
+    copy_bytes(segment, at + 4, body, 0, size)
+
+
+@cfunc
+def write_texts(
+    segment: Address, at: Long, topic: Address, topic_size: Long, properties: Address, properties_size: Long
+) -> None:
+    """Topic and properties; a topic that needs two bytes for its size makes the record one of V2."""
+    if topic_size > MAX_TOPIC_SIZE:
+        write_byte(segment, at, topic_size >> 8)
+        at += 1
+    write_byte(segment, at, topic_size)
+    copy_bytes(segment, at + 1, topic, 0, topic_size)
+    at += 1 + topic_size
+    write_short(segment, at, properties_size)
+    copy_bytes(segment, at + 2, properties, 0, properties_size)
 
 
 @cfunc
