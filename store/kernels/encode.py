@@ -204,7 +204,7 @@ def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
 
 @cfunc
 def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> None:
-    """Magic, then size, which make a record of the bytes behind them."""
+    """Writes magic, then size: they make a record of the bytes behind them."""
     write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(segment, at, size)
 

@@ -66,7 +66,7 @@ def test_the_compiled_module_is_made_of_these_sources() -> None:
 @pytest.mark.parametrize("is_shipped", [True, False])
 def test_a_worker_with_the_package_as_a_zip_uses_the_module_shipped_beside_it(tmp_path: Path, is_shipped: bool) -> None:
     with zipfile.ZipFile(tmp_path / "store.zip", "w") as archive:
-        for path in (ROOT / "store").rglob("*.py"):
+        for path in [*(ROOT / "store").rglob("*.py"), *(ROOT / "store").rglob("*.pyi")]:
             archive.write(path, path.relative_to(ROOT))
     assert kernels.compiled_module is not None
     if is_shipped:
