@@ -255,9 +255,24 @@ class ConsumeQueue:
         if address + UNIT_SIZE == self.files.max_offset:
             self.max_physic_offset = unit.log_offset + unit.size
 
-    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends the units of these records, of a queue that holds batches."""
-        raise NotImplementedError("this queue holds no batches")
+    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
+        """Appends units: at once where they follow on, else singly by the broker's rules; gives the shifted ones."""
+        columns = run.columns
+        shifted: list[OutOfOrder] = []
+        at, stop = 0, len(rows)
+        while at < stop:
+            next_offset = self.files.max_wrote_offset // UNIT_SIZE
+            end = kernels.find_break(rows, at, stop, run.array, next_offset, self.max_physic_offset)
+            if end > at:
+                self.append_run(run.array, rows[at:end], codes)
+                at = end
+            else:
+                row = int(rows[at])
+                place = int(columns.log_offset[row]), int(columns.size[row])
+                finding = self.put(*place, int(codes[row]), int(columns.queue_offset[row]))
+                shifted += [finding] if finding is not None else []
+                at += 1
+        return shifted
 
     def _start_at(self, file: MappedFile, address: int) -> None:
         """Fills a queue's very first file with pre-blank units up to `address`."""
@@ -293,8 +308,8 @@ class ConsumeQueue:
         return int(unit_array(file)["log_offset"][-1])
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
-        """Find the units from the one of `queue_offset` to its file's end, of a queue that holds batches."""
-        raise NotImplementedError("this queue holds no batches")
+        """The units of batches from the one of `queue_offset` to its file's end; None without, as here."""
+        return None
 
     def unit(self, queue_offset: int) -> QueueUnit | None:
         units = self.read_range(queue_offset)

@@ -34,7 +34,6 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue, StagedFile
 from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
 from store.formats.java import decode_utf8
-from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
@@ -407,29 +406,10 @@ class ConsumeQueueStore:
         return codes
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends units of one queue: at once where they follow on, else singly by the broker's rules."""
-        if queue.holds_batches:
-            queue.append_records(run, rows, codes)
-            return
-        at, stop = 0, len(rows)
-        while at < stop:
-            end = kernels.find_break(
-                rows, at, stop, run.array, queue.files.max_wrote_offset // UNIT_SIZE, queue.max_physic_offset
-            )
-            if end > at:
-                queue.append_run(run.array, rows[at:end], codes)
-                at = end
-            else:
-                self._put(queue, run, int(rows[at]), int(codes[rows[at]]))
-                at += 1
-
-    def _put(self, queue: ConsumeQueue, run: Run, row: int, tags_code: int) -> None:
-        columns = run.columns
-        finding = queue.put(
-            int(columns.log_offset[row]), int(columns.size[row]), tags_code, int(columns.queue_offset[row])
-        )
-        if finding is not None:
-            self.findings = [*self.findings[-99:], finding]
+        """Appends units of one queue, and notes those that are shifted."""
+        shifted = queue.append_records(run, rows, codes)
+        if shifted:
+            self.findings = [*self.findings, *shifted][-100:]
 
     def _meet_queues(self) -> None:
         """Notes the keys of newly numbered queues; None where no folder can have the topic's name."""

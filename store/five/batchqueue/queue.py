@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from store.config import LINE_4_9, BrokerLine
-from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, FileUnits
+from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, FileUnits, OutOfOrder
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest
@@ -123,8 +123,8 @@ class BatchConsumeQueue(ConsumeQueue):
 
     # Building.
 
-    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends the units of these records; repeats are passed over."""
+    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
+        """Appends the units of these records; repeats are passed over, and none is shifted."""
         units = units_of_records(run, rows, codes)
         wanted = (units["log_offset"] > self.max_physic_offset) & (units["queue_offset"] >= 0)
         units = units[wanted & (units["message_count"] >= 0)]
@@ -135,6 +135,7 @@ class BatchConsumeQueue(ConsumeQueue):
             file.reserve(file.wrote + part.nbytes)
             file.append(part.tobytes())
             self.max_physic_offset = int(part["log_offset"][-1])
+        return []
 
     # Asking.
 
@@ -168,7 +169,8 @@ class BatchConsumeQueue(ConsumeQueue):
         return min((int(u["queue_offset"]) for u in units if u["queue_offset"] > queue_offset), default=self.max_offset)
 
     def read_range(self, queue_offset: int) -> memoryview | None:
-        raise NotImplementedError("a batch queue has no units of 20 bytes")
+        """None: the units of batches have 46 bytes, and `units_from` gives them."""
+        return None
 
     def offset_by_time(
         self,
