@@ -256,7 +256,7 @@ class ConsumeQueue:
             self.max_physic_offset = unit.log_offset + unit.size
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
-        """Appends units: at once where they follow on, else singly by the broker's rules; gives the shifted ones."""
+        """Appends units at once where they follow on, else singly; gives the shifted ones."""
         columns = run.columns
         shifted: list[OutOfOrder] = []
         at, stop = 0, len(rows)

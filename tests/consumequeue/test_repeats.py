@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.config import StoreConfig
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.filesystem import Filesystem
 from store.formats.queue_unit import UNIT_SIZE, ExtUnit
@@ -34,7 +35,10 @@ class OneByOne(ConsumeQueueStore):
             if queue.ext is not None:
                 address = queue.ext.put(ExtUnit(code, int(run.columns.store_timestamp_ms[row]), b""))
                 code = code if address is None else address
-            self._put(queue, run, row, code)
+            columns = run.columns
+            place = int(columns.log_offset[row]), int(columns.size[row])
+            finding = queue.put(*place, code, int(columns.queue_offset[row]))
+            self.findings += [finding] if finding is not None else []
 
 
 def one_by_one(root: Path, config: StoreConfig) -> OneByOne:
@@ -112,7 +116,7 @@ def test_repeats_are_passed_over_in_one_kernel_call_per_run(tmp_path: Path, monk
     def never(*arguments: object) -> None:
         raise AssertionError("a repeat was taken one by one")
 
-    monkeypatch.setattr(queues, "_put", never)
+    monkeypatch.setattr(ConsumeQueue, "put", never)
     monkeypatch.setattr(queues, "append", never)
     log.dispatch_to(queues, start=0)
     assert log_offsets_of(queues) == [unit.log_offset for unit in log.units]
