@@ -117,6 +117,7 @@ FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", ".
 _FILE_TEXTS = {
     "commitlog": "The messages of all topics, in segments.",
     "consumequeue": "Per topic and queue, where its messages are.",
+    "consumequeue_ext": "Bit maps of SQL filters, and store times, where the broker keeps them.",
     "index": "Which messages may have a key.",
     "checkpoint": "Times up to which the files can be trusted.",
     "abort": "There while a broker runs, or after a crash.",

@@ -131,6 +131,11 @@ class StoreConfig:
         300_000 * BATCH_QUEUE_UNIT_SIZE, "bytes of a file of a batch queue (5.x)", least=BATCH_QUEUE_UNIT_SIZE
     )
     enable_consume_queue_ext: bool = _setting(False, "queue units keep tags and times in consumequeue_ext/")
+    enable_calc_filter_bit_map: bool = _setting(
+        False, "units in consumequeue_ext/ get a bit map of the groups whose SQL filter matches"
+    )
+    max_error_rate_of_bloom_filter: int = _setting(20, "% of wrong hits in bit maps; sizes them", least=1, most=99)
+    expect_consumer_num_use_filter: int = _setting(32, "groups in a bit map; sizes it", least=1)
     mapped_file_size_consume_queue_ext: int = _setting(48 << 20, "bytes of a consumequeue_ext file", least=1)
     max_hash_slot_num: int = _setting(5_000_000, "slots of an index file", least=1)
     max_index_num: int = _setting(20_000_000, "entries of an index file", least=2)
@@ -181,6 +186,7 @@ class StoreConfig:
     access_message_in_memory_max_ratio: int = _setting(
         40, "% of memory that the newest messages are taken to be in", most=100
     )
+    filter_support_retry: bool = _setting(False, "%RETRY% topics have the SQL filter of the message's own topic")
     max_msgs_num_batch: int = _setting(64, "messages of one query by key")
 
     # Cleaning; file_reserved_time in hours, ratios in percent.

@@ -218,6 +218,7 @@ class _Opener:
     def _with_lock(self, lock: StoreLock, recover: bool, services: Collection[str] | None) -> WritableStore:
         # Readers need neither, and both take long to import.
         from store.live.services import StoreServices
+        from store.reading.filter.subscription import use_bit_maps
         from store.recovery.plan import plan_recovery
 
         if self.fs.exists(self.layout.abort) and not recover:
@@ -240,6 +241,8 @@ class _Opener:
         allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
         opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
         _set_positions(opened, log_end)
+        if found.config.enable_calc_filter_bit_map:
+            use_bit_maps(opened)
         base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
         store = _store_with(opened, base, services)
         remember_verified(opened)

@@ -26,10 +26,11 @@ EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
     "rmqctl --store /data/store get OrderTopic --since -15m --tags 'paid || sent'",
     "rmqctl --store /data/store get OrderTopic --sql \"amount > 5 AND region IN ('eu', 'us')\"",
+    "rmqctl --store /data/store get OrderTopic --group billing",
     "rmqctl --store /data/store get --msg-id 7F00000100002A9F0000000000000245 --raw > record.bin",
 )
 EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
-FILES = ("commitlog", "consumequeue", "checkpoint", "abort")
+FILES = ("commitlog", "consumequeue", "consumequeue_ext", "config", "checkpoint", "abort")
 SEE_ALSO = ("index-query", "check", "export")
 FOLLOW_EVERY_S = 0.5
 
@@ -50,6 +51,9 @@ LogOffset = Annotated[int | None, typer.Option(min=0, metavar="N", help="The one
 MaxCount = Annotated[int, typer.Option("--max", min=1, metavar="M", help="Messages at most.")]
 Tags = Annotated[str | None, typer.Option(metavar="EXPR", help="Only these tags: 'A || B'.")]
 Sql = Annotated[str | None, typer.Option(metavar="EXPR", help="Only what this SQL92 expression selects.")]
+Group = Annotated[
+    str | None, typer.Option(metavar="GROUP", help="Only what this consumer group's SQL subscription selects.")
+]
 OneCall = Annotated[
     bool, typer.Option("--one-call", help="Exactly what one broker call gives: its limits, one queue file.")
 ]
@@ -68,6 +72,7 @@ def run(
     max_count: MaxCount = 32,
     tags: Tags = None,
     sql: Sql = None,
+    group: Group = None,
     one_call: OneCall = False,
     follow: Follow = False,
     body: BodyOption = None,
@@ -77,6 +82,9 @@ def run(
     raw: Raw = False,
 ) -> Result | int:
     """Read messages of one queue, or one message.
+
+    With --group a broker's answer to that group: by its filter in config/consumerFilter.json and by bit maps. Tag
+    subscriptions are in no file; give --tags.
 
     Reads on over queue files until --max or the end of the queue. A record of several messages (5.x) gives one row a
     message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
@@ -96,9 +104,8 @@ def run(
     opened = session.open_for_reading()
     reader = opened.messages(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
-        max_count=None if follow else max_count,
-        message_filter=message_filter, one_call=one_call, only_sound=only_sound,
-        outer=outer or raw,
+        max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
+        message_filter=message_filter if group is None else _subscription(session, opened, topic, group),
     )  # fmt: skip
     _tell_of_queues(session, opened, topic, queue)
     run = _Reading(session, opened, reader, rows)
@@ -111,9 +118,9 @@ def _check_contradictions(session: Session, ctx: typer.Context) -> None:
     given = {name for name, value in ctx.params.items() if value is not None and value is not False}
     if len(given & {"offset", "since", "msg_id", "log_offset"}) > 1:
         raise typer.BadParameter("--offset, --since, --msg-id and --log-offset exclude one another")
-    if {"tags", "sql"} <= given:
-        raise typer.BadParameter("give --tags or --sql, not both")
-    if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "one_call", "follow"}:
+    if len(given & {"tags", "sql", "group"}) > 1:
+        raise typer.BadParameter("--tags, --sql and --group exclude one another")
+    if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "group", "one_call", "follow"}:
         raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
     if "follow" in given and session.options.uri is not None:
         raise typer.BadParameter("--follow needs a store in a folder; what arrives at a URI later is not seen")
@@ -136,6 +143,28 @@ def _filter(tags: str | None, sql: str | None) -> Any:
     if tags is not None:
         return TagExpression(tags)
     return compile_sql(sql) if sql is not None else None
+
+
+def _subscription(session: Session, opened: MessageStore, topic: str, group: str) -> Any:
+    """The filter of a group, with a note of how a broker takes it."""
+    from store.reading import SubscriptionFilter, load_filters
+
+    inner = opened.opened
+    filters = load_filters(inner.layout, inner.config, inner.fs, session.environment.clock_ms())
+    found = SubscriptionFilter(filters, topic, group, supports_retry=inner.config.filter_support_retry)
+    own = found.subscription
+    if filters.is_ignored:
+        session.warn(
+            "a broker ignores config/consumerFilter.json: its bits are not those of maxErrorRateOfBloomFilter "
+            "and expectConsumerNumUseFilter"
+        )
+    elif own is None:
+        session.note(f"note: {group} has no SQL subscription to {topic}; every message is shown")
+    elif found.expression is None:
+        session.warn(f"the expression of {group} does not compile, so every message is shown: {own.expression}")
+    else:
+        session.note(f"note: {group} takes {found.expression}")
+    return found
 
 
 def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None) -> int:

@@ -36,6 +36,7 @@ from store.formats.queue_unit import (
     PRE_BLANK,
     UNIT_SIZE,
     BatchUnit,
+    ExtUnit,
     QueueUnit,
     decode_ext_address,
     decode_unit,
@@ -322,10 +323,14 @@ class ConsumeQueue:
 
     def real_tags_code(self, tags_code: int) -> int:
         """The tags code itself where the unit only holds an address in the extension file."""
-        if self.ext is None or not is_ext_address(tags_code):
-            return tags_code
-        unit = self.ext.read(decode_ext_address(tags_code))
+        unit = self.ext_unit(tags_code)
         return unit.tags_code if unit is not None else tags_code
+
+    def ext_unit(self, tags_code: int) -> ExtUnit | None:
+        """The extension unit that the tags code is the address of; None without one."""
+        if self.ext is None or not is_ext_address(tags_code):
+            return None
+        return self.ext.read(decode_ext_address(tags_code))
 
     def offset_by_time(
         self,

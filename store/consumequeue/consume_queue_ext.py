@@ -11,7 +11,7 @@ Source: ConsumeQueueExt (4.9.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -43,13 +43,23 @@ class ConsumeQueueExt:
 
     def put(self, unit: ExtUnit) -> int | None:
         """Appends a unit, gives its address as a queue unit's tags code; None for too large a bit map."""
-        if unit.size > 0x7FFF:
+        if unit.size > min(0x7FFF, self.files.file_size - EXT_END_SIZE):
             return None
         while True:
             file = self.files.last_file()
             if unit.size + EXT_END_SIZE <= file.size - file.wrote:
                 return encode_ext_address(file.file_start + file.append(unit.encode()))
             _end_file(file)
+
+    def put_with_bit_maps(
+        self, tags_codes: Int64Array, store_timestamps_ms: Int64Array, bit_maps: Sequence[bytes]
+    ) -> Int64Array:
+        """Append a unit for each tags code with its bit map; gives their addresses as tags codes."""
+        addresses = tags_codes.copy()
+        for row, bit_map in enumerate(bit_maps):
+            address = self.put(ExtUnit(int(tags_codes[row]), int(store_timestamps_ms[row]), bit_map))
+            addresses[row] = tags_codes[row] if address is None else address
+        return addresses
 
     def put_run(self, tags_codes: Int64Array, store_timestamps_ms: Int64Array) -> Int64Array:
         """Appends a unit without bit map for each tags code; gives their addresses as tags codes."""

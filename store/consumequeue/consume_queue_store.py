@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,10 @@ from store.layout import StoreLayout, is_topic_folder_name, parse_queue_id
 
 QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
+
+
+BitMapMaker = Callable[[Run, Sequence[int], str], Sequence[bytes] | None]
+"""The bit map of each row of a run, whose records are of one topic; None where none of them has one."""
 
 
 class _QueueEntry(NamedTuple):
@@ -76,6 +80,8 @@ class ConsumeQueueStore:
         self._batch_topics = batch_topics
         self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
         """Called with that time after each run: the checkpoint of a live store follows it."""
+        self.bit_maps: BitMapMaker | None = None
+        """Gives the bit maps of extension units; without it they have none."""
         self.unusable_topics: list[str] = []
         """Topics of damaged records, which no folder can be named after; their records get no units."""
         self.rewrites_torn_units = False
@@ -382,7 +388,7 @@ class ConsumeQueueStore:
                 if queue is not None and queue.ext is not None:
                     rows = order[starts[number] : starts[number + 1]]
                     # As the broker does, for repeats too.
-                    codes[rows] = queue.ext.put_run(codes[rows], run.columns.store_timestamp_ms[rows])
+                    codes[rows] = self._put_extensions(queue, queue.ext, run, rows, codes)
         ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
         kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
@@ -391,6 +397,16 @@ class ConsumeQueueStore:
             queue = self._wake(key) if key is not None else None
             if queue is not None and queue.failure is None:
                 self.append(queue, run, order[first : starts[number + 1]], codes)
+
+    def _put_extensions(
+        self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array
+    ) -> Int64Array:
+        """Append extension units for the rows; gives their addresses as tags codes."""
+        times = run.columns.store_timestamp_ms[rows]
+        bit_maps = self.bit_maps(run, rows.tolist(), queue.topic) if self.bit_maps is not None else None
+        if bit_maps is None:
+            return ext.put_run(codes[rows], times)
+        return ext.put_with_bit_maps(codes[rows], times, bit_maps)
 
     def _end_of(self, key: QueueKey | None) -> int:
         """The log offset behind the last record that has a unit in the queue; no queue takes any."""

@@ -25,7 +25,15 @@ from store.commitlog.commit_log import CommitLog
 from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.formats.message import StoredMessage, decode_record
-from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit, decode_unit, is_ext_address
+from store.formats.queue_unit import (
+    BATCH_UNIT_SIZE,
+    UNIT_SIZE,
+    BatchUnit,
+    ExtUnit,
+    QueueUnit,
+    decode_unit,
+    is_ext_address,
+)
 
 MAX_FILTERED_UNIT_BYTES = 16_000
 
@@ -46,7 +54,7 @@ class GetStatus(Enum):
 class MessageFilter(Protocol):
     """Leaves messages out: by the queue unit alone, or by the message itself."""
 
-    def matches_tags_code(self, tags_code: int) -> bool: ...
+    def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool: ...
 
     def matches(self, message: StoredMessage) -> bool: ...
 
@@ -75,8 +83,8 @@ class Queue(Protocol):
 
     def roll_next_file(self, queue_offset: int) -> int: ...
 
-    def real_tags_code(self, tags_code: int) -> int:
-        """The tags code itself where the unit only holds an address in the extension file."""
+    def ext_unit(self, tags_code: int) -> ExtUnit | None:
+        """The extension unit that the tags code is the address of; None without one."""
 
 
 @dataclass(slots=True)
@@ -185,11 +193,11 @@ class _Call:
     def _wants(self, unit: QueueUnit) -> bool:
         if self.message_filter is None:
             return True
-        tags_code = self.queue.real_tags_code(unit.tags_code)
-        if is_ext_address(tags_code):
-            # The extension unit is lost; the message itself has its tags.
-            return True
-        return self.message_filter.matches_tags_code(tags_code)
+        if not is_ext_address(unit.tags_code):
+            return self.message_filter.matches_tags_code(unit.tags_code)
+        ext = self.queue.ext_unit(unit.tags_code)
+        # Where the extension unit is lost, the message itself has its tags.
+        return ext is None or self.message_filter.matches_tags_code(ext.tags_code, ext)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
         """Takes the unit's message in; gives the log offset up to where all has expired, or -1."""

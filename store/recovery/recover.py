@@ -33,6 +33,7 @@ from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
+from store.reading.filter.subscription import use_bit_maps
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.lost_queues import build_lost_queues
@@ -94,6 +95,8 @@ def recover_store(
     dispatch    False leaves step 8 out: what a broker's load leaves before its start
     """
     opened.as_broker = as_broker
+    if opened.config.enable_calc_filter_bit_map:
+        use_bit_maps(opened)
     abnormal = is_abnormal(opened, mode)
     queue_end = opened.queues.recover()
     start, reason = starting_segment(opened, abnormal=abnormal)

@@ -27,6 +27,7 @@ import functools
 
 from store.errors import BadRequest, quoted
 from store.formats.message import StoredMessage
+from store.formats.queue_unit import ExtUnit
 from store.reading.filter.grammar import parse, syntax_error
 from store.reading.filter.java_values import CannotCompare
 from store.reading.filter.tree import Evaluate, Meaningless, Properties, as_boolean
@@ -41,7 +42,7 @@ class SqlFilter:
         self.text = text
         self._evaluate = evaluate
 
-    def matches_tags_code(self, tags_code: int) -> bool:
+    def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
         """Every unit may match: a queue unit says nothing of the properties."""
         return True
 

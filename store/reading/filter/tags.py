@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from store.errors import BadRequest, quoted
 from store.formats.java import string_hash
 from store.formats.message import StoredMessage
+from store.formats.queue_unit import ExtUnit
 
 ALL = "*"
 TAGS_PROPERTY = "TAGS"
@@ -36,7 +37,7 @@ class TagExpression:
             )
         self._codes = frozenset(string_hash(tag) & 0xFFFFFFFF for tag in self.tags)
 
-    def matches_tags_code(self, tags_code: int) -> bool:
+    def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
         """The broker's test, on the queue unit alone; a different tag with the same hash passes."""
         return not self.tags or (tags_code & 0xFFFFFFFF) in self._codes
 

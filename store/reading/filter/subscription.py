@@ -1,0 +1,126 @@
+"""SubscriptionFilter: the messages that a broker gives to a consumer group with an SQL subscription.
+
+On the queue unit, the first that holds:
+
+    no filter of the group, no expression that compiles, no bits      may match
+    no extension unit, or its store time not after the bornTime        may match
+    no bit map, or bits of another Bloom filter                        may match
+    else                                                               all bits of the group are in the bit map
+
+On the record: no expression that compiles matches all; else the expression is TRUE for its properties.
+
+A topic %RETRY%group has the filter of the message's own topic where filterSupportRetry is on, else none.
+
+bit_maps gives what the second row's units hold: for each record the bits of every filter that its properties match.
+
+Source: ExpressionMessageFilter, ExpressionForRetryMessageFilter, CommitLogDispatcherCalcBitMap (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from store.brokerconfig.consumer_filters import ConsumerFilter, ConsumerFilterTable
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest
+from store.formats.bloom import BloomFilter, has_bits
+from store.formats.columns import Column
+from store.formats.message import StoredMessage, decode_record
+from store.formats.queue_unit import ExtUnit
+from store.formats.run import Run
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore
+from store.reading.filter.sql92 import SqlFilter, compile_sql
+
+RETRY_PREFIX = "%RETRY%"
+RETRY_TOPIC = "RETRY_TOPIC"
+TAG_TYPES = ("", "TAG")
+
+
+class SubscriptionFilter:
+    """The filter of `group` for `topic`, by the filters of a broker."""
+
+    def __init__(self, filters: ConsumerFilterTable, topic: str, group: str, *, supports_retry: bool = False) -> None:
+        self._filters = filters
+        self._group = group
+        self._is_retry = supports_retry and topic.startswith(RETRY_PREFIX)
+        self.subscription = filters.get(topic, group)
+        """The group's own; None where it has none."""
+        self._compiled = compile_subscription(self.subscription)
+
+    @property
+    def expression(self) -> str | None:
+        """The expression that is evaluated; None where every message matches."""
+        return self._compiled.text if self._compiled is not None else None
+
+    def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool:
+        """Whether the record is worth reading (isMatchedByConsumeQueue)."""
+        own, bloom = self.subscription, self._filters.bloom
+        if own is None or self._compiled is None or not own.bit_count:
+            return True
+        if ext is None or ext.store_timestamp_ms <= own.born_time_ms:
+            return True
+        if not ext.bit_map or not own.fits(bloom) or len(ext.bit_map) * 8 != own.bit_count:
+            return True
+        return has_bits(ext.bit_map, own.positions)
+
+    def matches(self, message: StoredMessage) -> bool:
+        """Whether the group gets the message (isMatchedByCommitLog)."""
+        compiled = self._compiled
+        if self._is_retry:
+            real_topic = message.properties.get(RETRY_TOPIC, "")
+            compiled = compile_subscription(self._filters.get(real_topic, self._group))
+        return compiled is None or compiled.matches(message)
+
+
+def compile_subscription(subscription: ConsumerFilter | None) -> SqlFilter | None:
+    """The compiled expression; None without one, and for one that a broker can't compile either."""
+    if subscription is None or not subscription.expression or subscription.expression_type in TAG_TYPES:
+        return None
+    try:
+        return compile_sql(subscription.expression)
+    except BadRequest:
+        return None
+
+
+def load_filters(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_ms: int) -> ConsumerFilterTable:
+    """The filters that a broker with these settings loads."""
+    bloom = BloomFilter.sized(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+    filters = ConsumerFilterTable(bloom)
+    filters.load(layout.config, fs, now_ms)
+    return filters
+
+
+def use_bit_maps(opened: OpenedStore) -> None:
+    """Let dispatch of `opened` calculate bit maps, where its settings say so (enableCalcFilterBitMap)."""
+    config = opened.config
+    if config.enable_calc_filter_bit_map and config.enable_consume_queue_ext:
+        opened.queues.bit_maps = BitMaps(load_filters(opened.layout, config, opened.fs, opened.clock()))
+
+
+class BitMaps:
+    """Calculates the bit maps of records, as the broker's first dispatcher does."""
+
+    def __init__(self, filters: ConsumerFilterTable) -> None:
+        self._filters = filters
+
+    def __call__(self, run: Run, rows: Sequence[int], topic: str) -> list[bytes] | None:
+        """A bit map for each row; None where the topic has no filter."""
+        compiled = [(one, compile_subscription(one)) for one in self._filters.of_topic(topic)]
+        if not compiled:
+            return None
+        found = []
+        for row in rows:
+            position = int(run.array[Column.POSITION, row])
+            properties = decode_record(
+                run.buffer[position : position + int(run.array[Column.SIZE, row])], position=position
+            ).properties
+            bits = {
+                bit
+                for one, expression in compiled
+                if expression is not None and expression.matches_properties(properties)
+                for bit in one.positions
+            }
+            found.append(self._filters.bloom.bit_map(bits))
+        return found
