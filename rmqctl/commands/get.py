@@ -83,8 +83,7 @@ def run(
 ) -> Result | int:
     """Read messages of one queue, or one message.
 
-    With --group a broker's answer to that group: by its filter in config/consumerFilter.json and by bit maps. Tag
-    subscriptions are in no file; give --tags.
+    With --group as a broker answers that group, by config/consumerFilter.json; tag subscriptions are in no file.
 
     Reads on over queue files until --max or the end of the queue. A record of several messages (5.x) gives one row a
     message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
@@ -119,7 +118,7 @@ def _check_contradictions(session: Session, ctx: typer.Context) -> None:
     if len(given & {"offset", "since", "msg_id", "log_offset"}) > 1:
         raise typer.BadParameter("--offset, --since, --msg-id and --log-offset exclude one another")
     if len(given & {"tags", "sql", "group"}) > 1:
-        raise typer.BadParameter("--tags, --sql and --group exclude one another")
+        raise typer.BadParameter("give --tags or --sql, not both; --group has a filter of its own")
     if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "group", "one_call", "follow"}:
         raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
     if "follow" in given and session.options.uri is not None:
