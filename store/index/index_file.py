@@ -20,7 +20,8 @@ import numpy as np
 from store import kernels
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapping import anonymous_map
-from store.disk.readable import require_readable
+from store.disk.readable import require_readable, require_written_readable
+from store.errors import StoreIOError
 from store.formats.index_page import (
     ENTRY_SIZE,
     HEADER,
@@ -73,7 +74,7 @@ class IndexFile:
         """The header, as it is or was held; StoreIOError when the disk can't give it."""
         if self._held is not None:
             return self._held
-        self._require(0, HEADER_SIZE)
+        self.require(0, HEADER_SIZE)
         return decode_header(self.buffer)
 
     def hold(self) -> None:
@@ -165,7 +166,7 @@ class IndexFile:
         While the file is written, slots run ahead of the count by a run of messages, and of a held header by more.
         Then the chain leads back to what is counted.
         """
-        self._require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
+        self.require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
         number = decode_slot(self.buffer, slot)
         leads_back = self.writable or self._held is not None
         while leads_back and count < number < self.entry_count:
@@ -174,10 +175,18 @@ class IndexFile:
         return number if number <= count else 0
 
     def _entry(self, number: int) -> IndexEntry:
-        self._require(entry_position(self.slot_count, number), ENTRY_SIZE)
+        self.require(entry_position(self.slot_count, number), ENTRY_SIZE)
         return decode_entry(self.buffer, self.slot_count, number)
 
-    def _require(self, position: int, size: int) -> None:
+    def is_readable(self) -> bool:
+        """Whether the disk can give header, slots and entries."""
+        try:
+            require_written_readable(self._fs, self._read_path, self.buffer)
+        except StoreIOError:
+            return False
+        return True
+
+    def require(self, position: int, size: int) -> None:
         """StoreIOError when the disk can't give these bytes."""
         require_readable(self._fs, self._read_path, self.buffer, position, position + size)
 
@@ -199,7 +208,7 @@ class IndexFile:
         if end > self._reserved and self._descriptor is not None:
             if not self._is_new:
                 # The kernel reads slots and entries of keys that it puts. A new file's pages come from no device.
-                self._require(self._reserved, end)
+                self.require(self._reserved, end)
             stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
             self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
             self._reserved = stop

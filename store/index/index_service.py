@@ -33,6 +33,7 @@ from store.index.keys import KeyHasher, Keys
 from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")
+READ_WHOLE_BYTES = 64 << 20
 
 
 class QueryOffsets(NamedTuple):
@@ -144,6 +145,24 @@ class IndexService:
         with self._files_lock:
             self.files = [file for file in self.files if file not in files]
 
+    def drop_unreadable(self) -> int | None:
+        """Removes files that can't be read, and those behind them; gives where their keys begin in the log.
+
+        Of the newest file and of small ones every byte is asked for, of the others the header, as reading all of a
+        large index takes long. None where all can be read.
+        """
+        asked = [file for file in self.files if file is self.files[-1] or len(file.buffer) <= READ_WHOLE_BYTES]
+        bad = [error.file for error in self.failures if error.file is not None]
+        bad += [file.path for file in asked if not file.is_readable()]
+        if not bad:
+            return None
+        first = min(bad)
+        behind = [file for file in self.files if file.path >= first]
+        self.remove(behind)
+        self._removed += [path for path in bad if path not in self._removed]
+        self.failures = []
+        return max([0, *(file.header.end_log_offset for file in self.files)])
+
     # Building.
 
     def dispatch(self, run: Run) -> None:
@@ -245,6 +264,7 @@ class IndexService:
         size = index_file_size(self._slot_count, self._entry_count)
         descriptor = stage_new_file(self._stage(file.path), size, self._fs)
         used = entry_position(self._slot_count, min(file.header.index_count, self._entry_count))
+        file.require(0, used)
         self._fs.write(descriptor, 0, file.buffer[:used])
         copy = self._new_file(file.path, descriptor)
         self.files = [copy if one is file else one for one in self.files]

@@ -27,7 +27,7 @@ from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, in
 from store.formats.java import key_hash
 from store.formats.run import Int64Array, Run
 from store.index.index_file import IndexFile
-from store.index.index_service import IndexService, IndexSource
+from store.index.index_service import IndexService, IndexSource, QueryOffsets
 from store.index.keys import KeyHasher
 from store.layout import StoreLayout, parse_index_file_name
 from store.opened.missing import Stretch
@@ -82,7 +82,21 @@ class IndexView(IndexService):
         self._segments, self._log, self._rules = segments, log, rules
         if verify:
             self.files = [file for file in self.files if self._is_whole(file)]
+        self.files = [file for file in self.files if self._has_readable_end(file)]
         self._order = list(self._covering()) if indexed else [*self.files]
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryOffsets:
+        """As IndexService does; a file that can't be read is left out, and its keys are read from the log."""
+        while True:
+            try:
+                return super().query(topic, key, max_count, begin_ms, end_ms)
+            except StoreIOError as error:
+                kept = [file for file in self.files if file.path != error.file]
+                if len(kept) == len(self.files):
+                    raise
+                self._note(f"left out: {error}")
+                self.files = kept
+                self._order = list(self._covering())
 
     def sources(self, key: str) -> Sequence[IndexSource]:
         wanted = key_hash(key)
@@ -104,6 +118,14 @@ class IndexView(IndexService):
             yield file
         if at < self._log.stop:
             yield _Uncovered(Stretch(at, self._log.stop), known)
+
+    def _has_readable_end(self, file: IndexFile) -> bool:
+        try:
+            _entries_of_last_record(file)
+        except StoreIOError as error:
+            self._note(f"left out: {error}")
+            return False
+        return True
 
     def _is_whole(self, file: IndexFile) -> bool:
         if is_whole(file):
@@ -209,6 +231,8 @@ def is_whole(file: IndexFile) -> bool:
     count = header.index_count
     if count <= 1:
         return True
+    if not file.is_readable():
+        return False
     slots = np.frombuffer(file.buffer, ">i4", file.slot_count, HEADER_SIZE)
     entries = entries_of(file.buffer, file.slot_count, count)[1:]
     if len(entries) != count - 1 or np.count_nonzero(slots) != header.hash_slot_count or slots.max() >= count:
@@ -222,6 +246,8 @@ def is_whole(file: IndexFile) -> bool:
 def _entries_of_last_record(file: IndexFile) -> int:
     """How many of the newest entries belong to the file's last record."""
     header = file.header
+    last, first = (min(max(1, count), file.entry_count) for count in (header.index_count, header.index_count - 256))
+    file.require(file.position_of(first), file.position_of(last) - file.position_of(first))
     entries = entries_of(file.buffer, file.slot_count, header.index_count)[1:][-_KEPT_PIECES:]
     other = np.flatnonzero(entries["log_offset"][::-1] != header.end_log_offset)
     return int(other[0]) if len(other) else len(entries)

@@ -160,7 +160,8 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
     if not opened.config.message_index_enable or opened.index.failures:
         return []
     known = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
-    dispatch_stretch(opened, max([opened.log.min_offset, 0, *known]), log_end, [opened.index])
+    if not opened.index.files or opened.index.files[-1].is_readable():
+        dispatch_stretch(opened, max([opened.log.min_offset, 0, *known]), log_end, [opened.index])
     count = len(opened.index.staged_files())
     return [f"{count} index files are missing or behind, and are built from the log"] if count else []
 

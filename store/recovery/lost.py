@@ -282,7 +282,9 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
 
 
 def indexed_before(file: IndexFile, log_offset: int) -> int:
-    """How many of the file's entries are of messages before `log_offset`."""
+    """How many of the file's entries are of messages before `log_offset`; 0 where they can't be read."""
+    if not file.is_readable():
+        return 0
     entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
     return int((entries["log_offset"] < log_offset).sum())
 

@@ -41,6 +41,7 @@ from store.recovery.start import is_abnormal, starting_segment
 
 Progress = Callable[[int, int], None]
 END_OF_LOG = (1 << 63) - 1
+UNREADABLE_INDEX = "an index file can't be read; it goes with those behind it, and their keys are built from the log"
 
 
 @dataclass(slots=True)
@@ -181,13 +182,20 @@ class _Recovery:
     def _drop_index(self) -> None:
         """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start."""
         opened, start = self.opened, self.start
+        unread_from = opened.index.drop_unreadable()
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
         if not self.keep_index:
             self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
         opened.index.remove(unsafe)
+        begins += [unread_from] if unread_from is not None else []
         if self.keep_index and begins and min(begins) < start:
             dispatch_stretch(opened, min(begins), start, [opened.index])
+        elif unread_from is not None and opened.config.message_index_enable:
+            stop = start if self.is_abnormal else self.found.queue_end_before
+            dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
+        if unread_from is not None:
+            self.found.remarks.append(UNREADABLE_INDEX)
 
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""

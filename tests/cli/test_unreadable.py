@@ -218,3 +218,47 @@ def test_no_command_dies_over_an_unreadable_page_of_a_real_mount(place: str, hea
     runs = [(Run(code, "", err), line) for line, (code, err) in zip(words, answers, strict=True)]
     faults = [fault for run, line in runs for fault in faults_of(run, line, Path(sector.path).name)]
     assert not faults, "\n".join(faults)
+
+
+INDEX_PLACES = ["the header of the index", "the entries of the index"]
+
+
+@pytest.fixture
+def with_bad_index(
+    request: pytest.FixtureRequest, healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    store = shutil.copytree(healthy, tmp_path / "store")
+    sector = Sector.all_of(store)[request.param]
+    spoil(monkeypatch, store / sector.path, sector.page)
+    return store
+
+
+@pytest.mark.parametrize("with_bad_index", INDEX_PLACES, indirect=True)
+@pytest.mark.parametrize("key", ["k5", "k899", "all"])
+def test_index_query_answers_by_the_log_where_an_index_file_cannot_be_read(
+    with_bad_index: Path, healthy: Path, key: str
+) -> None:
+    words = ("--format", "json", "index-query", "T", key)
+    found, expected = (rmqctl(*words, store=root) for root in (with_bad_index, healthy))
+    assert found.code == 0, found.err
+    assert found.json["messages"] == expected.json["messages"]
+    # A page that the key's chain does not lead to is not read.
+    assert ("were read from the log" in found.err) == ("left out" in found.err)
+
+
+@pytest.mark.parametrize("with_bad_index", INDEX_PLACES, indirect=True)
+@pytest.mark.parametrize(
+    "words", [["recover", "--yes"], ["recover", "--abnormal", "--yes"], ["truncate-dirty", "--yes"], ["put", "T", "x"]]
+)
+def test_a_changing_command_quarantines_an_unreadable_index_file_and_builds_its_keys(
+    with_bad_index: Path, words: list[str]
+) -> None:
+    bad = next((with_bad_index / "index").iterdir()).name
+    run = rmqctl(*words, store=with_bad_index)
+    assert run.code == 0, run.err
+    quarantined = [path.name for path in (with_bad_index / ".rmqctl/quarantine").rglob("*") if path.is_file()]
+    assert any(name.endswith(bad) for name in quarantined)
+    keys = rmqctl("--format", "json", "index-query", "T", "k5", store=with_bad_index)
+    assert [message["keys"][0] for message in keys.json["messages"]] == ["k5"]
+    check = rmqctl("check", store=with_bad_index)
+    assert check.code == 0, check.out
