@@ -82,6 +82,7 @@ class Session:
         self.interrupts = Interrupts()
         self._values: OptionValues = {}
         self._log: RunLog | None = None
+        self._failures: list[str] = []
 
     def take_options(self, values: OptionValues) -> None:
         """Global options as parsed, by name; those behind the command win, and add to the settings before it."""
@@ -256,7 +257,12 @@ class Session:
 
     def fail(self, text: str) -> None:
         """Why the command ended, on stderr."""
+        self._failures.append(text)
         self._say(f"rmqctl: {text}", "ERROR")
+
+    def has_said(self, cause: str) -> bool:
+        """Whether a sentence on why the command ended names this cause."""
+        return any(cause in text for text in self._failures)
 
     def log(self, text: str, *, level: str = "INFO", error: BaseException | None = None) -> None:
         """A line for --log and --verbose."""

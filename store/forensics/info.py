@@ -5,10 +5,11 @@
     3. the queues' ends                   queue_ends.py
     4. the log's ends: its first record, and a walk of its tail from the newest record that a queue names
     5. index headers, checkpoint, tables under config/
-    6. what is missing or behind, each with a code
+    6. files of queues and index that are lost; this walks the log, where it is not long     lost_parts.py
+    7. what is missing or behind, each with a code
 
-Nothing is walked but the log's tail, so it takes the same time for a log of any length. A part that cannot be read is a
-problem and keeps no other part from being shown.
+Of a log above WALKED_BYTES nothing is walked but the tail. A part that cannot be read is a problem and keeps no other
+part from being shown.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from store.change.quarantine import interrupted_change
 from store.check.coverage import segment_list_findings
 from store.commitlog.scan import Damage, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
-from store.config import LINE_4_9, BrokerLine
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
 from store.disk.lock_holder import LockHolder, lock_holder
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import NotAStore, StoreError
+from store.forensics.lost_parts import find_lost_extensions, find_lost_parts
 from store.forensics.queue_ends import QueueEnd, queue_ends
 from store.forensics.structures import Structure, find_structures
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
@@ -36,8 +38,10 @@ from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_head
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import detect_line, infer_settings, traces_of_5
+from store.opened.detect import detect_line, find_batch_topics, infer_settings, traces_of_5
 
+WALKED_BYTES = 1 << 30
+"""Up to here a log is read for lost parts of queues and index; `check` reads any."""
 SOME_RECORDS = 1 << 20
 """Bytes that are walked for the first record of the log."""
 
@@ -96,6 +100,8 @@ class StoreInfo:
     checkpoint_ms: int = -1
     config_files: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    is_walked: bool = False
+    """Whether the log was read for lost parts of queues and index."""
 
     @property
     def topic_count(self) -> int:
@@ -113,7 +119,7 @@ class StoreInfo:
 
 
 def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
-    """Steps 1 to 6. NotAStore where the folder is absent or holds nothing that a broker makes."""
+    """Steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
     root = fs.look_at(layout.root)
     if root is None or not root.is_folder:
         fault = "there is no such folder" if root is None else "a file, where a store's folder is expected"
@@ -158,7 +164,10 @@ class _Look:
         for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):
             with self._noting():
                 step()
-        found = [*_state_problems(info), *self._file_problems(segments), *_behind_problems(info)]
+        lost: list[Problem] = []
+        with self._noting():
+            lost = list(self._lost_parts(segments))
+        found = [*_state_problems(info), *self._file_problems(segments), *_behind_problems(info), *lost]
         info.problems = [*found, *info.problems, *self.failures]
         return info
 
@@ -269,6 +278,19 @@ class _Look:
         with self._noting():
             for path, fault in self.reader.foreign_in_commitlog():
                 yield Problem("foreign file", f"{path}: {fault}", code="foreign-file")
+
+    def _lost_parts(self, segments: list[StoredFile]) -> Iterator[Problem]:
+        """Parts that only a walk of the log shows to be lost; a long log is not walked."""
+        info = self.info
+        parts = list(find_lost_extensions(self.reader, info.queues))
+        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not any(one.is_refused for one in info.structures)
+        is_closed = info.holder is None and info.abort_ms < 0
+        if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
+            size = StoreConfig().with_settings(info.inferred).mapped_file_size_consume_queue
+            stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
+            batch_topics = find_batch_topics(self.layout, self.fs)
+            parts += find_lost_parts(self.reader, segments, size, stop, batch_topics)
+        yield from (Problem(part.what, part.detail, part.code, part.subject) for part in parts)
 
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:

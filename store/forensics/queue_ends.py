@@ -16,16 +16,17 @@ import numpy as np
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import StoreError
 from store.formats.derived import is_pre_blank, units_of
-from store.formats.queue_unit import UNIT_SIZE
+from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
     """One queue's extent.
 
-    newest  log offset of the newest unit's record, -1 without one
-    end     log offset behind that record
-    fault   why the files could not be read, empty where they could
+    newest     log offset of the newest unit's record, -1 without one
+    end        log offset behind that record
+    fault      why the files could not be read, empty where they could
+    extension  the place in the extension files that the newest unit names, -1 without one
     """
 
     topic: str
@@ -35,6 +36,7 @@ class QueueEnd:
     newest: int
     end: int
     fault: str = ""
+    extension: int = -1
 
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEnd]:
@@ -73,8 +75,10 @@ def _end_of(
             last = units[written[-1]]
             first = _first_offset(reader, files, min_log_offset)
             next_offset = file.number // UNIT_SIZE + int(written[-1]) + 1
-            newest = int(last["log_offset"])
-            return QueueEnd(topic, queue_id, min(first, next_offset), next_offset, newest, newest + int(last["size"]))
+            newest, code = int(last["log_offset"]), int(last["tags_code"])
+            extension = decode_ext_address(code) if is_ext_address(code) else -1
+            end = newest + int(last["size"])
+            return QueueEnd(topic, queue_id, min(first, next_offset), next_offset, newest, end, extension=extension)
     return _end_of_nothing(topic, queue_id, start=files[0].number // UNIT_SIZE if files else 0)
 
 

@@ -20,6 +20,7 @@ from store.forensics.info import StoreInfo, look_at_store
 from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.opened.test_missing_parts import LOST
 from tests.support.golden import CLEAN, WITH_ANSWERS, golden
 from tests.support.processes import next_line, running
 from tests.support.snapshots import snapshot
@@ -187,3 +188,52 @@ def test_the_log_is_not_walked(tmp_path: Path) -> None:
     began = time.process_time()
     assert look(root).message_count == 20_000
     assert time.process_time() - began < 1
+
+
+LOST_NAMES = {
+    "a queue's folder": "lost queue",
+    "a topic's folder": "no queues",
+    "consumequeue": "no queues",
+    "a queue's first file": "lost queue file",
+    "a queue's middle file": "lost queue file",
+    "a queue's last file": "lost queue file",
+    "the index": "no index",
+    "the first index file": "lost index file",
+    "a middle index file": "lost index file",
+    "the last index file": "lost index file",
+}
+
+
+@pytest.mark.parametrize("lost", LOST_NAMES)
+def test_info_names_each_lost_part_and_the_command_that_shows_its_rebuild(lost: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 240, queues=3)
+    assert rmqctl("info", store=root).code == 0
+    LOST[lost](root)
+    run = rmqctl("--format", "json", "info", store=root)
+    assert run.code == 1
+    assert [problem["what"] for problem in run.json["problems"]] == [LOST_NAMES[lost]]
+    assert run.json["problems"][0]["command"].startswith("rebuild --")
+
+
+def test_info_names_lost_extension_files(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60, enableConsumeQueueExt=True, mappedFileSizeConsumeQueueExt=200)
+    shutil.rmtree(root / "consumequeue_ext")
+    run = rmqctl("--format", "json", "info", store=root)
+    assert {problem["what"] for problem in run.json["problems"]} == {"lost extension"}
+
+
+def test_info_of_a_crashed_store_takes_what_is_not_dispatched_yet_for_no_loss(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 240, queues=1)
+    (root / "abort").touch()
+    sorted((root / "index").iterdir())[-1].unlink()
+    run = rmqctl("--format", "json", "info", store=root)
+    assert "lost queue file" not in {problem["what"] for problem in run.json["problems"]}
+
+
+def test_info_says_that_a_long_log_was_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "store", 60)
+    monkeypatch.setattr("store.forensics.info.WALKED_BYTES", 1000)
+    shutil.rmtree(root / "consumequeue/T/1")
+    run = rmqctl("info", store=root)
+    assert run.code == 0
+    assert "the log was not read for lost files" in run.err
