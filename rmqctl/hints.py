@@ -74,6 +74,11 @@ MENDED_BY = {
     "index-header": "rebuild --index",
     "index-time": "rebuild --index",
     "lost-index": "rebuild --index",
+    "timer-files": "timer rebuild",
+    "timer-wheel": "timer rebuild",
+    "timer-log": "timer rebuild",
+    "timer-stale": "timer rebuild",
+    "timer-state": "timer rebuild",
     "compaction-files": "compaction mend",
     "compaction-leftover": "compaction mend",
     "compaction-position": "compaction mend",
@@ -137,6 +142,7 @@ class Cost:
 
 _COSTS = {
     "rebuild": Cost("reads the whole log, writes the derived files anew", True),
+    "timer rebuild": Cost("reads the whole log", True),
     "compaction mend": Cost("reads the files concerned", True),
     "checkpoint rewrite": Cost("reads the newest segments", True),
     "truncate-dirty": Cost("all records behind the cut leave the store", True),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from store.five import TimerMessage
@@ -19,6 +21,10 @@ EXAMPLES = {
     "timer show": (
         "rmqctl --store /data/store timer show",
         "rmqctl --store /data/store timer show --topic Orders --at +10m --overdue",
+    ),
+    "timer rebuild": (
+        "rmqctl --store /data/store timer rebuild --dry-run",
+        "rmqctl --store /data/store timer rebuild --yes",
     ),
 }
 SEE_ALSO = ("delay show", "check")
@@ -70,6 +76,35 @@ def run_show(
     return Result("timer show", facts, [Table("messages", shown, COLUMNS)], FINDINGS if counts["lost"] else OK, verdict)
 
 
+def run_rebuild(
+    ctx: typer.Context,
+    roll_window: Annotated[
+        int, typer.Option("--roll-window", min=2, metavar="SLOTS", help="timerRollWindowSlot of the broker.")
+    ] = 172_800,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    quarantine: Quarantine = None,
+    no_quarantine: NoQuarantine = False,
+) -> Result:
+    """Rebuild the timer's files from its messages (5.x).
+
+    Makes timerwheel, timerlog and timercheck from the messages of rmq_sys_wheel_timer that the log still holds. A
+    message that is due and was neither delivered nor deleted is delivered when the broker starts. Nothing is delivered
+    twice.
+    """
+    session: Session = ctx.obj
+    consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+
+    from store.five import plan_timer_rebuild
+
+    with planning(session, consent, with_dledger=True) as opened:
+        opened.queues.recover()
+        change = plan_timer_rebuild(opened, roll_window_slots=roll_window)
+        return run_change(session, "timer rebuild", change, consent)
+
+
 def _row(message: TimerMessage) -> dict[str, Any]:
     row = asdict(message) | {"state": message.state.value}
+    for name in ("store_timestamp_ms", "deletes"):
+        del row[name]
     return row | {name: None for name in UNKNOWN_WHEN_NEGATIVE if row[name] < 0}

@@ -151,6 +151,10 @@ class _Check:
         of_checkpoint = checkpoint_file_findings(self.files)
         yield from group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
         yield from self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+        if self.files.is_local and (self.files.exists("timerwheel") or self.files.exists("timerlog")):
+            from store.check.timer import check_timer
+
+            yield from check_timer(self.files)
         if self.files.exists("compaction/compactionLog"):
             from store.check.compaction import check_compaction
 

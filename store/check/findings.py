@@ -40,6 +40,11 @@ COMPACTION_RECORD = "compaction-record"
 COMPACTION_UNIT = "compaction-unit"
 COMPACTION_LEFTOVER = "compaction-leftover"
 COMPACTION_POSITION = "compaction-position"
+TIMER_FILES = "timer-files"
+TIMER_WHEEL = "timer-wheel"
+TIMER_LOG = "timer-log"
+TIMER_STALE = "timer-stale"
+TIMER_STATE = "timer-state"
 DLEDGER_ENTRY = "dledger-entry"
 DLEDGER_INDEX = "dledger-index"
 DLEDGER_STATE = "dledger-state"
@@ -77,6 +82,11 @@ KINDS = {
     COMPACTION_UNIT: "a unit of a compacted topic does not say what its record says",
     COMPACTION_LEFTOVER: "a compaction that was cut short left a file",
     COMPACTION_POSITION: "the table of compacted positions is missing or cannot be right",
+    TIMER_FILES: "a file of the timer is missing, or has a wrong length",
+    TIMER_WHEEL: "a slot of the timer wheel does not lead to its messages",
+    TIMER_LOG: "a unit of the timer log names a wrong unit before it",
+    TIMER_STALE: "the timer is ahead of the log: a truncation of the log leaves it so",
+    TIMER_STATE: "timercheck or timermetrics cannot be what a broker wrote",
     DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
     DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",

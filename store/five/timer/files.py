@@ -63,6 +63,9 @@ class TimerCheckpoint:
     flushed_position: int = 0
     queue_offset: int = 0
     master_queue_offset: int = 0
+    state_version: int = 0
+    version_timestamp_ms: int = 0
+    version_counter: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,10 @@ class TimerFiles:
         return rows
 
 
+NO_FILES = TimerFiles(None, None, np.empty(0, UNIT_DTYPE), np.empty(0, np.int64))
+"""Of a store without them."""
+
+
 def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
     """Read the three structures; StoreIOError where one can't be read."""
     wheel_path, check_path = layout.root / "timerwheel", layout.config / "timercheck"
@@ -137,7 +144,7 @@ def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
     slots = fs.read_file(wheel_path) if wheel_size else b""
     wheel = np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if wheel_size else None
     data = fs.read_file(check_path) if fs.exists(check_path) else b""
-    checkpoint = TimerCheckpoint(*_CHECK.unpack_from(data)[:4]) if len(data) >= _CHECK.size else None
+    checkpoint = TimerCheckpoint(*_CHECK.unpack_from(data)) if len(data) >= _CHECK.size else None
     sizes: dict[Path, int] = {}
     pieces, places = [np.empty(0, UNIT_DTYPE)], [np.empty(0, np.int64)]
     for entry in sorted(fs.list_folder(layout.root / "timerlog"), key=lambda entry: entry.path.name):

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.five.timer.files import DELETE, ROLL, TimerFiles, read_timer_files
+from store.five.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
 from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
 from store.formats.queue_unit import QueueUnit
@@ -71,6 +71,9 @@ class TimerMessage:
     timer_log_position: int = -1
     delivered_log_offset: int = -1
     is_overdue: bool = False
+    store_timestamp_ms: int = -1
+    deletes: str | None = None
+    """Real topic and unique key of the message that this one deletes."""
 
     @property
     def times_ms(self) -> tuple[int, int]:
@@ -98,6 +101,11 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
     return TimerReview(messages, files.read_time_ms, at, queue.max_offset if queue else 0, files.precision_ms)
+
+
+def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
+    """The timer messages with the states that the log alone tells: delivered, delete, else pending."""
+    return list(_Review(opened, NO_FILES).messages(queue))
 
 
 class _Review:
@@ -136,6 +144,8 @@ class _Review:
             message.topic, message.uniq_key = properties.get(REAL_TOPIC), record.uniq_key
             message.queue_id = number_in(properties.get(REAL_QUEUE_ID), -1)
             message.deliver_timestamp_ms = number_in(properties.get(TIMER_OUT_MS), -1)
+            message.store_timestamp_ms = record.store_timestamp_ms
+            message.deletes = properties.get(TIMER_DEL_UNIQKEY)
             message.roll_times = number_in(properties.get(TIMER_ROLL_TIMES), 0)
         return message
 
