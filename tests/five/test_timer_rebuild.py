@@ -87,6 +87,7 @@ def test_a_rebuild_can_be_undone(tmp_path: Path) -> None:
     assert ((root / "timerwheel").read_bytes(), (root / "config/timercheck").read_bytes()) == before
 
 
+@pytest.mark.leaves_damage
 def test_a_truncated_log_leaves_a_stale_timer_which_is_named(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     with open_store(root) as store:
