@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from store import MessageStore, OpenOptions, WritableStore
     from store.disk import Filesystem, StoreReader
 
+KEPT_BYTES = 256 << 20
+"""Bytes of a walked log that a command keeps mapped."""
 LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""
 
@@ -89,6 +91,23 @@ class Session:
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
         self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
+
+    def take_pace(self) -> None:
+        """Sets the process's pace and priority by the options, until the session ends."""
+        from store.disk import Filesystem, Pace, lower_priority
+
+        before, Filesystem.pace = (
+            Filesystem.pace,
+            Pace(self.options.bwlimit, kept_bytes=KEPT_BYTES, is_cold=self.options.cold),
+        )
+        if self.options.nice:
+            lower_priority()
+
+        def end() -> None:
+            Filesystem().finish_pace()
+            Filesystem.pace = before
+
+        self.resources.callback(end)
 
     # The store.
 

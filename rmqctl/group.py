@@ -69,6 +69,7 @@ class Command(_TakesGlobals, TyperCommand):
     def invoke(self, ctx: Context) -> object:
         self.take_globals(ctx)
         ctx.obj.start_log(ctx.command_path)
+        ctx.obj.take_pace()
         return super().invoke(ctx)
 
 

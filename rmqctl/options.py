@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
 
 DEFAULT_STORE = "~/store"
+_SUFFIXES = ("", "K", "M", "G")
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)(?:iB)?(?:/s)?", re.IGNORECASE)
 
 
 class Color(StrEnum):
@@ -48,6 +51,10 @@ class Options:
     time: TimeForm = TimeForm.UTC
     log: Path | None = None
     scratch: Path | None = None
+    nice: bool = False
+    bwlimit: float | None = None
+    """Bytes per second."""
+    cold: bool = False
     progress: bool = True
     quiet: bool = False
     verbose: bool = False
@@ -88,6 +95,9 @@ def read_options(values: OptionValues) -> Options:
         time=TimeForm(values["time"]),
         log=_path(values["log"]),
         scratch=_path(values["scratch"]),
+        nice=values["nice"],
+        bwlimit=_parse_rate(values["bwlimit"]),
+        cold=values["cold"],
         progress=not values["no_progress"],
         quiet=values["quiet"],
         verbose=values["verbose"],
@@ -105,10 +115,35 @@ def _parse_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _parse_rate(text: str | None) -> float | None:
+    """Bytes per second; a suffix counts by 1024, as rsync's --bwlimit does."""
+    if text is None:
+        return None
+    found = _RATE.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise typer.BadParameter(f"{text!r} is no rate; give bytes per second such as 50M", param_hint="--bwlimit")
+    return float(float(found[1]) * 1024 ** _SUFFIXES.index(found[2].upper()))
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(version_text())
         raise typer.Exit
+
+
+Scratch = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where to build what readers and dry runs need.", show_default="the temporary folder"
+    ),
+]
+Nice = Annotated[bool, typer.Option("--nice", help="Let every other process have processor and disk first.")]
+BwLimit = Annotated[
+    str | None, typer.Option(metavar="RATE", help="Read the log no faster: bytes per second, as 50M or 1.5G.")
+]
+Cold = Annotated[
+    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
+]
 
 
 def global_options(
@@ -140,12 +175,10 @@ def global_options(
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")
     ] = None,
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where to build what readers and dry runs need.", show_default="the temporary folder"
-        ),
-    ] = None,
+    scratch: Scratch = None,
+    nice: Nice = False,
+    bwlimit: BwLimit = None,
+    cold: Cold = False,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")] = False,
     verbose: Annotated[

@@ -31,6 +31,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from store.disk import mapping
 from store.disk.beneath import make_folders, open_file, opened_folder, parent_of
@@ -46,6 +47,7 @@ from store.disk.descriptor import (
     os_errors,
     require_kind,
 )
+from store.disk.pace import FOLIO_BYTES, STEP_BYTES, WALKED_BYTES, Pace, Window
 from store.disk.portable import advise, next_written, reserve_blocks, sync_data
 from store.errors import ForeignFile, StoreIOError
 
@@ -57,7 +59,12 @@ _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 
 class Filesystem:
-    """The real file system. Stateless; one instance may serve all threads."""
+    """The real file system. One instance may serve all threads.
+
+    pace  the process's, for all instances
+    """
+
+    pace: ClassVar[Pace] = Pace()
 
     # Looking.
 
@@ -258,6 +265,19 @@ class Filesystem:
         """Reads the pages of a map's range in; False for an unreadable one (see store.disk.readable)."""
         if not mapping.is_mapped(view):
             return True
+        pace = self.pace
+        if stop - start >= WALKED_BYTES and pace.bytes_per_s is None:
+            # The device reads the next window while this one is looked at.
+            mapping.will_need(view, stop, min(len(view), stop + stop - start))
+        step = STEP_BYTES if pace.bytes_per_s is not None else stop - start
+        for at in range(start, stop, step or 1):
+            pace.wait_for(min(step, stop - at))
+            if not self._populate(path, view, at, min(at + step, stop)):
+                return False
+        self._give_back(pace.passed(Window(path, view, start, stop)))
+        return True
+
+    def _populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
         with os_errors(path, "read the file"):
             try:
                 return mapping.populate(view, start, stop)
@@ -265,6 +285,19 @@ class Filesystem:
                 if error.errno != errno.EINVAL:
                     raise
         return self._can_read(path, start, stop)
+
+    def finish_pace(self) -> None:
+        """Gives back all windows; call it at the end of the work."""
+        self._give_back(self.pace.finish())
+
+    def _give_back(self, windows: list[Window]) -> None:
+        for window in windows:
+            # A page that some process maps is not dropped, so the map lets go of it first.
+            mapping.let_go(window.view, window.start, window.stop)
+            if self.pace.is_cold:
+                start = max(0, window.start - FOLIO_BYTES)
+                with contextlib.suppress(StoreIOError):
+                    self.dont_need(self.open_read(window.path), start, window.stop + FOLIO_BYTES - start)
 
     def _can_read(self, path: Path, start: int, stop: int) -> bool:
         """Reads the range into the page cache, where the kernel does not populate maps."""

@@ -72,6 +72,11 @@ def populate(view: memoryview, start: int, stop: int) -> bool:
     return True
 
 
+def will_need(view: memoryview, start: int, stop: int) -> None:
+    """Asks the kernel to begin reading the pages of [start, stop)."""
+    _advise(view, start, stop, mmap.MADV_WILLNEED)
+
+
 def let_go(view: memoryview, start: int, stop: int) -> None:
     """Takes the pages of [start, stop) out of this process; the next touch brings them back."""
     _advise(view, start, stop, mmap.MADV_DONTNEED)

@@ -14,7 +14,8 @@ from rmqctl import version
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS
 from rmqctl.exit_codes import exit_code_of
-from store import errors
+from store import Message, errors, open_store
+from store.disk import Filesystem
 from tests.cli.running import rmqctl
 
 PATHS = [command.path.split() for command in COMMANDS]
@@ -233,3 +234,23 @@ def test_completion_knows_topics_queues_groups_and_changes(words: str, found: li
     code = [sys.executable, "-c", "from rmqctl.app import main; main()"]
     run = subprocess.run(code, env=variables, capture_output=True, text=True, check=False)
     assert run.stdout.split() == found, run.stderr
+
+
+def test_a_pace_is_taken_for_one_command_and_a_wrong_one_is_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", read_only=False) as store:
+        store.put(Message.of("T", "hello"))
+    before = Filesystem.pace
+    assert rmqctl("check", "--bwlimit", "50M", "--cold", store=tmp_path / "store").code == 0
+    assert Filesystem.pace is before
+    for rate in ("fast", "0", "-1M"):
+        run = rmqctl("check", f"--bwlimit={rate}", store=tmp_path / "store")
+        assert run.code == 2
+        assert "no rate" in run.err
+
+
+def test_a_nice_command_lets_other_processes_go_first() -> None:
+    code = (
+        "import os; from rmqctl.app import main; main(['--nice', 'schema']); print(os.getpriority(os.PRIO_PROCESS, 0))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "19"

@@ -1,0 +1,90 @@
+"""Pace: limits how fast a process reads a log, and how many of its pages it keeps.
+
+    ... given back |<------ kept ------>| read in | not read yet
+
+A walk reads a window in before it looks at it (Filesystem.populate); the pace waits before that, and names the windows
+that are far enough behind to be given back. Given back is taken out of this process's memory; a cold pace also lets the
+kernel forget the pages, so that a broker on the same machine keeps its own in memory.
+
+The pace is the process's, as its priority is: Filesystem.pace.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+# A smaller range is a look at a few pages, not a window of a walk.
+WINDOW_WORTH_BYTES = 256 << 10
+WALKED_BYTES = 4 << 20
+"""Windows of this size are a walk's."""
+STEP_BYTES = 1 << 20
+"""Bytes read between two waits."""
+FOLIO_BYTES = 4 << 20
+"""The kernel forgets only whole folios, which may reach so far beyond a window."""
+_SHORTEST_WAIT_S = 0.002
+
+
+class Window(NamedTuple):
+    """A range of a mapped file that was read in."""
+
+    path: Path
+    view: memoryview
+    start: int
+    stop: int
+
+
+class Pace:
+    """One process's pace; without arguments it neither waits nor gives back.
+
+    bytes_per_s  reads no faster
+    kept_bytes   keeps so many of the bytes read in last
+    is_cold      lets the kernel forget what is given back
+    """
+
+    def __init__(
+        self, bytes_per_s: float | None = None, *, kept_bytes: int | None = None, is_cold: bool = False
+    ) -> None:
+        self.bytes_per_s = bytes_per_s
+        self.is_cold = is_cold
+        self._kept_bytes = kept_bytes
+        self._kept = 0
+        self._windows: deque[Window] = deque()
+        self._free_at = 0.0
+        self._lock = threading.Lock()
+
+    def wait_for(self, size: int) -> None:
+        """Waits until `size` more bytes may be read."""
+        if self.bytes_per_s is None:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._free_at = max(self._free_at, now) + size / self.bytes_per_s
+            wait = self._free_at - now
+        if wait > _SHORTEST_WAIT_S:
+            time.sleep(wait)
+
+    def passed(self, window: Window) -> list[Window]:
+        """Notes a window that was read in; gives those to be given back for it."""
+        if self._kept_bytes is None or window.stop - window.start < WINDOW_WORTH_BYTES:
+            return []
+        with self._lock:
+            self._windows.append(window)
+            self._kept += window.stop - window.start
+            return self._taken(self._kept_bytes)
+
+    def finish(self) -> list[Window]:
+        """Gives all windows that are left to be given back."""
+        with self._lock:
+            return self._taken(0)
+
+    def _taken(self, kept_bytes: int) -> list[Window]:
+        taken = []
+        while self._windows and self._kept > kept_bytes:
+            window = self._windows.popleft()
+            self._kept -= window.stop - window.start
+            taken.append(window)
+        return taken
