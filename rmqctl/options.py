@@ -73,6 +73,9 @@ class OptionValues(TypedDict, total=False):
     time: str
     log: str | Path | None
     scratch: str | Path | None
+    nice: bool
+    bwlimit: str | None
+    cold: bool
     no_progress: bool
     quiet: bool
     verbose: bool
