@@ -28,9 +28,11 @@ from store.check.check import check_files
 from store.check.findings import (
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
+    INDEX_HEADER,
     LOST_INDEX,
     MISSING_INDEX_ENTRY,
     STALE_TAIL,
+    TIME_BACKWARDS,
     Finding,
 )
 from store.cleaning.plan import plan_clean
@@ -161,7 +163,21 @@ def verify(cut: Cut) -> None:
         for (queue_id, queue_offset), body in cut.witness.items():
             found = store.get("T", queue_id, queue_offset, 1).messages
             assert [message.body for message in found] == [body], f"{cut.operation}: {queue_id}/{queue_offset} is lost"
-    assert _findings(root) == [], f"{cut.operation}: {_findings(root)}"
+    findings = _findings(root)
+    assert findings == [] or _is_torn_head(root, findings, cut.witness), f"{cut.operation}: {findings}"
+
+
+def _is_torn_head(root: Path, findings: list[Finding], witness: dict[tuple[int, int], bytes]) -> bool:
+    """Whether all that is found is the store time of one record that nobody was promised.
+
+    No CRC covers a record's head: one that was torn in its store time is valid for every broker, and check names it.
+    """
+    times = [finding for finding in findings if finding.kind == TIME_BACKWARDS]
+    if len(times) != 1 or {finding.kind for finding in findings} - {TIME_BACKWARDS, INDEX_HEADER}:
+        return False
+    with open_store(root, settings=SMALLER) as store:
+        message = store.lookup(int(Path(str(times[0].file)).name) + (times[0].offset or 0))
+    return message is not None and message.body not in witness.values()
 
 
 def _findings(root: Path) -> list[Finding]:

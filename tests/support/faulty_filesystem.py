@@ -29,6 +29,8 @@ MADE_OF_OTHERS = frozenset(
         "zero",
     }
 )
+ADVICE = frozenset({"let_go"})
+"""Asks nothing of a device, and can't fail."""
 MOST_OPERATIONS = 10_000
 
 
@@ -73,7 +75,7 @@ def _counted(name: str) -> Callable[..., Any]:
 
 
 for _name in vars(Filesystem):
-    if not _name.startswith("_") and _name not in MADE_OF_OTHERS:
+    if not _name.startswith("_") and _name not in MADE_OF_OTHERS | ADVICE:
         setattr(FaultyFilesystem, _name, _counted(_name))
 
 
