@@ -176,7 +176,7 @@ def _is_torn_head(root: Path, findings: list[Finding], witness: dict[tuple[int, 
     if len(times) != 1 or {finding.kind for finding in findings} - {TIME_BACKWARDS, INDEX_HEADER}:
         return False
     with open_store(root, settings=SMALLER) as store:
-        message = store.lookup(int(Path(str(times[0].file)).name) + (times[0].offset or 0))
+        message = store.lookup(times[0].offset or 0)
     return message is not None and message.body not in witness.values()
 
 
