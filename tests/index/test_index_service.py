@@ -357,6 +357,16 @@ def test_a_query_goes_from_the_newest_file_on_until_it_has_enough_or_the_time_is
     assert (answer.last_update_timestamp_ms, answer.last_update_log_offset) == (49_000, 49)
 
 
+@pytest.mark.parametrize(("begin", "visited"), [(29, ["30", "20", "10"]), (30, ["30", "20", "10"]), (31, ["30"])])
+def test_a_file_that_begins_before_the_time_asked_for_is_the_last_though_older_ones_match(
+    begin: int, visited: list[str], tmp_path: Path
+) -> None:
+    """Times went back between the files."""
+    index = index_of(tmp_path, Source(10, 99), Source(30, 99), Source(30, 39))
+    index.files[1].path = Path("20")
+    assert [path.name for path in index.query("T", "k", 64, begin * 1000, FAR_AHEAD).files] == visited
+
+
 def test_a_query_gives_no_more_than_the_setting_allows(tmp_path: Path) -> None:
     index = index_of(tmp_path, Source(10, 19, *range(100)))
     assert len(index.query("T", "k", 100, 0, FAR_AHEAD).log_offsets) == SMALL_CONFIG.max_msgs_num_batch
@@ -371,8 +381,9 @@ def test_no_file_is_no_answer_and_reaches_nowhere(tmp_path: Path) -> None:
 def test_the_first_file_that_cannot_be_read_is_the_error_of_a_query(tmp_path: Path) -> None:
     index = index_of(tmp_path, *FOUR)
     index.failures = [StoreIOError(name, file=tmp_path) for name in ("first", "second", "third")]
-    with pytest.raises(StoreIOError, match="first"):
+    with pytest.raises(StoreIOError) as error:
         index.query("T", "k", 64, 0, FAR_AHEAD)
+    assert error.value is index.failures[0]
 
 
 @pytest.mark.parametrize(("log_start", "count"), [(0, 0), (19, 0), (20, 1), (29, 1), (30, 2), (39, 2), (99, 3)])
@@ -391,4 +402,5 @@ def test_what_is_flushed_is_what_full_files_hold(tmp_path: Path) -> None:
     index = index_of(tmp_path, Source(10, 19), Source(20, 29), Source(30, 39))
     index.files[2].is_full = False  # type: ignore[misc]
     assert index.flushed_until_ms == 29_000
-    assert [file.path.name for file in index.unsafe_files(19_000)] == ["20", "30"]
+    unsafe = [[file.path.name for file in index.unsafe_files(end_ms)] for end_ms in (18_999, 19_000, 29_000, 39_000)]
+    assert unsafe == [["10", "20", "30"], ["20", "30"], ["30"], []]
