@@ -59,6 +59,10 @@ class BrokerLine:
     """A partition above diskSpaceCleanForciblyRatio starts cleaning, even below diskMaxUsedSpaceRatio."""
     skips_delay_poison: bool
     """A delayed message that cannot be delivered is passed over; otherwise its level stands still."""
+    ends_with_separator: bool
+    """A property string that is put ends with a separator; a broker writes its map anew."""
+    marks_process: bool
+    """The abort marker holds the broker's process id, abort.bak what it held before."""
 
     def __str__(self) -> str:
         return self.name
@@ -76,6 +80,8 @@ LINE_4_9 = BrokerLine(
     renames_config=True,
     cleans_when_forced=False,
     skips_delay_poison=False,
+    ends_with_separator=False,
+    marks_process=False,
 )
 LINE_5_3 = BrokerLine(
     name="5.3",
@@ -89,6 +95,8 @@ LINE_5_3 = BrokerLine(
     renames_config=False,
     cleans_when_forced=True,
     skips_delay_poison=True,
+    ends_with_separator=True,
+    marks_process=True,
 )
 BROKER_LINES = {line.name: line for line in (LINE_4_9, LINE_5_3)}
 
@@ -146,6 +154,7 @@ class StoreConfig:
     message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
     check_crc_on_recover: bool = _setting(True, "recovery checks the bodies' CRC")
+    enabled_append_prop_crc: bool = _setting(False, "5.x: a record ends with a CRC of all its other bytes")
     enable_lmq: bool = _setting(False, "light queues (%LMQ%) get units in queue 0")
     enable_multi_dispatch: bool = _setting(False, "a message's units go to all queues it names")
     broker_role: str = _setting("ASYNC_MASTER", "SLAVE refuses puts", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"))

@@ -234,7 +234,7 @@ class _Opener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
-            log_end = int(change.facts["log_end"])
+            log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, self.layout)
             change_id = change.apply()
         pool = _transient_pool(found.config)
@@ -243,6 +243,7 @@ class _Opener:
         _set_positions(opened, log_end)
         if found.config.enable_calc_filter_bit_map:
             use_bit_maps(opened)
+        opened.checkpoint.confirm_log_offset = confirmed
         base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
         store = _store_with(opened, base, services)
         remember_verified(opened)

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 BAD_CRC = "bad-crc"
+BAD_PROPERTIES_CRC = "bad-properties-crc"
+COPIED_CRC = "copied-crc"
 BAD_LENGTH = "bad-length"
 BAD_SELF_OFFSET = "bad-self-offset"
 TIME_BACKWARDS = "time-backwards"
@@ -53,6 +55,8 @@ UNREADABLE_INDEX = "unreadable-index"
 
 KINDS = {
     BAD_CRC: "a body does not match its CRC",
+    BAD_PROPERTIES_CRC: "a record does not match its property __CRC32#",
+    COPIED_CRC: "a copied message kept the property __CRC32# of its first record",
     BAD_LENGTH: "bytes that are no record where one should be",
     BAD_SELF_OFFSET: "a record says that it lies somewhere else",
     TIME_BACKWARDS: "a record is older than the one before it",
@@ -121,6 +125,7 @@ class Finding:
 # Each of these is a place to look at; the others come in masses.
 SINGLE_KINDS = {
     BAD_CRC,
+    BAD_PROPERTIES_CRC,
     BAD_LENGTH,
     BAD_SELF_OFFSET,
     TIME_BACKWARDS,

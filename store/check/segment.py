@@ -11,12 +11,15 @@ from store.check.entries import EntryFile, index_differences
 from store.check.findings import (
     BAD_CRC,
     BAD_LENGTH,
+    BAD_PROPERTIES_CRC,
     BAD_SELF_OFFSET,
+    COPIED_CRC,
     STALE_TAIL,
     TIME_BACKWARDS,
     Finding,
     group_findings,
 )
+from store.check.property_crc import wrong_property_crcs
 from store.check.seams import SegmentSummary
 from store.check.survey import IndexFile, QueueFile
 from store.check.units import (
@@ -230,6 +233,9 @@ class _SegmentCheck:
             self._add(TIME_BACKWARDS, places[i], f"{late_ms} ms before the record in front of it")
         if not seam.record_count:
             seam.first, seam.first_ms = run.start, int(times[0])
+        for log_offset, is_copy in wrong_property_crcs(run):
+            detail = "its other bytes are right" if is_copy else "the body has its CRC: other bytes are damaged"
+            self._add(COPIED_CRC if is_copy else BAD_PROPERTIES_CRC, log_offset, detail)
         seam.last_ms, seam.end = int(times[-1]), run.end
         seam.record_count += run.count
         self._compare(run, run.end)

@@ -10,6 +10,8 @@ Source: CommitLog.MessageExtEncoder.encode, DefaultAppendMessageCallback.doAppen
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from store import kernels
@@ -28,7 +30,7 @@ from store.formats.message import (
     STORE_HOST_IPV6,
     host_flags,
 )
-from store.formats.properties import DELAY_MARK
+from store.formats.properties import DELAY_MARK, PROPERTY_SEPARATOR
 from store.formats.run import Int64Array
 from store.kernels.encode import NUMBER_NAMES, STORE_HOST_AT
 
@@ -39,8 +41,9 @@ _MOST_EXTRA = 24
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """Appends columns of messages, each as `CommitLog.put` would store it.
 
-    Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do all
-    while old records lie behind the end, where a chunk that is half written must not run into one.
+    Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do those
+    with a property CRC or a long topic (5.x), and all while old records lie behind the end, where a chunk that is half
+    written must not run into one.
 
     BadRequest when the columns don't hold together; then nothing is written.
     """
@@ -48,13 +51,29 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     result = PutManyResult.empty(len(messages))
     last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
-    if is_stale or messages.find_in_properties(DELAY_MARK):
+    has_v2 = any(len(topic.encode("utf-8", "surrogatepass")) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
+    if is_stale or has_v2 or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK):
         return _put_one_by_one(log, messages, result)
+    if log.rules.line.ends_with_separator:
+        messages = _with_separators(messages)
     refused = log.rules.refuse_rows(messages)
     for row in np.flatnonzero(refused):
         result.refused[int(row)] = log.put(messages.message(int(row)))
     _BulkPut(log, messages, np.flatnonzero(~refused), result).run()
     return result
+
+
+def _with_separators(messages: MessageColumns) -> MessageColumns:
+    """The messages with a separator behind every property string, as a 5.3 broker stores them."""
+    ends, data = messages.property_ends, np.frombuffer(messages.properties, np.uint8)
+    lacks = np.flatnonzero(np.diff(ends))
+    lacks = lacks[data[ends[lacks + 1] - 1] != ord(PROPERTY_SEPARATOR)]
+    if not len(lacks):
+        return messages
+    added = np.zeros(len(ends), np.int64)
+    added[lacks + 1] = 1
+    longer = np.insert(data, ends[lacks + 1], ord(PROPERTY_SEPARATOR))
+    return replace(messages, properties=memoryview(longer.tobytes()), property_ends=ends + np.cumsum(added))
 
 
 def _put_one_by_one(log: CommitLog, messages: MessageColumns, result: PutManyResult) -> PutManyResult:

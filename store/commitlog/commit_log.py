@@ -25,15 +25,16 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
 from store import kernels
 from store.commitlog.put_queue import PutHosts, PutQueue
 from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
-from store.commitlog.put_rules import PutRules, refuse_place
+from store.commitlog.put_rules import PutRules
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
-from store.config import StoreConfig
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -42,6 +43,7 @@ from store.formats.columns import DamageReason
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
+    MAX_TOPIC_SIZE_V1,
     QUEUE_OFFSET_AT,
     RECORD_MIN_SIZE,
     STORE_HOST_IPV6,
@@ -55,6 +57,7 @@ from store.formats.message import (
     record_size,
 )
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
+from store.formats.property_crc import PLACEHOLDER, with_crc
 from store.kernels import append_message
 from store.kernels.encode import BAD_PART
 
@@ -97,11 +100,18 @@ def _alone_where_uncompiled(
 class CommitLog:
     """The log of one store. `segments` is its MappedFileQueue; `clock` gives milliseconds."""
 
-    def __init__(self, segments: MappedFileQueue, config: StoreConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        segments: MappedFileQueue,
+        config: StoreConfig,
+        clock: Callable[[], int],
+        line: BrokerLine = LINE_4_9,
+    ) -> None:
         self.segments = segments
         self.clock = clock
         self._segment_size = segments.file_size
-        self.rules = PutRules(config, segments.file_size)
+        self.rules = PutRules(config, segments.file_size, line)
+        self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.RLock()
         self.locked_since_ms = 0
@@ -146,13 +156,17 @@ class CommitLog:
         """Append one message. Durability is the flush service's business."""
         queue = self._queues.get((message.topic, message.queue_id))
         if queue is None:
-            refused = refuse_place(message.topic, message.queue_id)
+            refused = self.rules.refuse_place(message.topic, message.queue_id)
             if refused:
                 return illegal(refused)
             queue = self.put_queue(message.topic, message.queue_id)
         if DELAY_MARK in message.properties and is_queued(message.sys_flag):
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
+        if not self._is_verbatim:
+            message = replace(message, properties=self.rules.as_stored(message.properties))
+            if self.rules.appends_crc:
+                return self.put_batch([message], is_batch=False)
         return self._append(message, queue, self._gate, self.clock())
 
     def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
@@ -160,7 +174,7 @@ class CommitLog:
 
         as_stored  it is not delayed again
         """
-        refused = refuse_place(message.topic, message.queue_id)
+        refused = self.rules.refuse_place(message.topic, message.queue_id)
         if refused:
             return illegal(refused)
         if not as_stored and DELAY_MARK in message.properties and is_queued(message.sys_flag):
@@ -220,18 +234,23 @@ class CommitLog:
                 self.locked_since_ms = 0
                 _GATE.pack_into(self._gate, 0, False, now_ms)
 
-    def put_batch(self, messages: Sequence[Message]) -> PutResult:
+    def put_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult:
         """Appends messages of one queue back to back with one store time; all of them, or none.
 
         Their properties are stored as they are given: a batch's own are joined to them by the caller.
+
+        is_batch  False for one message that is encoded whole before it is written, under the rules of a single put
         """
-        refusal = self.rules.refuse_batch(messages)
+        if self.rules.appends_crc:
+            messages = [_with_room_for_crc(message, self.rules) for message in messages]
+        refusal = self.rules.refuse_batch(messages, is_batch=is_batch)
         if refusal is not None:
             return refusal
         first = messages[0]
         topic = first.topic.encode("utf-8", "surrogatepass")
         sys_flag = first.sys_flag & ~HOST_FLAGS | host_flags(first.born_host, first.store_host)
-        sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag) for m in messages]
+        v2 = len(topic) > MAX_TOPIC_SIZE_V1
+        sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag, v2=v2) for m in messages]
         if sum(sizes) + BLANK_SIZE > self._segment_size:
             return illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
         try:
@@ -245,7 +264,7 @@ class CommitLog:
     def _append_batch(
         self, messages: Sequence[Message], topic: bytes, sys_flag: int, sizes: list[int], now_ms: int
     ) -> PutResult:
-        first, size = messages[0], sum(sizes)
+        first, size, queued = messages[0], sum(sizes), is_queued(sys_flag)
         queue = self.put_queue(first.topic, first.queue_id)
         file = self.file_for(size)
         position = file.wrote
@@ -256,16 +275,18 @@ class CommitLog:
                 message,
                 topic=topic,
                 sys_flag=sys_flag,
-                queue_offset=queue.queue_offset + number,
+                queue_offset=queue.queue_offset + number if queued else 0,
                 log_offset=offset,
                 store_timestamp_ms=now_ms,
             )
             for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
         ]
+        if self.rules.appends_crc:
+            records = [with_crc(record) for record in records]
         self._write(file, position, b"".join(records))
         file.store_timestamp_ms = now_ms
-        queue_offset = queue.queue_offset
-        queue.queue_offset += len(messages)
+        queue_offset = queue.queue_offset if queued else 0
+        queue.queue_offset += len(messages) if queued else 0
         return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
 
     def file_for(self, size: int) -> MappedFile:
@@ -360,6 +381,10 @@ class CommitLog:
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
         """The walk over the log from `log_offset` on."""
         return scan_log(self.segments.files, log_offset, rules=rules)
+
+
+def _with_room_for_crc(message: Message, rules: PutRules) -> Message:
+    return replace(message, properties=rules.as_stored(message.properties) + PLACEHOLDER)
 
 
 def read_store_timestamp(record: memoryview) -> int:

@@ -23,6 +23,7 @@ class LogEnd:
 
     outcome                  what ended the walk; None without a segment
     last_store_timestamp_ms  of the last record, 0 without records
+    last_record              where the last record begins, -1 without records
     misplaced_count          records that name another log offset than theirs, where the rules ask by place
     unreadable               pages that can't be read, before the end
     """
@@ -33,6 +34,7 @@ class LogEnd:
     record_count: int = 0
     last_store_timestamp_ms: int = 0
     misplaced_count: int = 0
+    last_record: int = -1
     unreadable: list[Damage] = field(default_factory=list)
 
     @property
@@ -101,6 +103,7 @@ def end_of_steps(steps: Iterable[Step], start: int, on_run: Callable[[Run], obje
             end.record_count += step.count
             end.misplaced_count += step.misplaced_count
             end.log_end = step.end
+            end.last_record = step.file_start + int(step.columns.position[-1])
             end.last_store_timestamp_ms = int(step.columns.store_timestamp_ms[-1])
         else:
             if isinstance(end.outcome, Damage):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.formats.message import RECORD_MIN_SIZE, Message, host_flags, record_size
+from store.formats.message import MAX_TOPIC_SIZE_V1, RECORD_MIN_SIZE, Message, host_flags, record_size
 
 _LONG_SIZE = 8
 
@@ -18,7 +18,7 @@ class PutQueue:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic.encode("utf-8", "surrogatepass")
-        self.base_size = RECORD_MIN_SIZE + len(self.topic)
+        self.base_size = record_size(0, len(self.topic), 0, v2=len(self.topic) > MAX_TOPIC_SIZE_V1)
         self.end = bytearray(_LONG_SIZE)
 
     @property

@@ -1,7 +1,8 @@
 """PutRules: the messages that a store takes, and the form of a stored delayed one.
 
 Two rules are stricter than 4.9.8's, because the broker then writes a log it cannot read again: a topic of more than 127
-bytes (not characters) and a record larger than a segment are refused.
+bytes (not characters) and a record larger than a segment are refused. The line 5.3 takes longer topics, in records of
+version 2.
 
 Source: CommitLog.asyncPutMessage, asyncPutMessages, MessageExtEncoder.encode (4.9.8).
 """
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from store.commitlog.bulk import MessageColumns
 from store.commitlog.put_result import PutResult, PutStatus, illegal
-from store.config import StoreConfig
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.formats import properties as props
 from store.formats.java import utf16_length
 from store.formats.message import (
@@ -27,9 +28,11 @@ from store.formats.message import (
     host_flags,
     record_size,
 )
+from store.formats.property_crc import without_crc
 from store.layout import is_topic_folder_name
 
 MAX_TOPIC_LENGTH = 127
+MAX_FOLDER_NAME_SIZE = 255
 # What a record may have beyond the largest body.
 RECORD_EXTRA_SIZE = 64 * 1024
 
@@ -40,18 +43,21 @@ _INT_COLUMNS = {"flag", "sys_flag", "reconsume_times"}
 class PutRules:
     """The limits of one store: `max_body` and `max_record` in bytes."""
 
-    def __init__(self, config: StoreConfig, segment_size: int) -> None:
+    def __init__(self, config: StoreConfig, segment_size: int, line: BrokerLine = LINE_4_9) -> None:
+        self.line = line
+        self.appends_crc = config.enabled_append_prop_crc and line.accepts_v2
+        """Whether a record ends with a CRC of all its other bytes."""
         self.max_body = config.max_message_size
         self.max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, segment_size - BLANK_SIZE)
         self._max_delay_level = len(config.delay_levels_ms)
 
-    def refuse_batch(self, messages: Sequence[Message]) -> PutResult | None:
+    def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
         """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
         if not messages:
             return illegal("the batch is empty")
         first = messages[0]
         topic = first.topic.encode("utf-8", "surrogatepass")
-        refused = refuse_topic(first.topic, topic)
+        refused = self.refuse_topic(first.topic, topic)
         if refused:
             return illegal(refused)
         if first.queue_id < 0:
@@ -59,9 +65,9 @@ class PutRules:
         for message in messages:
             if (message.topic, message.queue_id) != (first.topic, first.queue_id):
                 return illegal("a batch goes to one queue of one topic")
-            if message.sys_flag & TRANSACTION_MASK:
+            if is_batch and message.sys_flag & TRANSACTION_MASK:
                 return illegal("a batch cannot be part of a transaction")
-            if props.DELAY in props.decode_properties(message.properties):
+            if is_batch and props.DELAY in props.decode_properties(message.properties):
                 return illegal("a batch cannot be delayed")
             size = record_size(len(message.body), len(topic), len(message.properties))
             if len(message.body) > self.max_body or size > self.max_record:
@@ -73,7 +79,7 @@ class PutRules:
     def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
         """Marks the rows that a put would refuse; the put of one such row names the reason."""
         topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
-        bad = [bool(refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
+        bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
         bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
         flags = host_flags(messages.born_host, messages.store_host)
@@ -84,6 +90,30 @@ class PutRules:
             too_large |= messages.numbers[name] != messages.numbers[name].astype(np.int32)
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
         return refused
+
+    def refuse_place(self, topic: str, queue_id: int) -> str:
+        """Why nothing can be stored in this queue, empty when it can."""
+        if queue_id < 0:
+            return f"the queue id is negative: {queue_id}"
+        return self.refuse_topic(topic, topic.encode("utf-8", "surrogatepass"))
+
+    def refuse_topic(self, topic: str, encoded: bytes) -> str:
+        """Why nothing can be stored under this topic, empty when it can.
+
+        A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
+        """
+        most = MAX_FOLDER_NAME_SIZE if self.line.accepts_v2 else MAX_TOPIC_SIZE_V1
+        if not encoded or len(encoded) > most or (utf16_length(topic) > MAX_TOPIC_LENGTH and most == MAX_TOPIC_SIZE_V1):
+            return f"the topic must have 1 to {most} bytes of UTF-8"
+        return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
+
+    def as_stored(self, properties: bytes) -> bytes:
+        """The property string as the line's broker stores it."""
+        if self.appends_crc:
+            properties = without_crc(properties)
+        if self.line.ends_with_separator and properties and not properties.endswith(props.PROPERTY_SEPARATOR_BYTE):
+            return properties + props.PROPERTY_SEPARATOR_BYTE
+        return properties
 
     def too_large(self, message: Message, size: int) -> PutResult:
         """Names the limit that a message exceeds whose record would have `size` bytes."""
@@ -123,20 +153,3 @@ class PutRules:
             message.reconsume_times,
             message.prepared_transaction_offset,
         )
-
-
-def refuse_topic(topic: str, encoded: bytes) -> str:
-    """Why nothing can be stored under this topic, empty when it can.
-
-    A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
-    """
-    if not encoded or utf16_length(topic) > MAX_TOPIC_LENGTH or len(encoded) > MAX_TOPIC_SIZE_V1:
-        return f"the topic must have 1 to {MAX_TOPIC_SIZE_V1} bytes of UTF-8"
-    return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
-
-
-def refuse_place(topic: str, queue_id: int) -> str:
-    """Why nothing can be stored in this queue, empty when it can."""
-    if queue_id < 0:
-        return f"the queue id is negative: {queue_id}"
-    return refuse_topic(topic, topic.encode("utf-8", "surrogatepass"))

@@ -133,14 +133,27 @@ class AbortMarker:
     def exists(self) -> bool:
         return self._fs.exists(self.path)
 
-    def create(self) -> None:
-        """Leaves an empty marker, durable before this returns; one that is there already is fine."""
+    def create(self, process_id: int | None = None) -> None:
+        """Leaves a marker, durable before this returns; one that is there already is fine.
+
+        process_id  its content, as a 5.x broker writes it; abort.bak then has what it held before
+        """
+        before = self._fs.read_file(self.path) if process_id is not None and self.exists() else b""
         try:
             self._fs.open_new(self.path)
         except StoreIOError as error:
             if error.errno != errno.EEXIST:
                 raise
+        if process_id is not None:
+            self._write(self.path.with_name(f"{self.path.name}.bak"), before)
+            self._write(self.path, str(process_id).encode())
         self._fs.fsync_folder(self.path.parent)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        descriptor = self._fs.open_write(path) if self._fs.exists(path) else self._fs.open_new(path)
+        self._fs.truncate(descriptor, 0)
+        self._fs.write(descriptor, 0, content)
+        self._fs.fdatasync(descriptor)
 
     def remove(self) -> None:
         """Takes the marker away, durably."""

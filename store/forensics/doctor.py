@@ -55,6 +55,8 @@ class Rank(IntEnum):
 
 _RANKS = {
     kinds.BAD_CRC: Rank.LOSS,
+    kinds.BAD_PROPERTIES_CRC: Rank.WRONG,
+    kinds.COPIED_CRC: Rank.NOTE,
     kinds.BAD_LENGTH: Rank.LOSS,
     kinds.BAD_SELF_OFFSET: Rank.LOSS,
     kinds.MISSING_SEGMENT: Rank.LOSS,

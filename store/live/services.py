@@ -11,6 +11,7 @@ Source: DefaultMessageStore.start, shutdown (4.9.8).
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 
 from store.disk.allocate import AllocateMappedFileService
@@ -128,7 +129,7 @@ class StoreServices:
         try:
             for service in self._running:
                 service.start()
-            self._opened.abort.create()
+            self._opened.abort.create(os.getpid() if self._opened.line.marks_process else None)
             self.ha.start()
         except BaseException:
             # The caller gets no store to close, so no other code would end the threads.

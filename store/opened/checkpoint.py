@@ -26,6 +26,8 @@ class StoreCheckpoint:
         self.physic_ms = page.physic_ms
         self.logics_ms = page.logics_ms
         self.index_ms = page.index_ms
+        self.confirm_log_offset = page.confirm_log_offset
+        """5.x: where the newest record begins that a recovery met; with a controller the end that all replicas have."""
         self.file_size = file_size
         """Bytes of the file when it was read, None when there was none."""
         self._fs = fs
@@ -42,7 +44,12 @@ class StoreCheckpoint:
     @property
     def page(self) -> CheckpointPage:
         """The page as flush() would write it; 5.x fields and unknown bytes are kept."""
-        return self._page._replace(physic_ms=self.physic_ms, logics_ms=self.logics_ms, index_ms=self.index_ms)
+        return self._page._replace(
+            physic_ms=self.physic_ms,
+            logics_ms=self.logics_ms,
+            index_ms=self.index_ms,
+            confirm_log_offset=self.confirm_log_offset,
+        )
 
     @property
     def min_timestamp_ms(self) -> int:

@@ -104,7 +104,7 @@ class OpenedStore:
             layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
         )
         index.load()
-        log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
+        log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     @classmethod
@@ -119,7 +119,7 @@ class OpenedStore:
         index = IndexView(layout, config, fs, clock, note)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
-        log, abort = CommitLog(files, config, clock), AbortMarker(layout.abort, fs)
+        log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     def scan_rules(self, *, check_crc: bool) -> ScanRules:

@@ -40,6 +40,7 @@ from store.recovery.lost import LossReport
 from store.recovery.recover import Progress, RecoveryReport, recover_store
 
 CUT_SIZE = 8
+EPOCH_FILE = "epochFileCheckpoint"
 COMPARED_BYTES = 1 << 20
 
 
@@ -82,6 +83,7 @@ def plan_recovery(
         add_derived(opened, change)
     if opened.log.segments.files:
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
+        note_confirmed(opened, found.end.last_record)
     if found.lost.messages and not as_broker:
         lower_checkpoint(opened, found.end.last_store_timestamp_ms)
     if opened.queues.last_store_timestamp_ms:
@@ -161,6 +163,12 @@ def add_derived(opened: OpenedStore, change: Change) -> None:
     for place, path in staged:
         if not _is_same_file(opened, place, path):
             change.actions.append(Publish(place, path, "built from the log"))
+
+
+def note_confirmed(opened: OpenedStore, last_record: int) -> None:
+    """Notes the last record of a recovery in the checkpoint, as 5.3 does without a controller."""
+    if opened.line.marks_process and last_record >= 0 and not opened.fs.exists(opened.layout.root / EPOCH_FILE):
+        opened.checkpoint.confirm_log_offset = last_record
 
 
 def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int) -> None:

@@ -1,0 +1,41 @@
+"""Find records that do not match their property `__CRC32#` (5.x), and tell damage from copies.
+
+A broker that copies a message (a delayed, timed, retried or half one) while enabledAppendPropCRC is off stores the
+property string as it got it: the CRC is that of the first record, and nothing is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from store import kernels
+from store.formats import properties as names
+from store.formats.properties import decode_properties
+from store.formats.run import Run
+
+COPY_MARKS = frozenset(
+    (
+        names.REAL_TOPIC,
+        "RETRY_TOPIC",
+        "ORIGIN_MESSAGE_ID",
+        "DLQ_ORIGIN_MESSAGE_ID",
+        "TIMER_OUT_MS",
+        "TRAN_MSG",
+        "1ST_POP_TIME",
+    )
+)
+"""Properties of a message that a broker has put a second time."""
+
+
+def wrong_property_crcs(run: Run) -> Iterator[tuple[int, bool]]:
+    """Log offset of each record with the CRC of other bytes, and whether the message is a copy."""
+    state, row = np.zeros(1, np.int64), 0
+    while row < run.count:
+        row = int(kernels.first_bad_properties_crc(run.buffer, run.array, row, run.count, state))
+        if row < run.count:
+            at, size = int(run.columns.properties_position[row]), int(run.columns.properties_size[row])
+            properties = decode_properties(run.buffer[at : at + size])
+            yield run.file_start + int(run.columns.position[row]), not COPY_MARKS.isdisjoint(properties)
+            row += 1
