@@ -23,7 +23,6 @@ from store.forensics.queue_ends import QueueEnd
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
-from store.formats.sets import distinct
 from store.layout import is_topic_folder_name, segment_name
 
 Queue = tuple[str, int]
@@ -72,15 +71,20 @@ class _QueueFiles:
         columns = run.columns
         inside = (numbers >= 0) & (columns.position + run.file_start < stop) & (columns.queue_offset >= 0)
         starts = columns.queue_offset * UNIT_SIZE // self._file_size * self._file_size
-        for number in distinct(numbers[inside]).tolist():
-            queue = self._table.names[number]
-            if queue[0] in self._batch_topics or not is_topic_folder_name(queue[0]):
-                continue
-            found, counts = np.unique_counts(starts[inside & (numbers == number)])
-            for start, count in zip(found.tolist(), counts.tolist(), strict=True):
-                if start not in self._files(queue):
-                    of_queue = self._counts.setdefault(queue, {})
-                    of_queue[start] = of_queue.get(start, 0) + count
+        rows = np.flatnonzero(inside)
+        # Sorted once for all queues of a run: there may be a hundred thousand.
+        rows = rows[np.lexsort((starts[rows], numbers[rows]))]
+        is_first = (np.diff(numbers[rows], prepend=-1) != 0) | (np.diff(starts[rows], prepend=-1) != 0)
+        firsts = np.flatnonzero(is_first)
+        counts = np.diff(firsts, append=len(rows))
+        for row, count in zip(rows[firsts].tolist(), counts.tolist(), strict=True):
+            queue, start = self._table.names[numbers[row]], int(starts[row])
+            if self._is_plain(queue) and start not in self._files(queue):
+                of_queue = self._counts.setdefault(queue, {})
+                of_queue[start] = of_queue.get(start, 0) + count
+
+    def _is_plain(self, queue: Queue) -> bool:
+        return queue[0] not in self._batch_topics and is_topic_folder_name(queue[0])
 
     def _files(self, queue: Queue) -> set[int]:
         if queue not in self._known:
