@@ -19,6 +19,7 @@ from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.end import LogEnd, find_end
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.formats.run import Run
+from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.recover import dispatch_stretch
@@ -175,8 +176,9 @@ def first_time_ms(opened: OpenedStore) -> int:
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
     """Makes a page that promises exactly the files' contents, once durable.
 
-    The store has an overlay.
+    The store has an overlay. NotAStore where the log is empty beside queues: it may only be away.
     """
+    require_log(opened.layout, opened.fs)
     start, _ = starting_segment(opened, abnormal=True)
     end = _walk(opened, start, opened.config.check_crc_on_recover, progress)
     log_end, log_ms = end.log_end, end.last_store_timestamp_ms

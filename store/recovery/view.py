@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from store.commitlog.scan import Damage
+from store.errors import NotAStore
+from store.opened.detect import require_log
 from store.opened.index_view import IndexView
 from store.opened.log_end import NewestRecord, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Stretch
@@ -43,6 +45,8 @@ def show_view(
     if is_crashed or not _has_unit(queues, found.newest):
         queues.show(builder, log, opened.line, trusted=start, note=note, progress=progress)
     index.show(opened.log.segments.files, log, lax, verify=is_crashed, indexed=opened.config.message_index_enable)
+    if not segments:
+        _note_empty_log(opened, note)
     if is_crashed:
         note(
             f"the last owner did not shut down; this is the store as recovery will leave it (the log ends at {log_end})"
@@ -51,6 +55,14 @@ def show_view(
         note(f"passed over {damage.describe()}")
     if isinstance(found.end.outcome, Damage) and not is_live:
         note(f"the log ends at {log_end} because of {found.end.describe()}")
+
+
+def _note_empty_log(opened: OpenedStore, note: Note) -> None:
+    """Notes that the log is empty and queues are not: its disk may not be mounted."""
+    try:
+        require_log(opened.layout, opened.fs)
+    except NotAStore as error:
+        note(f"{error.reason}; is the disk of the log mounted?")
 
 
 def _has_unit(queues: QueueView, newest: NewestRecord | None) -> bool:

@@ -56,9 +56,19 @@ def test_an_empty_log_beside_filled_queues_is_refused_unless_forced(words: list[
     assert rmqctl(*words, "--force-empty-log", store=root).code == 0
 
 
-def test_truncate_dirty_refuses_an_empty_log_beside_filled_queues(root: Path) -> None:
+@pytest.mark.parametrize("words", [["truncate-dirty", "--yes"], ["checkpoint", "rewrite", "--yes"]])
+def test_what_rests_on_the_log_refuses_an_empty_one_beside_filled_queues(words: list[str], root: Path) -> None:
     shutil.rmtree(root / "commitlog")
-    assert rmqctl("truncate-dirty", "--yes", store=root).code == 4
+    before = snapshot(root, without=("lock",))
+    assert rmqctl(*words, store=root).code == 4
+    assert snapshot(root, without=("lock",)) == before
+
+
+def test_a_reader_is_told_that_the_log_is_empty_beside_filled_queues(root: Path) -> None:
+    shutil.rmtree(root / "commitlog")
+    run = rmqctl("get", "T", store=root)
+    assert run.code == 1
+    assert f"the commit log is empty, but consumequeue/ holds files of {QUEUES} queues" in run.err
 
 
 def test_the_library_names_the_queues_beside_an_empty_log(root: Path) -> None:
