@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from rmqctl.progress import Progress
     from rmqctl.result import Result
     from rmqctl.tables import Look
-    from store import MessageStore, OpenOptions, WritableStore
+    from store import MessageStore, OpenOptions, ServedStore, WritableStore
     from store.disk import Filesystem, StoreReader
+    from store.serving import StoreClient
 
 KEPT_BYTES = 256 << 20
 """Bytes of a walked log that a command keeps mapped."""
@@ -218,12 +219,50 @@ class Session:
             options["recover"] = recover
             options["force_empty_log"] = force_empty_log
             opened = open_store(self.root, read_only=False, **options)
-            self.resources.callback(self._warn_of_findings, opened)
-            self.resources.callback(self._close, opened)
+            self._close_at_end(opened)
+        return opened
+
+    def open_to_serve(
+        self, services: Collection[str], *, recover: bool, force_empty_log: bool, listen: str | None
+    ) -> ServedStore:
+        """The same with a broker's services, for a caller that defers signals; `listen` is for slaves."""
+        from store import open_store
+
+        with self.progress("reading the log") as bar:
+            options = self._open_options(bar)
+            options["recover"] = recover
+            options["force_empty_log"] = force_empty_log
+            options["listen"] = listen
+            opened = open_store(self.root, read_only=False, services=services, **options)
+            self._close_at_end(opened)
+        return opened
+
+    def _close_at_end(self, opened: WritableStore) -> None:
+        self.resources.callback(self._warn_of_findings, opened)
+        self.resources.callback(self._close, opened)
         self._log_range(opened)
         for note in opened.notes:
             self.note(f"note: {note}")
-        return opened
+
+    def find_served(self) -> StoreClient | None:
+        """The process that serves the store of --store, until the command's result is printed; None without one."""
+        if self.options.uri is not None:
+            return None
+        from store.serving import StoreClient
+
+        client = StoreClient.find(self.root)
+        if client is not None:
+            self.resources.callback(client.close)
+            self.note(f"note: process {client.process_id} serves this store; it is asked through its control socket")
+        return client
+
+    def connect_served(self) -> StoreClient:
+        """The same; BadRequest where no process serves the store."""
+        from store.serving import StoreClient
+
+        client = StoreClient.connect(self.root)
+        self.resources.callback(client.close)
+        return client
 
     def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
         given = self.settings(**settings)

@@ -25,6 +25,7 @@ HINTS = {
     "not-in-log": "--from-offset min begins at the first segment that the master has",
     "not-on-spark": "give --engine local",
     "no-transaction": "`rmqctl transaction show` lists transactions and their states",
+    "not-served": "`rmqctl serve` serves one",
     "unknown-setting": "`rmqctl config settings` lists the names",
     "interrupted-change-elsewhere": "run `rmqctl undo {0} --quarantine {1}` first",
     "lost-quarantine": "bring its disk back, or run `rmqctl quarantine purge {0}` to give up what it took away",

@@ -47,6 +47,18 @@ class Interrupts:
             self._pending = False
             self._raise()
 
+    @contextlib.contextmanager
+    def allowed(self) -> Iterator[None]:
+        """A block inside of deferred() that a signal may end, also one that came before."""
+        depth, self._depth = self._depth, 0
+        try:
+            if self._pending:
+                self._pending = False
+                self._raise()
+            yield
+        finally:
+            self._depth = depth
+
     def _handle(self, number: int, frame: object) -> None:
         if self._depth:
             self._pending = True

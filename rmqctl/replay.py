@@ -15,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from store import Message, PutResult, WritableStore
+    from store.serving import StoreClient
 
 AsStored = Annotated[
     bool,
@@ -65,7 +66,7 @@ class Replay:
             return message
         return replace(message, topic=topic, queue_id=queue_id)
 
-    def put(self, opened: WritableStore, message: Message, store_timestamp_ms: int | None) -> PutResult:
+    def put(self, opened: WritableStore | StoreClient, message: Message, store_timestamp_ms: int | None) -> PutResult:
         """Puts a placed message."""
         if self.is_plain:
             return opened.put(message)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 
@@ -18,9 +17,11 @@ from rmqctl.programs import json_for
 from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean, list_some, show_value
+from rmqctl.watching import FileWatcher
 
 if TYPE_CHECKING:
     from store import MessageIterator, MessageStore, StoredMessage
+    from store.serving import StoreClient
 
 EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
@@ -32,7 +33,8 @@ EXAMPLES = (
 EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
 FILES = ("commitlog", "consumequeue", "consumequeue_ext", "config", "checkpoint", "abort")
 SEE_ALSO = ("index-query", "check", "export")
-FOLLOW_EVERY_S = 0.5
+HOLD_MS = 30_000
+"""How long the process that serves a store is asked to wait; then it is asked again."""
 
 
 Topic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="Topic.", autocompletion=complete_topic)]
@@ -89,7 +91,9 @@ def run(
     message, with outer_queue_offset, unless --outer. Compressed bodies are decompressed, unless
     --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
     --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
-    Nothing is written, so it works on a read-only mount and beside a live broker.
+    Nothing is written, so it works on a read-only mount and beside a live broker. Where `rmqctl serve` has the store
+    open, it is asked, and --follow shows a message as soon as it can be got. Beside a broker --follow looks when files
+    are made, and every half second.
     """
     session: Session = ctx.obj
     _check_contradictions(session, ctx)
@@ -100,7 +104,9 @@ def run(
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
-    opened = session.open_for_reading()
+    # Stored bytes go from the files to stdout, past the process that serves the store.
+    served = session.find_served() if not raw else None
+    opened = served or session.open_for_reading()
     reader = opened.messages(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
         max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
@@ -109,8 +115,30 @@ def run(
     _tell_of_queues(session, opened, topic, queue)
     run = _Reading(session, opened, reader, rows)
     if follow:
-        return run.follow(raw)
+        return run.follow(raw, _waiter(session, opened, (topic, queue or 0), message_filter))
     return run.write_raw() if raw else run.result()
+
+
+def _waiter(
+    session: Session, opened: MessageStore | StoreClient, queue: tuple[str, int], message_filter: Any
+) -> Callable[[int], None]:
+    """The way to wait for a message behind a queue offset: by the owner's notice, else by watching the files."""
+    from store.serving import StoreClient
+
+    if isinstance(opened, StoreClient):
+        served = opened
+        return lambda offset: _wait_at(served, queue, offset, message_filter)
+    watcher, files = FileWatcher(session, opened.layout, *queue), opened
+
+    def look_again(offset: int) -> None:
+        watcher.wait()
+        files.refresh()
+
+    return look_again
+
+
+def _wait_at(served: StoreClient, queue: tuple[str, int], offset: int, message_filter: Any) -> None:
+    served.wait_for_message(*queue, offset, HOLD_MS, message_filter)
 
 
 def _check_contradictions(session: Session, ctx: typer.Context) -> None:
@@ -166,7 +194,9 @@ def _subscription(session: Session, opened: MessageStore, topic: str, group: str
     return found
 
 
-def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, since_ms: int | None) -> int:
+def _start(
+    opened: MessageStore | StoreClient, topic: str, queue_id: int, offset: int | None, since_ms: int | None
+) -> int:
     """The queue offset to begin at. A queue whose files are lost is in the store's view from here on."""
     first = opened.min_offset(topic, queue_id)
     if since_ms is not None:
@@ -174,7 +204,7 @@ def _start(opened: MessageStore, topic: str, queue_id: int, offset: int | None, 
     return offset if offset is not None else first
 
 
-def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: int | None) -> None:
+def _tell_of_queues(session: Session, opened: MessageStore | StoreClient, topic: str, queue: int | None) -> None:
     """Notes other queues of the topic, or the topic that was meant."""
     own = opened.queue_ids(topic)
     if not own:
@@ -188,7 +218,9 @@ def _tell_of_queues(session: Session, opened: MessageStore, topic: str, queue: i
 class _Reading:
     """Messages of one queue on their way to stdout."""
 
-    def __init__(self, session: Session, opened: MessageStore, reader: MessageIterator, rows: MessageRows) -> None:
+    def __init__(
+        self, session: Session, opened: MessageStore | StoreClient, reader: MessageIterator, rows: MessageRows
+    ) -> None:
         self.session, self.opened, self.reader, self.rows = session, opened, reader, rows
 
     def result(self) -> Result:
@@ -205,12 +237,13 @@ class _Reading:
 
     def write_raw(self) -> int:
         """The records go from file to stdout inside the kernel."""
-        with RecordWriter(self.opened, self.session.environment.stdout) as writer:
+        opened = cast("MessageStore", self.opened)
+        with RecordWriter(opened, self.session.environment.stdout) as writer:
             for message in self.reader:
                 writer.write(message.log_offset, message.size)
         return self._exit_code()
 
-    def follow(self, raw: bool) -> int:
+    def follow(self, raw: bool, wait: Callable[[int], None]) -> int:
         """Prints messages as they arrive, one a line, until a signal ends it."""
         stdout, form = self.session.environment.stdout, self.session.format
         while True:
@@ -220,8 +253,7 @@ class _Reading:
                 for message in self.reader:
                     stdout.write(_line(self.rows.row(message), self.rows, form, stdout))
                     stdout.flush()
-            time.sleep(FOLLOW_EVERY_S)
-            self.opened.refresh()
+            wait(self.reader.next_offset)
 
     def _facts(self) -> dict[str, Any]:
         reader = self.reader
@@ -249,7 +281,8 @@ class _Reading:
 
 
 def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
-    opened = session.open_for_reading()
+    served = session.find_served() if not raw else None
+    opened = served or session.open_for_reading()
     message = opened.lookup(log_offset)
     if message is not None and only_sound and not message.is_crc_right:
         session.note("the message's body does not have the record's CRC")
@@ -257,7 +290,7 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     exit_code = OK if message is not None and message.is_crc_right else FINDINGS
     messages = [message] if message is not None else []
     if raw:
-        _write_all(session, opened, messages)
+        _write_all(session, cast("MessageStore", opened), messages)
         return exit_code
     table = [rows.row(message) for message in messages]
     rows.warn_of_damage()

@@ -15,6 +15,7 @@ from rmqctl.show import count, did_you_mean
 
 if TYPE_CHECKING:
     from store import MessageStore, QueryResult, StoredMessage
+    from store.serving import StoreClient
 
 EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",
@@ -53,7 +54,7 @@ def run(
     end_ms = session.parse_time(end, "--end") if end is not None else END_OF_TIME_MS
     if begin_ms > end_ms:
         raise typer.BadParameter("--begin is later than --end")
-    opened = session.open_for_reading()
+    opened = session.find_served() or session.open_for_reading()
     answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
     records = [record for record in answer.messages if record.is_crc_right or not only_sound]
     found = records if outer else [message for record in records for message in _inside(record, key)]
@@ -74,7 +75,7 @@ def _inside(record: StoredMessage, key: str) -> list[StoredMessage]:
     return messages_inside(record, lambda message: key == message.uniq_key or key in message.keys)
 
 
-def _tell_of_topic(session: Session, opened: MessageStore, topic: str, key: str) -> None:
+def _tell_of_topic(session: Session, opened: MessageStore | StoreClient, topic: str, key: str) -> None:
     topics = set(opened.topics())
     if topic in topics:
         session.note(f"no message of {topic} has the key {key}")

@@ -21,7 +21,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store import Message, WritableStore
+    from store import Message, PutResult, WritableStore
+    from store.serving import StoreClient
 
     Timed = tuple[Message, int | None]
 
@@ -95,14 +96,14 @@ def run(
     """Append messages to the store.
 
     Creates a store in an empty or absent folder. A store whose last owner did not shut down is refused
-    unless --recover is given. A line of --from is an object with the names that get shows; the body is
-    base64 in `body`, or text in `body_text`. What export --as jsonl and get write is read as it is.
+    unless --recover is given. Where `rmqctl serve` has the store open, it takes the messages, with its own settings.
+
+    A line of --from is an object with the names that get shows; the body is base64 in `body`, or text in `body_text`.
+    What export --as jsonl and get write is read as it is.
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
-    open_for_writing = partial(
-        session.open_for_writing, settings=settings, recover=recover, force_empty_log=force_empty_log
-    )
+    open_for_writing = partial(_open_or_connect, session, settings, recover=recover, force_empty_log=force_empty_log)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
         replay = Replay.given(as_stored, keep_times, topic_map, queue_map)
@@ -118,6 +119,21 @@ def run(
     }  # fmt: skip
     message = _message(session, row, _read_body(session, body, body_file))
     return _put_one(session, open_for_writing(), message)
+
+
+def _open_or_connect(
+    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool
+) -> WritableStore | StoreClient:
+    """The store itself, or the process that serves it."""
+    served = session.find_served()
+    if served is None:
+        return session.open_for_writing(settings=settings, recover=recover, force_empty_log=force_empty_log)
+    if settings or recover or force_empty_log:
+        raise typer.BadParameter(
+            f"process {served.process_id} serves this store, with settings of its own; leave out --flush, "
+            "--transient-pool, --recover and --force-empty-log, or run `rmqctl stop` first"
+        )
+    return served
 
 
 def _settings(flush: Flush | None, transient_pool: bool) -> dict[str, str]:
@@ -160,7 +176,7 @@ def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
         raise typer.BadParameter(str(error)) from None
 
 
-def _put_one(session: Session, opened: WritableStore, message: Message) -> Result:
+def _put_one(session: Session, opened: WritableStore | StoreClient, message: Message) -> Result:
     row = _put_row(session, opened, message)
     _say_no_segment(session, row)
     verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
@@ -172,11 +188,19 @@ def _open(session: Session, name: str) -> IO[bytes]:
 
 
 def _put_row(
-    session: Session, opened: WritableStore, message: Message, replay: Replay | None = None, time_ms: int | None = None
+    session: Session,
+    opened: WritableStore | StoreClient,
+    message: Message,
+    replay: Replay | None = None,
+    time_ms: int | None = None,
 ) -> dict[str, Any]:
     """A put that a signal can't cut in two, as a row of the result."""
     with session.interrupts.deferred():
         answer = replay.put(opened, message, time_ms) if replay is not None else opened.put(message)
+    return _row(message, answer)
+
+
+def _row(message: Message, answer: PutResult) -> dict[str, Any]:
     return {
         "status": answer.status.value,
         "topic": message.topic,
@@ -206,7 +230,9 @@ def _exit_code(statuses: Collection[str]) -> int:
     return FINDINGS if set(statuses) - {"PUT_OK"} else OK
 
 
-def _put_many(session: Session, opened: WritableStore, replay: Replay, name: str, topic: str | None) -> Result:
+def _put_many(
+    session: Session, opened: WritableStore | StoreClient, replay: Replay, name: str, topic: str | None
+) -> Result:
     """Programs get a row per message as it is stored; people get the sums."""
     counts: Counter[str] = Counter()
     rows = _rows(session, opened, replay, name, topic, counts)
@@ -224,7 +250,12 @@ def _put_many(session: Session, opened: WritableStore, replay: Replay, name: str
 
 
 def _rows(
-    session: Session, opened: WritableStore, replay: Replay, name: str, topic: str | None, counts: Counter[str]
+    session: Session,
+    opened: WritableStore | StoreClient,
+    replay: Replay,
+    name: str,
+    topic: str | None,
+    counts: Counter[str],
 ) -> Iterator[dict[str, Any]]:
     """Puts the file's messages, many at a time; from a pipe each at once, for its writer may be waiting."""
     size = 1 if name == "-" else BULK_SIZE
@@ -253,12 +284,16 @@ def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Tim
 
 
 def _put_waiting(
-    session: Session, opened: WritableStore, replay: Replay, waiting: list[Timed], counts: Counter[str]
+    session: Session, opened: WritableStore | StoreClient, replay: Replay, waiting: list[Timed], counts: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """Stores and forgets the waiting messages: in one go where all have the same hosts."""
     timed, waiting[:] = list(waiting), []
+    from store.serving import StoreClient
+
     hosts = {(message.born_host, message.store_host) for message, _ in timed}
-    if replay.is_plain and len(hosts) == 1 and len(timed) > 1:
+    if replay.is_plain and isinstance(opened, StoreClient):
+        rows = _put_through_socket(session, opened, [message for message, _ in timed])
+    elif replay.is_plain and not isinstance(opened, StoreClient) and len(hosts) == 1 and len(timed) > 1:
         rows = _put_columns(session, opened, [message for message, _ in timed])
     else:
         rows = [_put_row(session, opened, message, replay, time_ms) for message, time_ms in timed]
@@ -267,6 +302,12 @@ def _put_waiting(
             _say_no_segment(session, row)
         counts[row["status"]] += 1
         yield row
+
+
+def _put_through_socket(session: Session, opened: StoreClient, messages: list[Message]) -> list[dict[str, Any]]:
+    with session.interrupts.deferred():
+        answers = opened.put_all(messages)
+    return [_row(message, answer) for message, answer in zip(messages, answers, strict=True)]
 
 
 def _put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[dict[str, Any]]:

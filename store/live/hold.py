@@ -101,6 +101,10 @@ class PullRequestHoldService(ServiceThread):
                     held.woken.set()
 
     def last_work(self) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Wake everybody, and hold no get from here on."""
         with self._lock:
             self._is_over_now = True
             everybody = [held for group in self._held.values() for held in group]

@@ -200,6 +200,20 @@ class StoreServices:
         if self._pool is not None:
             self._pool.destroy()
 
+    def flush(self) -> int:
+        """Flush log, queues, index and checkpoint; gives the durable end of the log."""
+        segments = self._opened.log.segments
+        end = segments.max_wrote_offset
+        while self._pool is not None and segments.committed_where < end:
+            self.raise_failure()
+            self._commit_log.wakeup()
+            time.sleep(0.001)
+        for queue in self._opened.queues.awake():
+            while not queue.flush(0):
+                pass
+        self._flush_everything()
+        return segments.flushed_where
+
     def _flush_everything(self) -> None:
         opened = self._opened
         while not opened.log.segments.flush(0):

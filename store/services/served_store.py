@@ -35,6 +35,7 @@ from store.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsService
 if TYPE_CHECKING:
     from store.commitlog.bulk import MessageColumns, PutManyResult
     from store.formats.message import Message
+    from store.ha.link import Address
     from store.live.service import ServiceThread
     from store.live.services import StoreServices
     from store.opened.opened_store import OpenedStore
@@ -167,6 +168,32 @@ class ServedStore(WritableStore):
     ) -> bool:
         """Wait for a message at `offset` or behind it; False when the time is over or the store is closed."""
         return self._hold.hold(topic, queue_id, offset, timeout_ms, message_filter)
+
+    @property
+    def ha_address(self) -> Address | None:
+        """Where slaves find the log, None where they don't."""
+        master = self._services.ha.master
+        return master.address if master is not None else None
+
+    def release_held(self) -> None:
+        """Let held gets return, and hold none from here on."""
+        self._hold.release()
+
+    @property
+    def held_count(self) -> int:
+        """The number of gets that wait for a message."""
+        return self._hold.held_count
+
+    @property
+    def behind_bytes(self) -> int:
+        """Bytes of the log that are not dispatched yet."""
+        return self._services.behind_bytes
+
+    def flush(self) -> int:
+        """Make everything put so far durable, queues and index too; gives the log offset that this reached."""
+        self._require_open()
+        self.catch_up()
+        return self._services.flush()
 
     def _note_put(self, result: PutResult, began_ms: int) -> None:
         elapsed_ms = self._clock() - began_ms

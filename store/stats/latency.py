@@ -13,7 +13,9 @@ CLASSES = (
     "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]", "[1~2s]", "[2~3s]",
     "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
 )  # fmt: skip
-_CLASS_STARTS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+CLASS_BOUNDS_MS = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
+"""Between two classes. The first class holds its bound, the others end before theirs."""
+_CLASS_STARTS_MS = (1, *CLASS_BOUNDS_MS[1:])
 BUCKET_BOUNDS_MS = (
     *range(1, 20), *range(20, 50, 2), *range(50, 100, 5), *range(100, 200, 10), *range(200, 500, 50),
     *range(500, 1000, 100), *range(1000, 10_001, 1000), (1 << 63) - 1,
@@ -28,6 +30,9 @@ class Latency:
     def __init__(self) -> None:
         self.max_ms = 0
         """The greatest time since the start."""
+        self.total_ms = 0
+        self.total_classes = [0] * len(CLASSES)
+        """The classes since the start."""
         self.last_classes: list[int] | None = None
         """The classes of the last full minute, None before its end."""
         self._last_buckets: list[int] = [0] * len(BUCKET_BOUNDS_MS)
@@ -36,7 +41,10 @@ class Latency:
     def note(self, elapsed_ms: int) -> None:
         """Count one put."""
         self.max_ms = max(self.max_ms, elapsed_ms)
-        self._classes[bisect_right(_CLASS_STARTS_MS, elapsed_ms)] += 1
+        self.total_ms += elapsed_ms
+        place = bisect_right(_CLASS_STARTS_MS, elapsed_ms)
+        self._classes[place] += 1
+        self.total_classes[place] += 1
         self._buckets[bisect_left(BUCKET_BOUNDS_MS, elapsed_ms)] += 1
 
     def rotate(self) -> None:

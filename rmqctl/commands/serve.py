@@ -1,0 +1,135 @@
+"""serve: a store with a broker's services, open for other processes until it is stopped."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqctl.changing import ForceEmptyLog
+from rmqctl.context import Session
+from rmqctl.result import Result
+from rmqctl.show import count
+
+if TYPE_CHECKING:
+    from store import ServedStore
+    from store.serving import ControlServer, MetricsServer
+
+EXAMPLES = (
+    "rmqctl --store /tmp/store serve",
+    "rmqctl --store /tmp/store serve --ha-listen 10912 --metrics 9404",
+    "rmqctl --store /tmp/store serve --no-clean --set flushDiskType=SYNC_FLUSH",
+)
+SEE_ALSO = ("put", "get", "stats", "flush", "stop", "receive")
+FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
+LOOPBACK = "127.0.0.1"
+_FOREVER_S = 3600.0
+
+
+def run(
+    ctx: typer.Context,
+    ha_listen: Annotated[
+        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; HOST is the loopback.")
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback.")
+    ] = None,
+    no_clean: Annotated[bool, typer.Option("--no-clean", help="Delete nothing, however old or large it gets.")] = False,
+    recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
+    force_empty_log: ForceEmptyLog = False,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Print the line `ready` as soon as other processes are answered.")
+    ] = False,
+) -> Result:
+    """Keep a store open, as a broker does.
+
+    Opens the store as its owner, or makes one in an empty folder, and runs a broker's services on it: dispatch,
+    flushes, delivery of delayed messages, statistics, disk checks, and the cleaning of expired segments by deleteWhen,
+    fileReservedTime and the disk's ratios (not with --no-clean). Other rmqctl processes of the same user put, get and
+    query through a socket in the store's folder, and see `stats`, `flush` and `stop`; programs use
+    store.serving.StoreClient.
+
+    No network port is open unless asked for. A port without a host is on the loopback; neither protocol knows
+    passwords or encryption.
+
+    Ends at `rmqctl stop`, SIGTERM or Ctrl-C, with exit code 0: it makes everything durable and removes the abort
+    marker. Like a broker it keeps the marker where a full disk or a failed service refuses puts.
+    """
+    session: Session = ctx.obj
+    with session.interrupts.deferred():
+        opened = session.open_to_serve(
+            _services(no_clean),
+            recover=recover,
+            force_empty_log=force_empty_log,
+            listen=_address(ha_listen),
+        )
+        with ExitStack() as open_ports:
+            server, page = _open_ports(session, opened, open_ports, _address(metrics))
+            # A signal that came before must not end the command here: it is raised when the block ends.
+            facts = _facts(opened, server, page)
+            ended_by = _serve(session, server, ready)
+            facts |= _counts(opened)
+        opened.close()
+    verdict = f"closed by {ended_by}, {count(facts['put_messages'], 'message')} taken, {facts['gets']} gets answered"
+    return Result("serve", {**facts, "ended_by": ended_by}, verdict=verdict)
+
+
+def _services(no_clean: bool) -> list[str]:
+    return ["schedule", "statistics", *([] if no_clean else ["cleaning"])]
+
+
+def _address(text: str | None) -> str | None:
+    return text if text is None or ":" in text else f"{LOOPBACK}:{text}"
+
+
+def _open_ports(
+    session: Session, opened: ServedStore, open_ports: ExitStack, metrics: str | None
+) -> tuple[ControlServer, MetricsServer | None]:
+    from store.ha import Address
+    from store.serving import ControlServer, MetricsServer
+
+    page = open_ports.enter_context(MetricsServer(opened, Address.parse(metrics))) if metrics is not None else None
+    server = open_ports.enter_context(ControlServer(opened))
+    session.note(f"note: serving {opened.layout.root} with {', '.join(sorted(opened.services))}")
+    if opened.ha_address is not None:
+        session.note(f"note: slaves find the log at {opened.ha_address}")
+    if page is not None:
+        session.note(f"note: metrics are at http://{page.address}/metrics")
+    return server, page
+
+
+def _serve(session: Session, server: ControlServer, ready: bool) -> str:
+    """Wait for the end; gives its cause."""
+    try:
+        with session.interrupts.allowed():
+            if ready:
+                session.environment.stdout.write("ready\n")
+                session.environment.stdout.flush()
+            while not server.stop_asked.wait(_FOREVER_S):
+                pass
+    except KeyboardInterrupt:
+        return "a signal"
+    return "rmqctl stop"
+
+
+def _facts(opened: ServedStore, server: ControlServer, page: MetricsServer | None) -> dict[str, Any]:
+    return {
+        "root": str(opened.layout.root),
+        "socket": str(server.path),
+        "services": sorted(opened.services),
+        "ha_address": str(opened.ha_address) if opened.ha_address is not None else None,
+        "metrics_address": str(page.address) if page is not None else None,
+    }
+
+
+def _counts(opened: ServedStore) -> dict[str, Any]:
+    stats = opened.statistics
+    return {
+        "put_messages": stats.put_messages,
+        "put_bytes": stats.put_bytes,
+        "failed_puts": stats.failed_puts,
+        "gets": stats.found_gets + stats.missed_gets,
+        "log_start": max(0, opened.min_log_offset),
+        "log_end": opened.max_log_offset,
+    }

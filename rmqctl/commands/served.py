@@ -1,0 +1,98 @@
+"""stats, flush, stop: asked of the process that serves a store."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rmqctl.context import Session
+from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.result import Result, Table
+from rmqctl.show import count
+
+EXAMPLES = {
+    "stats": ("rmqctl --store /tmp/store stats", "rmqctl --store /tmp/store stats --over hour --format json"),
+    "flush": ("rmqctl --store /tmp/store flush",),
+    "stop": ("rmqctl --store /tmp/store stop", "rmqctl --store /tmp/store stop --timeout 300"),
+}
+SEE_ALSO = ("serve",)
+EXIT_CODES = {
+    "stats": {1: "The store refuses puts or gets, or a service has met damage.", 2: "No process serves the store."},
+    "flush": {2: "No process serves the store."},
+    "stop": {1: "The store is not closed in the time allowed.", 2: "No process serves the store."},
+}
+
+
+class Ring(StrEnum):
+    """Values of --over."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
+def run_stats(
+    ctx: typer.Context,
+    over: Annotated[Ring, typer.Option(help="Sums and rates over the last minute, hour or day.")] = Ring.MINUTE,
+) -> Result:
+    """Show what a served store counts.
+
+    The runtime report has the names of the broker's (mqadmin brokerStatus): rates are those of the last 10, 60 and 600
+    seconds, latencies those of the last full minute. The counters have those of BrokerStatsManager: sets of keys that
+    are a topic, topic@group or queueId@topic@group. All of them begin with the process that serves.
+    """
+    session: Session = ctx.obj
+    served = session.connect_served()
+    report = served.stats(over.value)
+    runtime = [{"name": name, "value": value} for name, value in report["runtime"].items()]
+    counters = [
+        {"set": name, "key": key, "value": value, "sum": total, "per_second": rate, "average": average}
+        for name, key, value, total, rate, average in report["items"]
+    ]
+    lags = [{"set": name, "key": key, "value": value} for name, key, value in report["moments"]]
+    facts = {
+        "process_id": served.process_id,
+        "over": over.value,
+        "flags": report["flags"],
+        "findings": report["findings"],
+    }
+    wrong = [*report["flags"], *report["findings"]]
+    state = f"it says {', '.join(wrong)}" if wrong else "no flag is set"
+    verdict = f"process {served.process_id} has taken {count(_messages(report['runtime']), 'message')}; {state}"
+    tables = [Table("runtime", runtime), Table("counters", counters), Table("lags", lags)]
+    return Result("stats", facts, tables, FINDINGS if wrong else OK, verdict)
+
+
+def _messages(runtime: dict[str, str]) -> int:
+    # The broker reports one message where there is none.
+    return int(runtime["putMessageTimesTotal"]) if runtime["putMessageSizeTotal"] != "0" else 0
+
+
+def run_flush(ctx: typer.Context) -> Result:
+    """Make durable what a served store has taken.
+
+    Returns when log, queues, index and checkpoint are on the disk.
+    """
+    session: Session = ctx.obj
+    served = session.connect_served()
+    log_end = served.flush()
+    facts = {"process_id": served.process_id, "log_end": log_end}
+    return Result("flush", facts, verdict=f"everything before log offset {log_end} is durable")
+
+
+def run_stop(
+    ctx: typer.Context,
+    timeout: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="How long to wait for the end.")] = 60.0,
+) -> Result:
+    """Stop the process that serves a store.
+
+    Returns when the store is closed: everything is durable and the lock is free.
+    """
+    session: Session = ctx.obj
+    served = session.connect_served()
+    is_closed = served.stop(timeout)
+    facts = {"process_id": served.process_id, "is_closed": is_closed}
+    told = "has closed the store" if is_closed else f"has not closed the store in {timeout:g} seconds"
+    return Result("stop", facts, [], OK if is_closed else FINDINGS, f"process {served.process_id} {told}")

@@ -1,0 +1,217 @@
+"""The calls of the control socket: a name and arguments in, a frame out.
+
+    hello          root, process, settings of interest
+    put            messages → a result each
+    get            one broker call; hold_ms waits for a message first
+    lookup, query  by log offset, by key
+    topics, queues, offsets, offset_by_time
+    stats          the runtime report, counters by topic and group
+    flush          everything put so far is durable
+    stop           the owner closes the store
+
+Records go as they are stored, so that both sides decode them with the same code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from store.commitlog.bulk import MessageColumns
+from store.commitlog.put_result import PutResult
+from store.errors import BadRequest
+from store.formats.message import Message
+from store.reading.filter.sql92 import SqlFilter, compile_sql
+from store.reading.filter.tags import TagExpression
+from store.services.served_store import DEFAULT_GROUP, ServedStore
+from store.serving.frames import Frame, Head, unpack_messages
+from store.stats.broker_stats import RINGS
+
+LONGEST_HOLD_MS = 60_000
+
+
+class Calls:
+    """Answers the calls on `store`; `on_stop` is called by stop."""
+
+    def __init__(self, store: ServedStore, on_stop: Callable[[], None]) -> None:
+        self._store = store
+        self._on_stop = on_stop
+
+    def answer(self, request: Frame) -> Frame:
+        """The answer to one request; BadRequest for an unknown call or for wrong arguments."""
+        name = request.head.get("call")
+        call = getattr(self, f"_call_{name}", None) if isinstance(name, str) else None
+        if call is None:
+            raise BadRequest(f"the control socket has no call {str(name)[:40]!r}")
+        try:
+            answer: Frame = call(request.head, request.attachment)
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadRequest(f"the call {name} has wrong arguments: {error}") from None
+        return answer
+
+    def _call_hello(self, head: Head, attachment: bytes) -> Frame:
+        store = self._store
+        return Frame(
+            {
+                "root": str(store.layout.root),
+                "process_id": os.getpid(),
+                "line": str(store.opened.line),
+                "services": sorted(store.services),
+                "segment_size_bytes": store.config.mapped_file_size_commit_log,
+            }
+        )
+
+    # Putting.
+
+    def _call_put(self, head: Head, attachment: bytes) -> Frame:
+        messages = unpack_messages(head["messages"], attachment)
+        if head.get("is_replayed"):
+            results = [self._put_replayed(message, head) for message in messages]
+        elif len(messages) > 1 and _have_same_hosts(messages):
+            return Frame({"results": self._put_columns(messages)})
+        else:
+            results = [self._store.put(message) for message in messages]
+        return Frame({"results": [_put_row(result) for result in results]})
+
+    def _put_replayed(self, message: Message, head: Head) -> PutResult:
+        return self._store.put_replayed(
+            message, as_stored=bool(head["as_stored"]), store_timestamp_ms=head.get("store_timestamp_ms")
+        )
+
+    def _put_columns(self, messages: list[Message]) -> list[list[Any]]:
+        answer = self._store.put_many(MessageColumns.of(messages))
+        return [
+            [
+                answer.status_of(row).value, int(answer.log_offsets[row]), int(answer.sizes[row]),
+                int(answer.queue_offsets[row]), int(answer.store_timestamps_ms[row]),
+                answer.refused[row].reason if row in answer.refused else "",
+            ]
+            for row in range(len(messages))
+        ]  # fmt: skip
+
+    # Getting.
+
+    def _call_get(self, head: Head, attachment: bytes) -> Frame:
+        store = self._store
+        topic, queue_id, offset = str(head["topic"]), int(head["queue_id"]), int(head["offset"])
+        wanted = read_filter(head.get("filter"))
+        result = store.get(
+            topic, queue_id, offset, int(head["max_count"]), wanted, group=str(head.get("group", DEFAULT_GROUP))
+        )
+        return Frame(
+            {
+                "status": result.status.value,
+                "next_offset": result.next_offset,
+                "min_offset": result.min_offset,
+                "max_offset": result.max_offset,
+                "message_count": result.message_count,
+                "size": result.size,
+                "damaged": [[str(damage.file or ""), damage.offset, damage.reason] for damage in result.damaged],
+                "sizes": [len(message.raw) for message in result.messages],
+            },
+            b"".join(message.raw for message in result.messages),
+        )
+
+    def _call_wait(self, head: Head, attachment: bytes) -> Frame:
+        has_come = self._store.wait_for_message(
+            str(head["topic"]),
+            int(head["queue_id"]),
+            int(head["offset"]),
+            min(int(head["timeout_ms"]), LONGEST_HOLD_MS),
+            read_filter(head.get("filter")),
+        )
+        return Frame({"has_come": has_come})
+
+    def _call_lookup(self, head: Head, attachment: bytes) -> Frame:
+        found = self._store.lookup(int(head["log_offset"]))
+        return Frame({"is_found": found is not None}, found.raw if found is not None else b"")
+
+    def _call_query(self, head: Head, attachment: bytes) -> Frame:
+        result = self._store.query(
+            str(head["topic"]),
+            str(head["key"]),
+            int(head["max_count"]),
+            int(head["begin_ms"]),
+            int(head["end_ms"]),
+            verify=bool(head["verify"]),
+        )
+        return Frame(
+            {
+                "index_files": result.index_files,
+                "last_update_timestamp_ms": result.last_update_timestamp_ms,
+                "last_update_log_offset": result.last_update_log_offset,
+                "sizes": [len(message.raw) for message in result.messages],
+            },
+            b"".join(message.raw for message in result.messages),
+        )
+
+    def _call_topics(self, head: Head, attachment: bytes) -> Frame:
+        return Frame({"topics": self._store.topics()})
+
+    def _call_queues(self, head: Head, attachment: bytes) -> Frame:
+        return Frame({"queue_ids": self._store.queue_ids(str(head["topic"]))})
+
+    def _call_offsets(self, head: Head, attachment: bytes) -> Frame:
+        key = str(head["topic"]), int(head["queue_id"])
+        return Frame({"min_offset": self._store.min_offset(*key), "max_offset": self._store.max_offset(*key)})
+
+    def _call_offset_by_time(self, head: Head, attachment: bytes) -> Frame:
+        found = self._store.offset_by_time(str(head["topic"]), int(head["queue_id"]), int(head["time_ms"]))
+        return Frame({"offset": found})
+
+    # Keeping.
+
+    def _call_stats(self, head: Head, attachment: bytes) -> Frame:
+        ring = str(head.get("ring", "minute"))
+        if ring not in RINGS:
+            raise ValueError(f"the ring is one of {', '.join(RINGS)}")
+        store = self._store
+        rows = [[name, key, item.value, *item.report(ring)] for name, key, item in store.broker_statistics.items()]
+        return Frame(
+            {
+                "runtime": store.runtime_info(),
+                "items": rows,
+                "moments": store.broker_statistics.moments(),
+                "flags": [flag.name for flag in store.flags.bits],
+                "findings": store.describe_findings(),
+            }
+        )
+
+    def _call_flush(self, head: Head, attachment: bytes) -> Frame:
+        return Frame({"log_offset": self._store.flush()})
+
+    def _call_stop(self, head: Head, attachment: bytes) -> Frame:
+        self._on_stop()
+        return Frame({"log_offset": self._store.max_log_offset})
+
+
+def read_filter(given: Head | None) -> TagExpression | SqlFilter | None:
+    """The filter that a request names, as `describe_filter` wrote it."""
+    if given is None:
+        return None
+    if "tags" in given:
+        return TagExpression(str(given["tags"]))
+    return compile_sql(str(given["sql"]))
+
+
+def describe_filter(given: object) -> dict[str, str] | None:
+    """A filter as a request names it; BadRequest for one that is not a text."""
+    if given is None:
+        return None
+    if isinstance(given, TagExpression):
+        return {"tags": given.text}
+    if isinstance(given, SqlFilter):
+        return {"sql": given.text}
+    raise BadRequest("a filter for a served store is a TagExpression or a compiled SQL expression")
+
+
+def _have_same_hosts(messages: list[Message]) -> bool:
+    return len({(message.born_host, message.store_host) for message in messages}) == 1
+
+
+def _put_row(result: PutResult) -> list[Any]:
+    return [
+        result.status.value, result.log_offset, result.size, result.queue_offset, result.store_timestamp_ms,
+        result.reason,
+    ]  # fmt: skip

@@ -1,0 +1,121 @@
+"""MetricsServer: a served store's counters as OpenMetrics, for Prometheus and its like.
+
+The store is asked when the page is; prometheus_client writes the page and answers HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+from store.errors import StoreIOError
+from store.ha.link import Address
+from store.live.running_flags import RunningFlag
+from store.services.served_store import ServedStore
+from store.stats.latency import CLASS_BOUNDS_MS
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+PREFIX = "rocketmq_store_"
+
+
+class StoreCollector:
+    """The metrics of one store."""
+
+    def __init__(self, store: ServedStore) -> None:
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, with its values of this moment."""
+        yield from self._counters()
+        yield from self._by_topic()
+        yield self._latency()
+        yield from self._gauges()
+
+    def _counters(self) -> Iterator[Metric]:
+        from prometheus_client.metrics_core import CounterMetricFamily
+
+        stats = self._store.statistics
+        yield CounterMetricFamily(f"{PREFIX}failed_puts", "Puts that stored nothing.", value=stats.failed_puts)
+        yield CounterMetricFamily(
+            f"{PREFIX}transferred_messages", "Messages handed out by gets.", value=stats.transferred_messages
+        )
+        gets = CounterMetricFamily(f"{PREFIX}gets", "Gets, by their outcome.", labels=["outcome"])
+        gets.add_metric(["found"], stats.found_gets)
+        gets.add_metric(["missed"], stats.missed_gets)
+        yield gets
+
+    def _by_topic(self) -> Iterator[Metric]:
+        from prometheus_client.metrics_core import CounterMetricFamily
+
+        stats = self._store.statistics
+        messages = CounterMetricFamily(f"{PREFIX}put_messages", "Messages put, by stored topic.", labels=["topic"])
+        size = CounterMetricFamily(f"{PREFIX}put_bytes", "Bytes of records put, by stored topic.", labels=["topic"])
+        for topic, count in stats.topic_messages.copy().items():
+            messages.add_metric([topic], count)
+            size.add_metric([topic], stats.topic_bytes[topic])
+        yield messages
+        yield size
+
+    def _latency(self) -> Metric:
+        from prometheus_client.metrics_core import HistogramMetricFamily
+
+        latency, passed = self._store.statistics.latency, 0
+        buckets: list[tuple[str, float]] = []
+        for bound_ms, count in zip((*CLASS_BOUNDS_MS, None), latency.total_classes, strict=True):
+            passed += count
+            buckets.append(("+Inf" if bound_ms is None else str(bound_ms / 1000), passed))
+        name = f"{PREFIX}put_latency_seconds"
+        return HistogramMetricFamily(name, "Time of a put.", buckets=buckets, sum_value=latency.total_ms / 1000)
+
+    def _gauges(self) -> Iterator[Metric]:
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        store = self._store
+        log = store.opened.log
+        values = {
+            "log_start_offset": ("Log offset of the first segment.", log.min_offset),
+            "log_end_offset": ("Log offset behind the last record.", log.max_offset),
+            "unflushed_bytes": ("Bytes of the log that are not durable.", log.max_offset - log.segments.flushed_where),
+            "undispatched_bytes": ("Bytes of the log that queues and index lack.", store.behind_bytes),
+            "held_gets": ("Gets that wait for a message.", store.held_count),
+        }
+        for name, (text, value) in values.items():
+            yield GaugeMetricFamily(PREFIX + name, text, value=value)
+        disk = GaugeMetricFamily(f"{PREFIX}disk_used_ratio", "Used share of a partition.", labels=["folder"])
+        for folder in (*store.layout.commitlogs, store.layout.consumequeue):
+            disk.add_metric([str(folder)], store.opened.fs.used_ratio(folder))
+        yield disk
+        flags = GaugeMetricFamily(f"{PREFIX}running_flag", "1 where the bit is set.", labels=["flag"])
+        for flag in RunningFlag:
+            flags.add_metric([str(flag.name)], int(flag in store.flags))
+        yield flags
+
+
+class MetricsServer:
+    """Answers HTTP at `address` with the store's metrics; port 0 takes a free one."""
+
+    def __init__(self, store: ServedStore, address: Address) -> None:
+        from prometheus_client import CollectorRegistry, start_http_server
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(StoreCollector(store))
+        try:
+            self._server, self._thread = start_http_server(address.port, address.host, registry)
+        except OSError as error:
+            raise StoreIOError.from_os(error, str(address), "listen for requests of metrics") from error
+        host, port = self._server.server_address[:2]
+        self.address = Address(str(host), int(port))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,281 @@
+"""A served store through its control socket: the same answers as in its own process, and its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store import BadRequest, Message, ServedStore, StoreClosed, open_store
+from store.commitlog.put_result import PutStatus
+from store.formats.host import Host
+from store.reading.filter import TagExpression, compile_sql
+from store.serving import ControlServer, StoreClient
+from store.serving.frames import Frame, receive_frame, send_frame
+from store.serving.place import connect_to, socket_path
+from tests.support.stores import SMALL, text_message
+
+ALL = ("schedule", "cleaning", "statistics")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@contextlib.contextmanager
+def serving(root: Path, **options: object) -> Iterator[tuple[ServedStore, ControlServer]]:
+    opened = open_store(root, read_only=False, services=ALL, **{"settings": SMALL, **options})
+    try:
+        with ControlServer(opened) as server:
+            yield opened, server
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def served(root: Path) -> Iterator[ServedStore]:
+    with serving(root) as (opened, _):
+        yield opened
+
+
+@pytest.fixture
+def client(served: ServedStore) -> Iterator[StoreClient]:
+    with StoreClient.connect(served.layout.root) as one:
+        yield one
+
+
+def test_a_message_arrives_with_all_its_fields(served: ServedStore, client: StoreClient) -> None:
+    message = Message(
+        "Тема", b"\x00\xff body", 3, b"KEYS\x01a b\x02", 7, 1 << 5, 123456789, Host.parse("[::1]:80"),
+        Host.parse("10.0.0.1:10911"), 4, 99,
+    )  # fmt: skip
+    answer = client.put(message)
+    assert answer.is_ok
+    stored = served.lookup(answer.log_offset)
+    assert stored is not None
+    assert (stored.topic, stored.body, stored.queue_id, stored.property_text) == (
+        message.topic, message.body, 3, message.properties,
+    )  # fmt: skip
+    assert (stored.flag, stored.born_timestamp_ms, stored.born_host, stored.store_host) == (
+        7, 123456789, message.born_host, message.store_host,
+    )  # fmt: skip
+    assert (stored.reconsume_times, stored.prepared_transaction_offset) == (4, 99)
+    assert answer.msg_id == stored.msg_id
+
+
+def test_many_messages_get_a_result_each(served: ServedStore, client: StoreClient) -> None:
+    too_large = Message("T", b"x" * 20_000)
+    results = client.put_all([text_message(0), too_large, text_message(1, queue_id=2)])
+    assert [one.status for one in results] == [PutStatus.PUT_OK, PutStatus.MESSAGE_ILLEGAL, PutStatus.PUT_OK]
+    assert results[1].reason
+    assert [one.queue_offset for one in results] == [0, -1, 0]
+    served.catch_up()
+    assert served.max_offset("T", 2) == 1
+
+
+def test_gets_answer_as_in_the_owners_process(served: ServedStore, client: StoreClient) -> None:
+    for number in range(100):
+        served.put(text_message(number))
+    served.catch_up()
+    for offset, count, chosen in [
+        (0, 32, None), (99, 5, None), (100, 1, None), (500, 1, None), (0, 9, TagExpression("tag1 || tag2")),
+        (0, 9, compile_sql("TAGS = 'tag0'")),
+    ]:  # fmt: skip
+        here = served.get("T", 0, offset, count, chosen)
+        there = client.get("T", 0, offset, count, chosen)
+        assert (there.status, there.next_offset, there.messages) == (here.status, here.next_offset, here.messages)
+        assert (there.min_offset, there.max_offset, there.size) == (here.min_offset, here.max_offset, here.size)
+    assert [one.queue_offset for one in client.messages("T", 0, start=40)] == list(range(40, 100))
+    assert client.query("T", "k7").messages == served.query("T", "k7").messages
+    assert client.lookup(0) == served.lookup(0)
+    assert client.lookup(1 << 40) is None
+    assert (client.topics(), client.queue_ids("T"), client.max_offset("T", 0)) == (["T"], [0], 100)
+    assert client.offset_by_time("T", 0, 0) == served.offset_by_time("T", 0, 0)
+
+
+def test_a_group_that_gets_is_counted(client: StoreClient) -> None:
+    client.put(text_message(1))
+    assert client.wait_for_message("T", 0, 0, 10_000)
+    client.get("T", 0, 0, group="G")
+    stats = client.stats()
+    assert ["GROUP_GET_NUMS", "T@G", 1] in [row[:3] for row in stats["items"]]
+    assert stats["runtime"]["putMessageTimesTotal"] == "1"
+    assert (stats["flags"], stats["findings"]) == ([], [])
+
+
+def test_a_wait_ends_with_the_message_or_with_its_time(served: ServedStore, client: StoreClient) -> None:
+    assert client.wait_for_message("T", 0, 0, 20) is False
+    timer = threading.Timer(0.05, lambda: served.put(text_message(1)))
+    timer.start()
+    began = time.monotonic()
+    assert client.wait_for_message("T", 0, 0, 20_000) is True
+    assert time.monotonic() - began < 10
+    timer.join()
+
+
+def test_a_flush_makes_everything_durable(served: ServedStore, client: StoreClient) -> None:
+    client.put(text_message(1))
+    assert client.flush() == served.max_log_offset == served.opened.log.segments.flushed_where
+
+
+def test_a_flush_waits_for_lent_buffers(root: Path) -> None:
+    settings = {**SMALL, "transientStorePoolEnable": True, "commitIntervalCommitLog": 60_000}
+    with serving(root, settings=settings) as (opened, _), StoreClient.connect(root) as client:
+        size = client.put(text_message(1)).size
+        assert client.flush() == size
+
+
+def test_an_error_of_the_owner_is_raised_here(client: StoreClient) -> None:
+    with pytest.raises(BadRequest, match="positive count"):
+        client.get("T", 0, 0, 0)
+    with pytest.raises(BadRequest, match="no call 'nonsense'"):
+        client._call({"call": "nonsense"})
+    with pytest.raises(BadRequest, match="wrong arguments"):
+        client._call({"call": "get", "topic": "T"})
+    assert client.put(text_message(1)).is_ok
+
+
+def test_only_the_owners_user_may_connect(served: ServedStore) -> None:
+    mode = socket_path(served.layout.root).stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_a_store_with_a_long_path_can_be_served(tmp_path: Path) -> None:
+    root = tmp_path.joinpath(*["a-folder-with-a-long-name"] * 6) / "store"
+    with serving(root), StoreClient.connect(root) as client:
+        assert client.put(text_message(1)).is_ok
+
+
+def test_without_an_owner_there_is_no_connection(root: Path) -> None:
+    with serving(root):
+        pass
+    assert not socket_path(root).exists()
+    assert StoreClient.find(root) is None
+    with pytest.raises(BadRequest, match="no process serves this store"):
+        StoreClient.connect(root)
+
+
+def test_a_socket_that_a_killed_owner_left_is_replaced(root: Path) -> None:
+    with serving(root):
+        pass
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(os.path.relpath(socket_path(root)) if len(str(socket_path(root))) > 100 else str(socket_path(root)))
+    left.close()
+    assert StoreClient.find(root) is None
+    with serving(root), StoreClient.connect(root) as client:
+        assert client.put(text_message(1)).is_ok
+
+
+def test_stop_ends_the_serving_and_says_when_the_store_is_closed(root: Path) -> None:
+    opened = open_store(root, read_only=False, services=ALL, settings=SMALL)
+    server = ControlServer(opened)
+    server.start()
+
+    def own() -> None:
+        server.stop_asked.wait(30)
+        server.stop()
+        opened.close()
+
+    owner = threading.Thread(target=own)
+    owner.start()
+    with StoreClient.connect(root) as client:
+        client.put(text_message(1))
+        assert client.stop(30) is True
+        with pytest.raises(StoreClosed, match="does not answer"):
+            client.put(text_message(2))
+    owner.join(30)
+    assert not (root / "abort").exists()
+
+
+def test_the_end_of_the_serving_releases_held_gets_and_idle_clients(root: Path) -> None:
+    answers: list[object] = []
+
+    def wait() -> None:
+        with StoreClient.connect(root) as client, contextlib.suppress(StoreClosed):
+            answers.append(client.wait_for_message("T", 0, 0, 60_000))
+
+    with serving(root) as (opened, server):
+        idle = StoreClient.connect(root)
+        held = threading.Thread(target=wait)
+        held.start()
+        deadline = time.monotonic() + 10
+        while opened.held_count == 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 4
+    held.join(10)
+    assert answers == [False]
+    with pytest.raises(StoreClosed):
+        idle.topics()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">II", 1 << 31, 0),
+        struct.pack(">II", 4, 1 << 31) + b"{}  ",
+        struct.pack(">II", 5, 0) + b"[1,2]",
+        struct.pack(">II", 3, 0) + b"{,}",
+        struct.pack(">II", 10, 0) + b"{}",
+    ],
+)
+def test_what_is_no_frame_ends_the_connection_and_nothing_else(served: ServedStore, sent: bytes) -> None:
+    hostile = connect_to(socket_path(served.layout.root))
+    assert hostile is not None
+    with hostile, contextlib.suppress(ConnectionResetError):
+        hostile.settimeout(10)
+        hostile.sendall(sent)
+        hostile.shutdown(socket.SHUT_WR)
+        assert hostile.recv(1) == b""
+    with StoreClient.connect(served.layout.root) as client:
+        assert client.put(text_message(1)).is_ok
+
+
+def test_a_frame_goes_through_a_socket_unchanged() -> None:
+    one, other = socket.socketpair()
+    frame = Frame({"call": "put", "n": 1 << 62, "text": "é\u2028\x00"}, bytes(range(256)) * 5000)
+    sender = threading.Thread(target=send_frame, args=(one, frame))
+    sender.start()
+    assert receive_frame(other) == frame
+    sender.join()
+    one.close()
+    assert receive_frame(other) is None
+    other.close()
+
+
+def test_eight_writers_and_four_readers_see_every_message_once(root: Path) -> None:
+    settings = {**SMALL, "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 6000}
+    with serving(root, settings=settings):
+        seen: dict[int, list[bytes]] = {}
+
+        def write(queue_id: int) -> None:
+            with StoreClient.connect(root) as client:
+                for number in range(50):
+                    assert client.put(text_message(number, queue_id=queue_id)).queue_offset == number
+
+        def read(queue_id: int) -> None:
+            with StoreClient.connect(root) as client:
+                reader, bodies = client.messages("T", queue_id, start=0), []
+                while len(bodies) < 50 and client.wait_for_message("T", queue_id, reader.next_offset, 20_000):
+                    bodies += [one.body for one in reader]
+                seen[queue_id] = bodies
+
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+        threads += [threading.Thread(target=read, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert seen == {n: [text_message(number).body for number in range(50)] for n in range(4)}

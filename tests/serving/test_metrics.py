@@ -1,0 +1,63 @@
+"""The metrics page: its form, its values, and where it listens."""
+
+from __future__ import annotations
+
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from store import Message, open_store
+from store.errors import StoreIOError
+from store.ha import Address
+from store.live.running_flags import RunningFlag
+from store.serving import MetricsServer
+from tests.support.stores import SMALL
+
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def read_samples(address: Address) -> dict[tuple[str, str], float]:
+    request = urllib.request.Request(f"http://{address}/metrics", headers={"Accept": OPEN_METRICS})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        text = answer.read().decode()
+    return {
+        (sample.name, ",".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_the_page_counts_puts_and_gets(tmp_path: Path) -> None:
+    with (
+        open_store(tmp_path / "store", read_only=False, services=["statistics"], settings=SMALL) as store,
+        MetricsServer(store, Address("127.0.0.1", 0)) as server,
+    ):
+        size = sum(store.put(Message.of("Orders", "x")).size for _ in range(3))
+        store.put(Message.of("T", b"x" * 100_000))
+        store.catch_up()
+        store.get("Orders", 0, 0)
+        store.get("Orders", 0, 3)
+        store.flags.set(RunningFlag.FENCED)
+        samples = read_samples(server.address)
+        assert samples["rocketmq_store_put_messages_total", "Orders"] == 3
+        assert samples["rocketmq_store_put_bytes_total", "Orders"] == size
+        assert samples["rocketmq_store_failed_puts_total", ""] == 1
+        assert samples["rocketmq_store_gets_total", "found"] == samples["rocketmq_store_gets_total", "missed"] == 1
+        assert samples["rocketmq_store_transferred_messages_total", ""] == 3
+        assert samples["rocketmq_store_put_latency_seconds_count", ""] == 4
+        assert samples["rocketmq_store_log_end_offset", ""] == store.max_log_offset
+        assert samples["rocketmq_store_running_flag", "FENCED"] == 1
+        assert samples["rocketmq_store_running_flag", "DISK_FULL"] == 0
+        assert 0 < samples["rocketmq_store_disk_used_ratio", str(tmp_path / "store" / "commitlog")] <= 1
+
+
+def test_a_port_that_is_taken_is_an_error_of_the_disks_kind(tmp_path: Path) -> None:
+    with (
+        open_store(tmp_path / "store", read_only=False, services=[], settings=SMALL) as store,
+        MetricsServer(store, Address("127.0.0.1", 0)) as server,
+        pytest.raises(StoreIOError, match="listen for requests of metrics"),
+    ):
+        MetricsServer(store, server.address)
