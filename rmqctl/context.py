@@ -245,7 +245,7 @@ class Session:
             self.note(f"note: {note}")
 
     def find_served(self) -> StoreClient | None:
-        """The process that serves the store of --store, until the command's result is printed; None without one."""
+        """The process that serves the store, connected until the result is printed; None without one."""
         if self.options.uri is not None:
             return None
         from store.serving import StoreClient

@@ -122,7 +122,7 @@ def run(
 def _waiter(
     session: Session, opened: MessageStore | StoreClient, queue: tuple[str, int], message_filter: Any
 ) -> Callable[[int], None]:
-    """The way to wait for a message behind a queue offset: by the owner's notice, else by watching the files."""
+    """The way to wait for a message: by the owner's notice, else by watching the files."""
     from store.serving import StoreClient
 
     if isinstance(opened, StoreClient):

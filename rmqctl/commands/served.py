@@ -37,7 +37,7 @@ def run_stats(
     ctx: typer.Context,
     over: Annotated[Ring, typer.Option(help="Sums and rates over the last minute, hour or day.")] = Ring.MINUTE,
 ) -> Result:
-    """Show what a served store counts.
+    """Show the counters of a served store.
 
     The runtime report has the names of the broker's (mqadmin brokerStatus): rates are those of the last 10, 60 and 600
     seconds, latencies those of the last full minute. The counters have those of BrokerStatsManager: sets of keys that
@@ -46,17 +46,17 @@ def run_stats(
     session: Session = ctx.obj
     served = session.connect_served()
     report = served.stats(over.value)
-    runtime = [{"name": name, "value": value} for name, value in report["runtime"].items()]
+    runtime = [{"runtime_name": name, "runtime_value": value} for name, value in report["runtime"].items()]
     counters = [
-        {"set": name, "key": key, "value": value, "sum": total, "per_second": rate, "average": average}
+        {"set": name, "key": key, "total": value, "sum": total, "per_second": rate, "average": average}
         for name, key, value, total, rate, average in report["items"]
     ]
-    lags = [{"set": name, "key": key, "value": value} for name, key, value in report["moments"]]
+    lags = [{"set": name, "key": key, "behind": value} for name, key, value in report["moments"]]
     facts = {
         "process_id": served.process_id,
         "over": over.value,
         "flags": report["flags"],
-        "findings": report["findings"],
+        "warnings": report["findings"],
     }
     wrong = [*report["flags"], *report["findings"]]
     state = f"it says {', '.join(wrong)}" if wrong else "no flag is set"
@@ -71,7 +71,7 @@ def _messages(runtime: dict[str, str]) -> int:
 
 
 def run_flush(ctx: typer.Context) -> Result:
-    """Make durable what a served store has taken.
+    """Flush a served store to the disk.
 
     Returns when log, queues, index and checkpoint are on the disk.
     """

@@ -129,7 +129,7 @@ def test_a_flush_makes_everything_durable(served: ServedStore, client: StoreClie
 
 def test_a_flush_waits_for_lent_buffers(root: Path) -> None:
     settings = {**SMALL, "transientStorePoolEnable": True, "commitIntervalCommitLog": 60_000}
-    with serving(root, settings=settings) as (opened, _), StoreClient.connect(root) as client:
+    with serving(root, settings=settings), StoreClient.connect(root) as client:
         size = client.put(text_message(1)).size
         assert client.flush() == size
 

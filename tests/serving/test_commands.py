@@ -1,0 +1,212 @@
+"""serve, stats, flush and stop, and the commands that ask a served store, as processes beside each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from store.live.running_flags import RunningFlag
+from store.serving import ControlServer, StoreClient
+from tests.cli.running import rmqctl
+from tests.support.processes import command_line, next_line, running
+from tests.support.stores import SMALL, text_message
+
+SETTINGS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@contextmanager
+def serving(root: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    with running([*command_line(root, "serve", "--ready", "--format", "plain", *SETTINGS, *words)]) as process:
+        assert next_line(process) == "ready\n"
+        yield process
+
+
+@contextmanager
+def served_here(root: Path) -> Iterator[None]:
+    """In this process, so that a command line costs no start of another one."""
+    with (
+        open_store(root, read_only=False, services=["statistics"], settings=SMALL) as store,
+        ControlServer(store),
+    ):
+        yield
+
+
+def test_a_store_is_served_from_an_empty_folder_to_the_stop(root: Path) -> None:
+    with serving(root) as process:
+        put = rmqctl("put", "T", "hello", "--key", "k1", "--format", "json", store=root)
+        assert (put.code, put.json["results"][0]["queue_offset"]) == (0, 0)
+        assert f"process {process.pid} serves this store" in put.err
+        assert (root / "abort").exists()
+        stopped = rmqctl("stop", "--format", "json", store=root)
+        assert (stopped.code, stopped.json) == (
+            0, {"schema": "rmqctl.stop/1", "process_id": process.pid, "is_closed": True},
+        )  # fmt: skip
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert process.stdout.readline() == "closed by rmqctl stop, 1 message taken, 0 gets answered\n"
+    assert not (root / "abort").exists()
+    assert not (root / ".rmqctl" / "control.sock").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_closes_the_store_cleanly(number: signal.Signals, root: Path) -> None:
+    with serving(root) as process, StoreClient.connect(root) as client:
+        client.put_all([text_message(n) for n in range(200)])
+        process.send_signal(number)
+        assert process.wait(30) == 0
+    assert not (root / "abort").exists()
+    with open_store(root) as store:
+        assert store.max_offset("T", 0) == 200
+
+
+def test_a_killed_owner_leaves_a_store_that_recovers_with_every_message(root: Path) -> None:
+    with serving(root) as process, StoreClient.connect(root) as client:
+        client.put_all([text_message(n) for n in range(300)])
+        process.kill()
+        process.wait(30)
+    assert (root / "abort").exists()
+    refused = rmqctl("put", "T", "x", store=root)
+    assert refused.code == 4
+    with serving(root, "--recover") as process, StoreClient.connect(root) as client:
+        assert [one.body for one in client.messages("T", 0)] == [text_message(n).body for n in range(300)]
+        assert client.put(text_message(300)).queue_offset == 300
+        assert client.stop(30)
+
+
+def test_a_store_that_is_served_is_not_served_twice(root: Path) -> None:
+    with served_here(root):
+        again = rmqctl("serve", *SETTINGS, store=root)
+        assert again.code == 3
+
+
+def test_get_and_index_query_ask_the_owner(root: Path) -> None:
+    with served_here(root):
+        with StoreClient.connect(root) as client:
+            client.put_all([text_message(n) for n in range(5)])
+            client.wait_for_message("T", 0, 4, 20_000)
+        got = rmqctl("get", "T", "--offset", "2", "--tags", "tag0 || tag1", "--format", "json", store=root)
+        assert [one["queue_offset"] for one in got.json["messages"]] == [3, 4]
+        assert "it is asked through its control socket" in got.err
+        found = rmqctl("index-query", "T", "k3", "--format", "json", store=root)
+        assert [one["queue_offset"] for one in found.json["messages"]] == [3]
+        one = rmqctl("get", "--log-offset", "0", "--format", "json", store=root)
+        assert one.json["messages"][0]["queue_offset"] == 0
+        raw = rmqctl("get", "T", "--max", "1", "--raw", store=root)
+        assert len(raw.data) == one.json["messages"][0]["size"]
+
+
+def test_put_from_a_file_goes_through_the_socket(root: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "messages.jsonl"
+    lines.write_text("".join(json.dumps({"topic": "T", "body_text": f"b{n}"}) + "\n" for n in range(5000)))
+    with served_here(root):
+        done = rmqctl("put", "--from", lines, "--format", "json", store=root)
+        assert (done.code, done.json["counts"]) == (0, {"PUT_OK": 5000})
+        kept = rmqctl("put", "--from", lines, "--keep-times", "--as-stored", "--format", "json", store=root)
+        assert (kept.code, kept.json["counts"]) == (0, {"PUT_OK": 5000})
+
+
+def test_settings_of_a_put_are_refused_where_the_owner_has_its_own(root: Path) -> None:
+    with served_here(root):
+        refused = rmqctl("put", "T", "x", "--flush", "sync", store=root)
+        assert refused.code == 2
+        assert "rmqctl stop" in refused.err
+
+
+def test_stats_show_the_counters_and_the_flags(root: Path) -> None:
+    with open_store(root, read_only=False, services=["statistics"], settings=SMALL) as store, ControlServer(store):
+        store.put(Message.of("T", "x"))
+        shown = rmqctl("stats", "--format", "json", store=root)
+        assert (shown.code, shown.json["flags"], shown.json["process_id"]) == (0, [], os.getpid())
+        counters = {(one["set"], one["key"]): one["total"] for one in shown.json["counters"]}
+        assert counters["TOPIC_PUT_NUMS", "T"] == 1
+        assert rmqctl("stats", store=root).out.startswith(f"process {os.getpid()} has taken 1 message; no flag is set")
+        store.flags.set(RunningFlag.DISK_FULL)
+        full = rmqctl("stats", "--format", "json", store=root)
+        assert (full.code, full.json["flags"]) == (1, ["DISK_FULL"])
+        store.flags.clear(RunningFlag.DISK_FULL)
+
+
+@pytest.mark.parametrize("command", ["stats", "flush", "stop"])
+def test_without_an_owner_the_command_says_so(command: str, root: Path) -> None:
+    with served_here(root):
+        pass
+    said = rmqctl(command, store=root)
+    assert (said.code, said.out) == (2, "")
+    assert "no process serves this store; `rmqctl serve` serves one" in said.err
+
+
+def test_flush_says_what_is_durable(root: Path) -> None:
+    with served_here(root):
+        rmqctl("put", "T", "x", store=root)
+        flushed = rmqctl("flush", "--format", "json", store=root)
+        assert (flushed.code, flushed.json["log_end"] > 0) == (0, True)
+
+
+def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path) -> None:
+    with serving(root, "--ha-listen", "0", "--metrics", "0", "--format", "json") as process:
+        rmqctl("put", "T", "x", store=root)
+        rmqctl("stop", store=root)
+        out, _ = process.communicate(timeout=30)
+    facts = json.loads(out)
+    assert facts["ha_address"].startswith("127.0.0.1:")
+    assert facts["metrics_address"].startswith("127.0.0.1:")
+    assert facts["services"] == ["cleaning", "schedule", "statistics"]
+
+
+def test_no_clean_leaves_the_cleaning_out(root: Path) -> None:
+    with serving(root, "--no-clean"), StoreClient.connect(root) as client:
+        assert client.services == ["schedule", "statistics"]
+        assert client.stop(30)
+
+
+@contextmanager
+def following(root: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    with running(command_line(root, "get", "T", "--follow", "--format", "jsonl", *words)) as process:
+        yield process
+
+
+def test_follow_of_a_served_store_is_woken_by_the_owner(root: Path) -> None:
+    with served_here(root), StoreClient.connect(root) as client:
+        client.put(text_message(0))
+        with following(root) as process:
+            assert json.loads(next_line(process))["queue_offset"] == 0
+            for number in (1, 2, 3):
+                # The follower waits by then; half a second of polling would show in the sum.
+                time.sleep(0.2)
+                began = time.monotonic()
+                client.put(text_message(number))
+                assert json.loads(next_line(process))["queue_offset"] == number
+                assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("has_watchfiles", [True, False])
+def test_follow_beside_another_owner_watches_its_files(has_watchfiles: bool, root: Path, tmp_path: Path) -> None:
+    words = command_line(root, "get", "T", "--follow", "--format", "jsonl")
+    if not has_watchfiles:
+        hidden = (
+            "import sys; sys.modules['watchfiles'] = None; from rmqctl.app import main; sys.exit(main(sys.argv[1:]))"
+        )
+        words = [sys.executable, "-c", hidden, *words[3:]]
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        store.put(text_message(0))
+        store.catch_up()
+        with running(words) as process:
+            assert json.loads(next_line(process))["queue_offset"] == 0
+            for number in range(1, 200):
+                store.put(text_message(number))
+            assert [json.loads(next_line(process))["queue_offset"] for _ in range(1, 200)] == list(range(1, 200))
