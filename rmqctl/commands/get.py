@@ -104,9 +104,7 @@ def run(
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
-    # Stored bytes go from the files to stdout, past the process that serves the store.
-    served = session.find_served() if not raw else None
-    opened = served or session.open_for_reading()
+    opened = _open(session, raw)
     reader = opened.messages(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
         max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
@@ -117,6 +115,12 @@ def run(
     if follow:
         return run.follow(raw, _waiter(session, opened, (topic, queue or 0), message_filter))
     return run.write_raw() if raw else run.result()
+
+
+def _open(session: Session, raw: bool) -> MessageStore | StoreClient:
+    """The process that serves the store, else its files; stored bytes always go from the files to stdout."""
+    served = session.find_served() if not raw else None
+    return served or session.open_for_reading()
 
 
 def _waiter(
@@ -281,8 +285,7 @@ class _Reading:
 
 
 def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
-    served = session.find_served() if not raw else None
-    opened = served or session.open_for_reading()
+    opened = _open(session, raw)
     message = opened.lookup(log_offset)
     if message is not None and only_sound and not message.is_crc_right:
         session.note("the message's body does not have the record's CRC")
