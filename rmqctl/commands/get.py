@@ -92,8 +92,7 @@ def run(
     --stored-body. A message whose body does not have the record's CRC is shown and marked (crc_ok is false), unless
     --only-sound. Exit code 1 when nothing was found, or something of it is damaged.
     Nothing is written, so it works on a read-only mount and beside a live broker. Where `rmqctl serve` has the store
-    open, it is asked, and --follow shows a message as soon as it can be got. Beside a broker --follow looks when files
-    are made, and every half second.
+    open, --follow shows a message as soon as it can be got; else it looks when files are made, and twice a second.
     """
     session: Session = ctx.obj
     _check_contradictions(session, ctx)
@@ -104,7 +103,7 @@ def run(
         raise typer.BadParameter("give a TOPIC, or --msg-id or --log-offset")
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
-    opened = _open(session, raw)
+    opened = _open(session, from_files=raw or group is not None)
     reader = opened.messages(
         topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
         max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
@@ -112,14 +111,13 @@ def run(
     )  # fmt: skip
     _tell_of_queues(session, opened, topic, queue)
     run = _Reading(session, opened, reader, rows)
-    if follow:
-        return run.follow(raw, _waiter(session, opened, (topic, queue or 0), message_filter))
-    return run.write_raw() if raw else run.result()
+    wait = _waiter(session, opened, (topic, queue or 0), message_filter) if follow else None
+    return run.follow(raw, wait) if wait else run.write_raw() if raw else run.result()
 
 
-def _open(session: Session, raw: bool) -> MessageStore | StoreClient:
-    """The process that serves the store, else its files; stored bytes always go from the files to stdout."""
-    served = session.find_served() if not raw else None
+def _open(session: Session, *, from_files: bool) -> MessageStore | StoreClient:
+    """The process that serves the store, else its files; raw records and a group need the files."""
+    served = session.find_served() if not from_files else None
     return served or session.open_for_reading()
 
 
@@ -176,11 +174,11 @@ def _filter(tags: str | None, sql: str | None) -> Any:
     return compile_sql(sql) if sql is not None else None
 
 
-def _subscription(session: Session, opened: MessageStore, topic: str, group: str) -> Any:
+def _subscription(session: Session, opened: MessageStore | StoreClient, topic: str, group: str) -> Any:
     """The filter of a group, with a note of how a broker takes it."""
     from store.reading import SubscriptionFilter, load_filters
 
-    inner = opened.opened
+    inner = cast("MessageStore", opened).opened
     filters = load_filters(inner.layout, inner.config, inner.fs, session.environment.clock_ms())
     found = SubscriptionFilter(filters, topic, group, supports_retry=inner.config.filter_support_retry)
     own = found.subscription
@@ -285,7 +283,7 @@ class _Reading:
 
 
 def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
-    opened = _open(session, raw)
+    opened = _open(session, from_files=raw)
     message = opened.lookup(log_offset)
     if message is not None and only_sound and not message.is_crc_right:
         session.note("the message's body does not have the record's CRC")
