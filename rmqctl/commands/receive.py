@@ -15,7 +15,7 @@ from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
-    from store.ha import Begin, LogCopy, Receiver, ReceiveReport
+    from store.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
 
 EXAMPLES = (
     "rmqctl receive broker-a:10912 --to /backup/broker-a",
@@ -40,6 +40,9 @@ def run(
     observe: Annotated[
         bool, typer.Option("--observe", help="Never report received bytes, so that the master does not count them.")
     ] = False,
+    controller: Annotated[
+        bool, typer.Option("--controller", help="The master is of a 5.x broker in controller mode.")
+    ] = False,
 ) -> Result:
     """Copy a live broker's commit log.
 
@@ -53,10 +56,13 @@ def run(
     To the master this is a slave: a SYNC_MASTER waits for it, and counts what it reported as replicated. With
     --observe it reports only the offset that it asks for, but still is a connected slave.
 
+    With --controller it speaks AutoSwitchHA: as a learner, which the master never counts, it compares epochs before
+    anything is copied and writes the copy's epochFileCheckpoint.
+
     Queues and index are not copied: the reading commands build them, `rebuild` writes them.
     """
     session: Session = ctx.obj
-    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe))
+    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe, controller))
     exit_code = FINDINGS if report.unfinished_bytes else OK
     return Result("receive", _facts(address, to, report), [], exit_code, _verdict(report))
 
@@ -69,6 +75,7 @@ class _Choice:
     follow: bool
     rate: bool
     observe: bool
+    controller: bool
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
@@ -84,12 +91,30 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
                 follow=choice.follow,
                 observe=choice.observe,
                 on_progress=_with_rate(session, bar.update) if choice.rate else bar.update,
+                connect=_connector(copy, to, choice),
                 on_lost=lambda error: session.note(f"note: {error}; connecting again"),
             )
             return _received(Receiver(master, copy, options), session, copy)
     finally:
         with session.interrupts.deferred():
             copy.close()
+
+
+def _connector(copy: LogCopy, to: Path, choice: _Choice) -> Callable[[Address, float], MasterLink]:
+    """Makes the connections of the protocol that was chosen."""
+    from store.disk import Filesystem
+    from store.ha import AutoSwitchLink, Begin, EpochFile, MasterLink
+
+    if not choice.controller:
+        return lambda address, stall_s: MasterLink(address, stall_s=stall_s)
+    epochs, from_last = EpochFile(to, Filesystem()), choice.begin is Begin.LAST_SEGMENT
+
+    def connect(address: Address, stall_s: float) -> MasterLink:
+        return AutoSwitchLink(
+            address, stall_s=stall_s, epochs=epochs, copy_end=lambda: copy.end, from_last_segment=from_last
+        )
+
+    return connect
 
 
 def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveReport:

@@ -1,4 +1,6 @@
+from store.ha.epochs import EpochFile as EpochFile
 from store.ha.link import Address as Address
+from store.ha.link import MasterLink as MasterLink
 from store.ha.log_copy import LogCopy as LogCopy
 from store.ha.master import CommitLogSource as CommitLogSource
 from store.ha.master import HAMaster as HAMaster
@@ -7,3 +9,4 @@ from store.ha.receive import Begin as Begin
 from store.ha.receive import ReceiveOptions as ReceiveOptions
 from store.ha.receive import Receiver as Receiver
 from store.ha.receive import ReceiveReport as ReceiveReport
+from store.ha.switch_link import AutoSwitchLink as AutoSwitchLink

@@ -45,10 +45,14 @@ class Address(NamedTuple):
 class MasterLink:
     """A connection to the master at `address`; `stall_s` is how long one frame may take."""
 
+    head_size = HEADER.size
+    begins_at_first = False
+    """Whether a report of 0 makes the master begin at its first segment, not at its last."""
+
     def __init__(self, address: Address, *, stall_s: float = HOUSEKEEPING_INTERVAL_S) -> None:
         self.address = address
         self._stall_s = stall_s
-        self._head = bytearray(HEADER.size)
+        self._head = bytearray(self.head_size)
         self._head_filled = 0
         self._began = time.monotonic()
         with self._errors("connect to the master"):
@@ -68,21 +72,30 @@ class MasterLink:
 
     def report(self, log_offset: int) -> None:
         """Tells the master `log_offset`."""
+        self._send(self._encode_report(log_offset))
+
+    def _send(self, data: bytes) -> None:
         with self._errors("report to the master"):
             self._socket.settimeout(self._stall_s)
-            self._socket.sendall(REPORT.pack(log_offset))
+            self._socket.sendall(data)
+
+    def _encode_report(self, log_offset: int) -> bytes:
+        return REPORT.pack(log_offset)
+
+    def _decode_head(self, head: bytearray) -> FrameHeader:
+        return FrameHeader(*HEADER.unpack(head))
 
     def next_header(self, wait_s: float) -> FrameHeader | None:
         """The next frame's head; None where it is not whole within `wait_s`. Call read_body next."""
         deadline = time.monotonic() + wait_s
         view = memoryview(self._head)
-        while self._head_filled < HEADER.size:
+        while self._head_filled < self.head_size:
             count = self._receive([view[self._head_filled :]], deadline)
             if count == 0:
                 self._refuse_stall()
                 return None
             self._head_filled += count
-        header = FrameHeader(*HEADER.unpack(self._head))
+        header = self._decode_head(self._head)
         if not 0 <= header.size <= MOST_FRAME_BYTES:
             raise ReplicationError(
                 f"{self.address} announces a frame of {header.size} bytes; a master sends 0 to {MOST_FRAME_BYTES}",

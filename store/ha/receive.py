@@ -77,6 +77,7 @@ class ReceiveOptions:
     should_stop    asked twice a second
     on_progress    called with the received bytes
     on_lost        called when a connection ends that will be made again
+    connect        makes a connection, given `stall_s`; without it, one of the protocol of 4.x
     """
 
     begin: Begin | int = Begin.MIN
@@ -88,6 +89,7 @@ class ReceiveOptions:
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[int], None] = lambda count: None
     on_lost: Callable[[LinkLost], None] = lambda error: None
+    connect: Callable[[Address, float], MasterLink] = lambda address, stall_s: MasterLink(address, stall_s=stall_s)
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ class Receiver:
 
     def _ask(self, log_offset: int) -> _Opening | None:
         """Connects and reports `log_offset`; None where it should stop before the master answers."""
-        link = MasterLink(self._address, stall_s=self._options.stall_s)
+        link = self._options.connect(self._address, self._options.stall_s)
         try:
             link.report(log_offset)
             header = None
@@ -205,7 +207,7 @@ class Receiver:
         wanted = last_start
         if isinstance(begin, int):
             wanted = begin - begin % size
-        elif begin is Begin.MIN:
+        elif begin is Begin.MIN and not opening.link.begins_at_first:
             wanted = 0
         if wanted == last_start:
             self._copy.begin(wanted)
