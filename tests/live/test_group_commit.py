@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed, StoreIOError
-from store.live.group_commit import GroupCommitService
+from store.live.group_commit import CommitGroup, GroupCommitService
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.threads import run_in_threads
 
@@ -182,3 +183,57 @@ def test_requests_under_way_at_the_stop_are_still_answered_and_later_ones_refuse
     assert queue.flushed_where == end
     with pytest.raises(StoreClosed):
         service.flush_to(append(queue), PATIENT_MS)
+
+
+class ScriptedQueue:
+    """Answers flushes by a script: whether nothing moved. Notes what it was asked."""
+
+    store_timestamp_ms = 0
+
+    def __init__(self, *unmoved: bool, flushed_where: int = 0) -> None:
+        self.unmoved, self.flushed_where = list(unmoved), flushed_where
+        self.asked: list[int] = []
+
+    def flush(self, least_pages: int) -> bool:
+        self.asked.append(least_pages)
+        return self.unmoved[len(self.asked) - 1]
+
+
+@pytest.mark.parametrize(
+    ("unmoved", "flushes"),
+    [
+        ([True, True, True, True], 2),
+        ([False, True, True, True], 3),
+        ([True, False, True, True, True], 4),
+        ([True, False, False, True, True, True], 5),
+    ],
+)
+def test_a_group_is_given_up_when_two_flushes_in_a_row_move_nothing(unmoved: list[bool], flushes: int) -> None:
+    queue = ScriptedQueue(*unmoved)
+    service = GroupCommitService(queue, Checkpoint())  # type: ignore[arg-type]
+    service.join(100)
+    service.work()
+    assert queue.asked == [0] * flushes
+
+
+@pytest.mark.parametrize("flushed_where", [100, 101])
+def test_what_is_durable_already_is_not_flushed_again(flushed_where: int) -> None:
+    queue = ScriptedQueue(flushed_where=flushed_where)
+    service = GroupCommitService(queue, Checkpoint())  # type: ignore[arg-type]
+    group = service.join(100)
+    service.work()
+    group.wait(PATIENT_MS)
+    assert queue.asked == []
+
+
+def test_a_group_waits_for_the_last_byte_of_all_that_joined() -> None:
+    service = GroupCommitService(ScriptedQueue(), Checkpoint())  # type: ignore[arg-type]
+    assert [service.join(place).next_offset for place in (0, 7, 5, 7, 9)] == [0, 7, 7, 7, 9]
+    assert CommitGroup().is_empty
+    assert not GroupCommitService(ScriptedQueue(), Checkpoint()).join(0).is_empty  # type: ignore[arg-type]
+
+
+def test_a_wait_lasts_as_many_milliseconds_as_it_is_given() -> None:
+    started = time.monotonic()
+    CommitGroup().wait(30)
+    assert 0.03 <= time.monotonic() - started < 7

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from store.disk.filesystem import Descriptor, Filesystem
-from tests.support.faulty_filesystem import MADE_OF_OTHERS
+from tests.support.faulty_filesystem import ADVICE, MADE_OF_OTHERS
 
 SECTOR = 512
 LOOKS = frozenset({"exists", "is_link", "let_go", "list_folder", "look_at", "map", "open_read", "populate", "read"})
@@ -232,5 +232,5 @@ def _watched(name: str) -> Callable[..., Any]:
 
 
 for _name in vars(Filesystem):
-    if not _name.startswith("_") and _name not in MADE_OF_OTHERS:
+    if not _name.startswith("_") and _name not in MADE_OF_OTHERS | ADVICE:
         setattr(SimulatedDisk, _name, _watched(_name))
