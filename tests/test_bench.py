@@ -31,3 +31,9 @@ def test_an_operation_prints_what_was_measured_and_what_limits_it(capsys: pytest
 def test_the_gate_compares_the_best_turns_of_what_both_revisions_have() -> None:
     here, base = [{"scan": 8.0, "new": 1.0}, {"scan": 9.0, "new": 1.0}], [{"scan": 10.0}, {"scan": 12.0}]
     assert gate.ratios(here, base) == {"scan": 0.75}
+
+
+def test_the_gate_is_skipped_where_there_is_nothing_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gate.main(["--base", "no-such-revision"]) == 0
+    assert gate.main(["--base", "HEAD"]) == 0
+    assert capsys.readouterr().out.count("skipped: ") == 2
