@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from pathlib import PurePath
 from typing import Protocol, cast
 
 _LINE = re.compile(r"^from (\S+) import (\S+) as \2$", re.MULTILINE)
@@ -31,7 +30,8 @@ class _Loader(Protocol):
 
 def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNames, list[str]]:
     """Gives the `__getattr__`, `__dir__` and `__all__` of a package from its stub."""
-    stub = cast(_Loader, spec.loader).get_data(str(PurePath(spec.origin or "").with_suffix(".pyi")))
+    # Not by pathlib: of an archive at "./store.zip" the loader gives nothing that does not begin with "./".
+    stub = cast(_Loader, spec.loader).get_data((spec.origin or "").removesuffix(".py") + ".pyi")
     modules = {name: module for module, name in _LINE.findall(stub.decode())}
 
     def get_attribute(name: str) -> object:

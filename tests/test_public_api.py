@@ -50,13 +50,15 @@ def test_no_public_name_is_hidden_by_a_module_of_its_room(stub: Path) -> None:
         assert not is_module or module == package_of(stub), line
 
 
-def test_rooms_are_read_from_a_zip_as_spark_ships_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_path", ["store.zip", "./store.zip"])
+def test_rooms_are_read_from_a_zip_as_spark_ships_them(tmp_path: Path, on_path: str) -> None:
     with zipfile.ZipFile(tmp_path / "store.zip", "w") as archive:
         for path in (ROOT / "store").rglob("*.py*"):
             if "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(ROOT))
     code = (
-        f"import sys; sys.path.insert(0, {str(tmp_path / 'store.zip')!r}); from store.formats import Body; print(Body)"
+        f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.insert(0, {on_path!r});"
+        "from store.formats import Body; print(Body)"
     )
     assert _python("-I", "-c", code).strip() == "<class 'store.formats.body.Body'>"
 

@@ -185,7 +185,7 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bo
         raise UnsupportedFormat(
             f"{found}, of a broker newer than 5.3: the store is read, and not changed",
             file=file,
-            hint="change it with the tools of the broker that wrote it",
+            hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
     if layout.dledger is None or not with_dledger:
         refuse_dledger(layout, fs)
@@ -196,7 +196,8 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     if fs.exists(layout.root / NEWER_QUEUES):
         yield layout.root / NEWER_QUEUES, "consume queues of an unknown kind"
     found = fs.look_at(layout.checkpoint)
-    if found is not None and not found.is_folder:
+    # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
+    if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
         data = fs.read(fs.open_read(layout.checkpoint), FIELDS.size, CHECKPOINT_SIZE - FIELDS.size)
         if any(data):
             yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"

@@ -62,7 +62,12 @@ def test_a_mutated_store_is_read_recovered_and_undone(
             return
         finally:
             assert snapshot(root) == before
-        _, change_id = recover(root)
+        try:
+            _, change_id = recover(root)
+        except UnsupportedFormat:
+            # A checkpoint can come to look like one of a newer broker.
+            assert part == "checkpoint"
+            return
         after = read_everything(root)
         assert all(body in ORIGINAL for body in after)
         if part != "consumequeue":
