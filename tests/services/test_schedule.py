@@ -11,7 +11,14 @@ from store import WritableStore, open_store
 from store.brokerconfig.config_file import read_config_file
 from store.disk.filesystem import Filesystem
 from store.services.delay import read_delay_offsets
-from store.services.schedule import DataVersion, ScheduleMessageService, delivered_message, write_delay_offsets
+from store.services.rewritten import rewritten_records
+from store.services.schedule import (
+    DataVersion,
+    ScheduleMessageService,
+    delivered_message,
+    encode_delay_offsets,
+    write_delay_offsets,
+)
 from tests.services.stores import NAMES, Builder, unpack
 from tests.support.stores import SMALL, Clock
 
@@ -75,6 +82,25 @@ def test_a_delivered_message_is_the_one_that_the_real_service_put(name: str, tmp
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_delivery_run_over_a_real_brokers_store_delivers_what_was_pending(name: str, tmp_path: Path) -> None:
+    root, expected = unpack(name, tmp_path)
+    pending = {one["uniqKey"]: one for one in expected["delayed"] if one["state"] != "delivered"}
+    clock = Clock(max(one["storeTimestamp"] for one in expected["delayed"]) + 3 * 3600 * SECOND)
+    with open_store(root, read_only=False, recover=True, clock=clock) as store:
+        end = store.max_log_offset
+        ScheduleMessageService(store, clock).deliver()
+        store.catch_up()
+        copies = {one.uniq_key: one for one in rewritten_records(store.opened.log) if one.log_offset >= end}
+        assert pending.keys() <= copies.keys()
+        for key, one in pending.items():
+            copy, source = copies[key], store.lookup(one["commitLogOffset"])
+            assert source is not None
+            assert (copy.topic, copy.queue_id) == (one["realTopic"], one["realQueueId"])
+            assert (copy.body, copy.born_timestamp_ms) == (source.body, source.born_timestamp_ms)
+            assert (copy.store_timestamp_ms, copy.properties) == (clock.now_ms, source.properties)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_offsets_are_written_byte_for_byte(name: str, tmp_path: Path) -> None:
     root, _ = unpack(name, tmp_path)
     with open_store(root) as store:
@@ -104,6 +130,10 @@ def test_both_lines_have_their_form(version: DataVersion | None, text: str, tmp_
     with open_store(tmp_path / "s", read_only=False, settings=SMALL) as store:
         write_delay_offsets(store.layout, Filesystem(), {3: 12, 1: 5}, version)
     assert (tmp_path / "s" / "config" / "delayOffset.json").read_text() == text
+
+
+def test_a_table_without_entries_is_an_empty_object() -> None:
+    assert encode_delay_offsets({}, None) == b'{\n\t"offsetTable":{}\n}'
 
 
 def test_a_message_is_delivered_at_its_time_and_once(tmp_path: Path) -> None:
