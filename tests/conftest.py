@@ -23,7 +23,7 @@ from tests.support.soundness import Soundness
 settings.register_profile(
     "quick",
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=10_000)

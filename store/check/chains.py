@@ -45,11 +45,11 @@ class Chains:
         newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
         kernels.follow_chains(data, slot_count, count, newest, found)
         heads = np.frombuffer(data, ">i4", slot_count, HEADER_SIZE)
-        told = np.where((heads < 0) | (heads > count), 0, heads)
+        stored = np.where((heads < 0) | (heads > count), 0, heads)
         return cls(
             wrong_entries=int(found[WRONG_ENTRIES]),
             first_wrong_entry=int(found[FIRST_WRONG_ENTRY]),
-            wrong_slots=int(np.count_nonzero(told != newest)),
+            wrong_slots=int(np.count_nonzero(stored != newest)),
             used_slots=int(np.count_nonzero(newest)),
             low=int(found[LOW_OFFSET]),
             high=int(found[HIGH_OFFSET]) if count > 1 else -1,

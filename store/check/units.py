@@ -173,21 +173,21 @@ def differing_queues(
     offsets = found.units["log_offset"].astype(np.int64)
     keep = ~(is_lmq[found.queue] & is_in(offsets, starts)) if is_lmq.any() else np.ones(len(offsets), bool)
     # Both are in log order within a queue where all is well; sorting by queue alone keeps that.
-    there = np.flatnonzero(keep)
-    there = there[_by_queue(found.queue[there])]
+    kept = np.flatnonzero(keep)
+    kept = kept[_by_queue(found.queue[kept])]
     wanted = _by_queue(expected_queue)
     size = max(found.queue.max(initial=-1), expected_queue.max(initial=-1)) + 1
-    counts = np.bincount(found.queue[there], minlength=size), np.bincount(expected_queue, minlength=size)
+    counts = np.bincount(found.queue[kept], minlength=size), np.bincount(expected_queue, minlength=size)
     is_equal = counts[0] == counts[1]
-    there, wanted = there[is_equal[found.queue[there]]], wanted[is_equal[expected_queue[wanted]]]
-    units = found.units[there]
+    kept, wanted = kept[is_equal[found.queue[kept]]], wanted[is_equal[expected_queue[wanted]]]
+    units = found.units[kept]
     differs = (
-        (offsets[there] != expected.log_offset[wanted])
-        | (found.number[there] != expected.queue_offset[wanted])
+        (offsets[kept] != expected.log_offset[wanted])
+        | (found.number[kept] != expected.queue_offset[wanted])
         | (units["size"] != expected.size[wanted])
         | (units["tags_code"] != expected.tags_code[wanted])
     )
-    return distinct(np.concatenate([np.flatnonzero(~is_equal), found.queue[there][differs]]))
+    return distinct(np.concatenate([np.flatnonzero(~is_equal), found.queue[kept][differs]]))
 
 
 def _by_queue(queues: Ints) -> Ints:

@@ -21,7 +21,7 @@ from store.commitlog.commit_log import CommitLog
 from store.commitlog.put_result import no_segment
 from store.commitlog.scan import RUN_CAPACITY
 from store.errors import BadRequest, StoreIOError
-from store.formats.columns import COLUMN_NAMES, ScanOutcome
+from store.formats.columns import COLUMN_NAMES, Column, ScanOutcome
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
@@ -165,9 +165,9 @@ class _BulkPut:
         for cell, next_offset in zip(cells, next_offsets.tolist(), strict=True):
             cell.queue_offset = next_offset
         rows = self.rows[start : start + count]
-        self.result.log_offsets[rows] = self.columns[0, :count] + file.file_start
-        self.result.sizes[rows] = self.columns[1, :count]
-        self.result.queue_offsets[rows] = self.columns[9, :count]
+        self.result.log_offsets[rows] = self.columns[Column.POSITION, :count] + file.file_start
+        self.result.sizes[rows] = self.columns[Column.SIZE, :count]
+        self.result.queue_offsets[rows] = self.columns[Column.QUEUE_OFFSET, :count]
         self.result.store_timestamps_ms[rows] = now_ms
         # The record that did not fit asks for its segment in the next chunk, which may fail without this one.
         self.next_size = int(self.state[3]) if self.state[1] == ScanOutcome.BLANK else RECORD_MIN_SIZE

@@ -87,7 +87,8 @@ def with_light_units(run: Run, units: Units, table: QueueTable, numbers: dict[tu
         queue = np.full(len(rows), numbers[topic, queue_id], np.int64)
         found.append((queue, part.columns.queue_offset[first], places[rows], run.columns.size[rows], codes[rows]))
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    order = np.argsort(columns[2], kind="stable")
+    _, _, offsets, *_ = columns
+    order = np.argsort(offsets, kind="stable")
     return Units(table.names, *(column[order] for column in columns))
 
 

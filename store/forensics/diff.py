@@ -154,7 +154,7 @@ def _ranges(records: _Records, rows: Any) -> list[Range]:
     if not len(rows):
         return []
     starts = records.offsets[rows]
-    ends = starts + records.columns[0, rows]
+    ends = starts + records.columns[COMPARED.index("size"), rows]
     breaks = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), len(rows)]
     return [Range(int(starts[first]), int(ends[last - 1])) for first, last in pairwise(breaks)]
 

@@ -113,11 +113,11 @@ def _compaction(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
 
 
 def _timer(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    there = [name for name in TIMER_PARTS if fs.exists(layout.root / name)]
-    lacking = [name for name in TIMER_PARTS if name not in there]
-    if there:
+    present = [name for name in TIMER_PARTS if fs.exists(layout.root / name)]
+    lacking = [name for name in TIMER_PARTS if name not in present]
+    if present:
         detail = "complete" if not lacking else f"{', '.join(lacking)} missing: pending messages may be lost"
-        yield Structure("timer messages", there[0], detail)
+        yield Structure("timer messages", present[0], detail)
 
 
 def _controller(root: dict[str, Entry]) -> Iterator[Structure]:

@@ -142,9 +142,11 @@ def room_imports() -> set[tuple[str, str]]:
     """Which room of store/ imports which, without what follows from others: a -> c where a -> b -> c."""
     edges: dict[str, set[str]] = {}
     for module in modules():
-        package, room, *rest = module.file.removesuffix(".py").split("/")
-        if package == "store" and rest:
-            edges.setdefault(room, set()).update(_rooms_of(module.tree) - {room})
+        room = _room_of(module.file.removesuffix(".py").split("/"))
+        if room:
+            edges.setdefault(room, set()).update(_rooms_of(module.tree) - {room, ""})
+    # It makes the queues of a store of this type only, by an import that other stores never reach.
+    edges["consumequeue"].discard("five/batchqueue")
     return {(a, b) for a, below in edges.items() for b in below if not _reaches(edges, below - {b}, b)}
 
 
@@ -156,7 +158,14 @@ def picture() -> str:
 
 def _rooms_of(tree: ast.Module) -> set[str]:
     names = (n.module.split(".") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module)
-    return {name[1] for name in names if name[0] == "store" and len(name) > 2}
+    return {_room_of(name) for name in names}
+
+
+def _room_of(path: list[str]) -> str:
+    """The room of a module, as a path or a dotted name in parts; empty for a loose module. five/ holds rooms."""
+    if path[0] != "store" or len(path) < 3:
+        return ""
+    return "/".join(path[1:3]) if path[1] == "five" and len(path) > 3 else path[1]
 
 
 def _reaches(edges: dict[str, set[str]], starts: set[str], target: str) -> bool:

@@ -125,12 +125,12 @@ class Evidence:
         rows = np.searchsorted(found.log_offsets, expected.log_offset)
         combined = _combined(found.log_offsets[rows], expected.key_hash)
         low, high = np.searchsorted(self._offsets, (found.log_offsets[0], found.log_offsets[-1] + 1))
-        offsets, there = self._offsets[low:high], self._entries[low:high]
-        if np.array_equal(combined, there):
+        offsets, entries = self._offsets[low:high], self._entries[low:high]
+        if np.array_equal(combined, entries):
             return np.empty(0, np.int64)
         has_entry = is_in_sorted(found.log_offsets[rows], offsets)
-        missing = has_entry & ~is_in(combined, there)
-        foreign = offsets[~is_in(there, combined)]
+        missing = has_entry & ~is_in(combined, entries)
+        foreign = offsets[~is_in(entries, combined)]
         return np.concatenate([rows[missing], np.flatnonzero(is_in(found.log_offsets, foreign))])
 
 
@@ -160,9 +160,10 @@ def _read_units(reader: StoreReader) -> _UnitTable:
             except StoreError:
                 continue
             rows = np.flatnonzero((units["size"] > 0) & (units["log_offset"] >= 0))
-            columns = [units[name][rows].astype(np.int64) for name in ("log_offset", "size", "tags_code")]
+            names = ("log_offset", "size", "tags_code")
+            log_offset, size, tags_code = (units[name][rows].astype(np.int64) for name in names)
             queue_offset = rows + file.number // UNIT_SIZE
-            pieces.append(np.stack([columns[0], np.full(len(rows), number), queue_offset, columns[1], columns[2]]))
+            pieces.append(np.stack([log_offset, np.full(len(rows), number), queue_offset, size, tags_code]))
     table = np.concatenate(pieces, axis=1) if pieces else np.empty((5, 0), np.int64)
     table = table[:, np.argsort(table[0], kind="stable")]
     return _UnitTable(numbers, *table)
