@@ -50,6 +50,10 @@ def _files_in(session: Session, reader: StoreReader, kind: str, target: str | No
         return reader.segments()
     if kind == "index":
         return reader.index_files()
+    if kind == "state":
+        from store.forensics import files_of_state
+
+        return files_of_state(reader)
     single = {
         "checkpoint": ("checkpoint",),
         "delay": ("config/delayOffset.json",),

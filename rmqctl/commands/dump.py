@@ -46,6 +46,7 @@ class Kind(StrEnum):
     EXT = "ext"
     DELAY = "delay"
     TIMER = "timer"
+    STATE = "state"
 
 
 COLUMNS = {
@@ -54,6 +55,7 @@ COLUMNS = {
     Kind.INDEX: ("kind", "entry_index", "slot", "key_hash", "log_offset", "store_timestamp_ms", "previous_entry"),
     Kind.EXT: ("kind", "ext_address", "size", "tags_code", "store_timestamp_ms", "bit_map"),
     Kind.DELAY: ("level", "saved_offset"),
+    Kind.STATE: ("field", "value", "file"),
 }
 FIELD_COLUMNS = ("position", "size", "field", "value", "hex")
 
@@ -90,7 +92,7 @@ def run(
 
     commitlog: records, and between them blanks, damage and the headers of DLedger entries. consumequeue: units, of
     batch queues too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: delayOffset.json.
-    timer: timerwheel, timerlog and timercheck.
+    timer: timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker.
 
     A file needs no store around it, and a segment no name. --from and --to compare log offsets of records, queue
     offsets of units, numbers of index entries, places of the rest.
@@ -229,6 +231,10 @@ class _Dump:
                 return dump_extension(reader, file)
             case Kind.DELAY:
                 return dump_delay_offsets(reader, file)
+            case Kind.STATE:
+                from store.forensics import dump_state
+
+                return dump_state(reader, file)
         return dump_timer(reader, file)
 
 

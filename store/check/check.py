@@ -155,6 +155,10 @@ class _Check:
             from store.check.timer import check_timer
 
             yield from check_timer(self.files)
+        if _has_state_of_5(self.files):
+            from store.check.state import check_state
+
+            yield from check_state(self.files)
         if self.files.exists("compaction/compactionLog"):
             from store.check.compaction import check_compaction
 
@@ -240,6 +244,18 @@ class _Check:
         if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
             return False
         return len(walked) == len(self.segments) or any(seam.record_count for seam in self.seams)
+
+
+def _has_state_of_5(files: StoreReader) -> bool:
+    """Whether a file is there that only a 5.x broker writes, or a queue of its pop consumers."""
+    names = (
+        "epochFileCheckpoint",
+        "brokerIdentity",
+        "config/consumerOrderInfo.json",
+        "config/tieredStoreMetadata.json",
+    )
+    is_named = any(files.exists(name) for name in names)
+    return is_named or any(topic.startswith("rmq_sys_REVIVE_LOG_") for topic, _ in files.queues())
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ TIMER_WHEEL = "timer-wheel"
 TIMER_LOG = "timer-log"
 TIMER_STALE = "timer-stale"
 TIMER_STATE = "timer-state"
+STATE_FILE = "state-file"
 DLEDGER_ENTRY = "dledger-entry"
 DLEDGER_INDEX = "dledger-index"
 DLEDGER_STATE = "dledger-state"
@@ -91,6 +92,7 @@ KINDS = {
     TIMER_LOG: "a unit of the timer log names a wrong unit before it",
     TIMER_STALE: "the timer is ahead of the log: a truncation of the log leaves it so",
     TIMER_STATE: "timercheck or timermetrics cannot be what a broker wrote",
+    STATE_FILE: "a small file of a 5.x broker, or a message of its pop consumers, cannot be right",
     DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
     DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",

@@ -34,6 +34,7 @@ from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
+from store.recovery.confirm import describe_unconfirmed, keep_confirm_offset
 from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
@@ -73,7 +74,9 @@ def plan_recovery(
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
-    change.notes, change.remarks = [*found.findings, *describe_foreign_names(opened)], found.remarks
+    change.notes = [*found.findings, *describe_foreign_names(opened)]
+    change.remarks = [*found.remarks, *describe_unconfirmed(opened, found.log_end)]
+    keep_confirm_offset(opened, found.log_end)
     add_cut(change, found)
     _refuse_to_cut_entries(opened, change, found)
     if rebuild is not None:

@@ -34,6 +34,7 @@ from store.formats.message import SCHEDULE_TOPIC
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.subscription import use_bit_maps
+from store.recovery.confirm import UpTo, confirm_offset
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.lost_queues import build_lost_queues
@@ -200,7 +201,8 @@ class _Recovery:
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""
         if self.is_abnormal:
-            return self.handlers
+            confirm = confirm_offset(self.opened) if self.as_broker else None
+            return self.handlers if confirm is None else [UpTo(self.handlers, confirm)]
         if self.as_broker and self.opened.line.dispatches_in_recovery:
             return [_Behind(self.handlers, self.found.queue_end_before)]
         return []

@@ -1,0 +1,55 @@
+"""The confirm offset of a broker in controller mode: up to there its slaves have the log.
+
+A 5.x broker in controller mode gives units only to records that end at or before the confirm offset, and takes the
+offset from the checkpoint. Outside of controller mode the field is no promise.
+
+Source: CommitLog.recoverAbnormally, setConfirmOffset (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from store.dispatch.fan_out import Handler
+from store.formats.run import Run
+from store.opened.opened_store import OpenedStore
+
+_TRACES = ("brokerIdentity", "epochFileCheckpoint")
+
+
+def confirm_offset(opened: OpenedStore) -> int | None:
+    """The confirm offset that the checkpoint holds; None outside of controller mode."""
+    if not opened.line.accepts_v2 or not any(opened.fs.exists(opened.layout.root / name) for name in _TRACES):
+        return None
+    return opened.checkpoint.page.confirm_log_offset
+
+
+def describe_unconfirmed(opened: OpenedStore, log_end: int) -> list[str]:
+    """A sentence about the records behind the confirm offset, where there are some."""
+    confirm = confirm_offset(opened)
+    if confirm is None or not 0 < confirm < log_end:
+        return []
+    behind = log_end - confirm
+    return [f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"]
+
+
+def keep_confirm_offset(opened: OpenedStore, log_end: int) -> None:
+    """Puts the checkpoint's confirm offset into the log, in controller mode."""
+    if confirm_offset(opened) is not None:
+        opened.checkpoint.clamp_confirm_offset(max(opened.log.min_offset, 0), log_end)
+
+
+class UpTo:
+    """Hands on the records that end at or before a log offset."""
+
+    def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
+        self._handlers = handlers
+        self._log_offset = log_offset
+
+    def dispatch(self, run: Run) -> None:
+        ends = run.columns.log_offset + run.columns.size
+        count = int(np.searchsorted(ends, self._log_offset, "right"))
+        for handler in self._handlers if count else ():
+            handler.dispatch(run.part(0, count))

@@ -1,0 +1,136 @@
+"""The small files of a 5.x broker: shown line by line, and named where they cannot be right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store import Message, check_store, open_store
+from store.disk.store_reader import StoreReader
+from store.five.state import epochs_of, state_lines
+from tests.cli.running import rmqctl
+from tests.support.stores import make_store
+
+EPOCHS = "2\n664415559\n1-0\n3-5000\n"
+"""As EpochFileCache writes it."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_store(tmp_path / "store", 5)
+
+
+def kinds(root: Path) -> set[str]:
+    return {finding.kind for finding in check_store(root)}
+
+
+def test_epochs_are_read_with_their_crc() -> None:
+    assert epochs_of(EPOCHS) == ([(1, 0), (3, 5000)], "")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "torn"),
+        ("2\n", "torn"),
+        ("2\n664415558\n1-0\n3-5000\n", "CRC"),
+        ("3\n664415559\n1-0\n3-5000\n", "counts"),
+        ("2\n0\n3-0\n1-5000\n", "do not rise"),
+        ("1\n0\nx\n", "no epoch"),
+    ],
+)
+def test_an_epoch_file_that_is_not_right_is_told_with_what_follows(text: str, fault: str, root: Path) -> None:
+    assert fault in epochs_of(text)[1]
+    (root / "epochFileCheckpoint").write_text(text)
+    assert kinds(root) == {"state-file"}
+
+
+def test_epochs_beyond_the_log_are_found(root: Path) -> None:
+    (root / "epochFileCheckpoint").write_text("1\n0\n1-99000000000\n")
+    assert kinds(root) == {"state-file"}
+
+
+@pytest.mark.parametrize(("text", "found"), [("C#b#1", set()), ("C#b", {"state-file"}), ("C#b#x", {"state-file"})])
+def test_a_brokers_identity_has_three_parts(text: str, found: set[str], root: Path) -> None:
+    (root / "brokerIdentity").write_text(text)
+    assert kinds(root) == found
+
+
+WRONG_TIERED = {"queueMetadataTable": {"T": {"0": {"minOffset": 9, "maxOffset": 0}}}}
+ORDER = {"table": {"T@G": {"0": {"popTime": 1, "i": 60000, "o": [5, 1], "cm": 1}}}}
+TIERED = {
+    "queueMetadataTable": {"T": {"0": {"minOffset": 0, "maxOffset": 9}}},
+    "commitLogFileSegmentTable": {"p": {"0": {"baseOffset": 0, "size": 10, "status": 1}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "found"),
+    [
+        ("consumerOrderInfo.json", ORDER, set()),
+        ("consumerOrderInfo.json", {"table": {"T@G": {"0": {"o": [5], "cm": 6}}}}, {"state-file"}),
+        ("tieredStoreMetadata.json", TIERED, set()),
+        ("tieredStoreMetadata.json", WRONG_TIERED, {"state-file"}),
+    ],
+)  # fmt: skip
+def test_tables_are_checked_for_their_form(name: str, document: dict[str, object], found: set[str], root: Path) -> None:
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / name).write_text(json.dumps(document))
+    assert kinds(root) == found
+    assert list(state_lines(StoreReader(str(root))))
+
+
+def test_a_dump_shows_every_line(root: Path) -> None:
+    (root / "epochFileCheckpoint").write_text(EPOCHS)
+    (root / "brokerIdentity").write_text("C#b#1")
+    run = rmqctl("--format", "json", "dump", "state", store=root)
+    assert [(row["field"], row["value"]) for row in run.json["entries"]] == [
+        ("epoch 1", "0"),
+        ("epoch 3", "5000"),
+        ("identity", "C#b#1"),
+    ]
+
+
+@pytest.mark.leaves_damage
+def test_checkpoints_and_acknowledgements_of_pop_consumers_are_shown_and_checked(root: Path) -> None:
+    topic = "rmq_sys_REVIVE_LOG_C"
+    checkpoint = {"so": 3, "pt": 1, "it": 60000, "bm": 0, "n": 2, "q": 0, "t": "T", "c": "G", "d": [0, 1]}
+    ack = {"ao": 3, "so": 3, "c": "G", "t": "T", "q": 0, "pt": 1}
+    with open_store(root, read_only=False) as store:
+        store.put(Message.of(topic, json.dumps(checkpoint), tags="ck"))
+        store.put(Message.of(topic, json.dumps(ack), tags="ack"))
+        store.catch_up()
+    assert kinds(root) == set()
+    run = rmqctl("--format", "json", "dump", "state", store=root)
+    assert [row["field"] for row in run.json["entries"]] == ["checkpoint", "acknowledgement"]
+    with open_store(root, read_only=False) as store:
+        store.put(Message.of(topic, json.dumps({**checkpoint, "bm": 9}), tags="ck"))
+        store.catch_up()
+    assert "state-file" in kinds(root)
+
+
+def test_recover_puts_the_confirm_offset_of_controller_mode_into_the_log(root: Path) -> None:
+    page = bytearray((root / "checkpoint").read_bytes())
+    page[32:40] = (1 << 40).to_bytes(8, "big")
+    (root / "checkpoint").write_bytes(page)
+    (root / "brokerIdentity").write_text("C#b#1")
+    (root / "abort").write_text("1")
+    run = rmqctl("--format", "json", "recover", "--yes", store=root)
+    assert run.code == 0, run.err
+    assert int.from_bytes((root / "checkpoint").read_bytes()[32:40], "big") == run.json["log_end"]
+
+
+def test_records_behind_the_confirm_offset_get_no_unit_from_a_broker_and_are_told(root: Path) -> None:
+    with open_store(root) as store:
+        confirm = store.get("T", 0, 0).messages[0].log_offset + store.get("T", 0, 0).messages[0].size
+    page = bytearray(4096)
+    page[32:40] = confirm.to_bytes(8, "big")
+    (root / "checkpoint").write_bytes(page)
+    (root / "brokerIdentity").write_text("C#b#1")
+    (root / "abort").write_text("1")
+    run = rmqctl("recover", "--dry-run", store=root)
+    assert "behind the confirm offset" in run.err
+    assert rmqctl("recover", "--as-broker", "--yes", "--compat", "5.3", store=root).code in (0, 1)
+    assert int.from_bytes((root / "checkpoint").read_bytes()[32:40], "big") == confirm
