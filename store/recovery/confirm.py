@@ -26,19 +26,16 @@ def confirm_offset(opened: OpenedStore) -> int | None:
     return opened.checkpoint.page.confirm_log_offset
 
 
-def describe_unconfirmed(opened: OpenedStore, log_end: int) -> list[str]:
-    """A sentence about the records behind the confirm offset, where there are some."""
+def keep_confirm_offset(opened: OpenedStore, log_end: int) -> list[str]:
+    """Puts the confirm offset of controller mode into the log; describes the records behind it."""
     confirm = confirm_offset(opened)
-    if confirm is None or not 0 < confirm < log_end:
+    if confirm is None:
+        return []
+    opened.checkpoint.clamp_confirm_offset(max(opened.log.min_offset, 0), log_end)
+    if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm
     return [f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"]
-
-
-def keep_confirm_offset(opened: OpenedStore, log_end: int) -> None:
-    """Puts the checkpoint's confirm offset into the log, in controller mode."""
-    if confirm_offset(opened) is not None:
-        opened.checkpoint.clamp_confirm_offset(max(opened.log.min_offset, 0), log_end)
 
 
 class UpTo:

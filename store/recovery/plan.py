@@ -34,7 +34,7 @@ from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
-from store.recovery.confirm import describe_unconfirmed, keep_confirm_offset
+from store.recovery.confirm import keep_confirm_offset
 from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
@@ -75,8 +75,7 @@ def plan_recovery(
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
     change.notes = [*found.findings, *describe_foreign_names(opened)]
-    change.remarks = [*found.remarks, *describe_unconfirmed(opened, found.log_end)]
-    keep_confirm_offset(opened, found.log_end)
+    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
     add_cut(change, found)
     _refuse_to_cut_entries(opened, change, found)
     if rebuild is not None:
