@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import forensics, limits, many, puts, reads, walks
+from tests.bench import five, forensics, limits, many, puts, reads, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -33,6 +33,7 @@ OPERATIONS: dict[str, Operation] = {
     "query": reads.query,
     "many": many.many,
     "forensics": forensics.forensics,
+    "five": five.five,
     "memory": puts.memory,
     "large": walks.recover_large,
 }

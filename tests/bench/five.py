@@ -1,0 +1,132 @@
+"""The walks over structures of 5.x brokers, made for the run: DLedger's entries, batch queues, the timer's files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from store.commitlog.scan import ScanRules, scan_log
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.disk.stored_segment import StoredSegment
+from store.five.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
+from store.five.dledger.files import headers_of
+from store.five.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
+from store.formats.dledger import DLEDGER_HEADER
+from store.formats.message import Message, encode_record
+from store.formats.run import Run
+from store.formats.timer import TIMER_CHECK
+from store.layout import StoreLayout, segment_name
+from tests.bench import limits
+from tests.bench.context import Bench
+from tests.bench.report import Row
+
+BYTES_PER_S, UNITS_PER_S = 1e9, 5e6
+DLEDGER_SIZE = 128 << 20
+BATCH_UNITS, TIMER_UNITS = 2_000_000, 2_000_000
+TIMER_FILE_SIZE = 104_857_600
+
+
+def five(bench: Bench) -> Iterator[Row]:
+    """Each walk in this process, over files in the page cache; the best of the runs."""
+    reading, folder = limits.read_bytes_per_s(), bench.folder / "five"
+    count, size = _make_dledger(folder / "dledger")
+    seconds = _best(bench, lambda: _walk_dledger(folder / "dledger"))
+    yield Row("DLedger walk with headers", size / seconds, "B/s", "memory read", reading, target=BYTES_PER_S,
+              note=f"{count / seconds / 1e6:.1f} M entries/s")  # fmt: skip
+    _make_batch_queue(folder / "batch")
+    seconds = _best(bench, lambda: _walk_batch_queue(folder / "batch"))
+    yield Row("batch queue walk", BATCH_UNITS / seconds, "units/s", target=UNITS_PER_S,
+              note=f"{BATCH_UNITS * BATCH_UNIT_DTYPE.itemsize / seconds / 1e9:.2f} GB/s")  # fmt: skip
+    _make_timer(folder / "timer")
+    seconds = _best(bench, lambda: _walk_timer(folder / "timer"))
+    yield Row("timer walk: wheel and log", TIMER_UNITS / seconds, "units/s", target=UNITS_PER_S,
+              note=f"{TIMER_UNITS * UNIT_DTYPE.itemsize / seconds / 1e9:.2f} GB/s of the log")  # fmt: skip
+
+
+def _best(bench: Bench, walk: Callable[[], None]) -> float:
+    def seconds() -> float:
+        began = time.perf_counter()
+        walk()
+        return time.perf_counter() - began
+
+    return min(seconds() for _ in range(bench.runs + 1))
+
+
+def _make_dledger(root: Path) -> tuple[int, int]:
+    """One data file of entries with bodies of 1 KiB; gives their number and bytes."""
+    data = root / "dledger-n0" / "data"
+    data.mkdir(parents=True)
+    file, count = bytearray(DLEDGER_SIZE), 0
+    message, at = Message.of("T", "x" * 1024, tags="a"), 0
+    while True:
+        record = encode_record(
+            message, topic=b"T", sys_flag=0, queue_offset=count, log_offset=at + 48, store_timestamp_ms=1
+        )
+        size = DLEDGER_HEADER.size + len(record)
+        if at + size + 8 > DLEDGER_SIZE:
+            break
+        file[at : at + size] = DLEDGER_HEADER.pack(1, size, count, 0, at, 0, 0, 0, len(record)) + record
+        at, count = at + size, count + 1
+    (data / segment_name(0)).write_bytes(file)
+    return count, at
+
+
+def _walk_dledger(root: Path) -> None:
+    files = StoreReader(str(root))
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    for step in scan_log(segments, rules=ScanRules()):
+        if isinstance(step, Run):
+            headers = headers_of(step)
+            assert (headers["pos"] == step.columns.log_offset - DLEDGER_HEADER.size).all()
+
+
+def _make_batch_queue(root: Path) -> None:
+    units = np.zeros(BATCH_UNITS, BATCH_UNIT_DTYPE)
+    numbers = np.arange(BATCH_UNITS)
+    units["log_offset"], units["size"], units["queue_offset"] = numbers * 200, 200, numbers
+    units["message_count"], units["compacted_offset"] = 1, -1
+    folder = root / "batchconsumequeue" / "T" / "0"
+    folder.mkdir(parents=True)
+    (root / "commitlog").mkdir()
+    (folder / segment_name(0)).write_bytes(units.tobytes())
+
+
+def _walk_batch_queue(root: Path) -> None:
+    files = StoreReader(str(root))
+    (file,) = files.numbered_files("batchconsumequeue/T/0")
+    units = batch_units_of(files.read(file.path))
+    assert written_count(units) == BATCH_UNITS
+    ends = units["queue_offset"] + units["message_count"]
+    assert (units["queue_offset"][1:] == ends[:-1]).all()
+
+
+def _make_timer(root: Path) -> None:
+    """A wheel whose slots share the units, each a chain of a few."""
+    log, wheel = np.zeros(TIMER_UNITS, UNIT_DTYPE), np.zeros(SLOT_COUNT, SLOT_DTYPE)
+    slots, first_time = TIMER_UNITS // 4, 1_700_000_000
+    numbers = np.arange(TIMER_UNITS)
+    log["size"], log["magic"], log["log_offset"], log["record_size"] = UNIT_DTYPE.itemsize, 1, numbers * 300, 300
+    log["previous"] = np.where(numbers < slots, -1, (numbers - slots) * UNIT_DTYPE.itemsize)
+    log["write_time_ms"] = first_time * 1000
+    log["delay_ms"] = numbers % slots * 1000
+    times = first_time + np.arange(slots)
+    wheel["time"][times % SLOT_COUNT] = times
+    wheel["first"][times % SLOT_COUNT] = np.arange(slots) * UNIT_DTYPE.itemsize
+    wheel["last"][times % SLOT_COUNT] = (TIMER_UNITS - slots + np.arange(slots)) * UNIT_DTYPE.itemsize
+    wheel["num"][times % SLOT_COUNT] = 4
+    (root / "timerlog").mkdir(parents=True)
+    (root / "config").mkdir()
+    (root / "timerwheel").write_bytes(wheel.tobytes())
+    (root / "timerlog" / segment_name(0)).write_bytes(log.tobytes().ljust(TIMER_FILE_SIZE, b"\0"))
+    (root / "config" / "timercheck").write_bytes(TIMER_CHECK.pack(1, 0, 0, 0, 0, 0, 0).ljust(4096, b"\0"))
+
+
+def _walk_timer(root: Path) -> None:
+    timer = read_timer_files(StoreLayout(root), Filesystem())
+    assert len(timer.units) >= TIMER_UNITS
+    assert (timer.units["previous"].astype("i8") < timer.positions).all()
+    assert len(timer.used_slots) == TIMER_UNITS // 4
