@@ -166,3 +166,25 @@ def test_the_only_member_is_read_and_several_are_asked_for(tmp_path: Path) -> No
     run = rmqctl("info", store=root)
     assert (run.code, "dLegerSelfId" in run.err) == (2, True)
     assert rmqctl("info", "--set", "dLegerSelfId=n0", store=root).code == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_messages_of_the_entries_are_salvaged_into_a_sound_plain_store(name: str, tmp_path: Path) -> None:
+    root = five(name) / "store"
+    assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 0
+    assert list(check_store(tmp_path / "new")) == []
+    with open_store(root) as before, open_store(tmp_path / "new") as after:
+        for queue in before.queues():
+            place = queue.topic, queue.queue_id
+            bodies = [message.body for message in before.messages(*place)]
+            assert [message.body for message in after.messages(*place)] == bodies
+
+
+def test_the_reports_over_the_whole_log_count_the_records_in_entries(tmp_path: Path) -> None:
+    root, count = five("dledger") / "store", len(asked("dledger", "entries")[0][1]["entries"])
+    assert rmqctl("--format", "json", "usage", store=root).json["message_count"] == count
+    assert rmqctl("--format", "json", "timeline", store=root).json["message_count"] == count
+    rows = rmqctl("--format", "json", "sql", "select count(*) as n from messages", store=root).json["rows"]
+    assert list(rows[0].values()) == [count]
+    assert rmqctl("export", "--to", tmp_path / "out", "--as", "jsonl", store=root).code == 0
+    assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "out").glob("*")) == count

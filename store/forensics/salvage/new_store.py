@@ -27,7 +27,7 @@ from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2, Message, encode_record, record_size
-from store.formats.run import Int64Array
+from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally
@@ -104,6 +104,16 @@ def _write(
     return report
 
 
+def _records_of(run: Run) -> memoryview:
+    """The bytes of a run's records; between those of a DLedger log are headers of entries, which are left out."""
+    position, size = run.columns.position, run.columns.size
+    start, stop = int(position[0]), int(position[-1] + size[-1])
+    if stop - start == int(size.sum()):
+        return run.buffer[start:stop]
+    places = zip(position.tolist(), size.tolist(), strict=True)
+    return memoryview(b"".join(run.buffer[at : at + count] for at, count in places))
+
+
 class _StoreWriter:
     """Write the log, with placeholders in front of records or in the gaps planned for them."""
 
@@ -130,8 +140,12 @@ class _StoreWriter:
 
     def _append(self, part: SalvagedRun, report: NewStore) -> None:
         columns = part.run.columns
-        start, self._end = int(columns.position[0]), part.run.end
-        data = part.run.buffer[start : start + part.byte_count]
+        self._end = part.run.end
+        data = _records_of(part.run)
+        if self._planned is not None and len(data) != int(
+            columns.position[-1] + columns.size[-1] - columns.position[0]
+        ):
+            raise BadRequest("records in entries of a DLedger log cannot keep their log offsets in a plain one")
         placed = self.log.append(data, columns.size, keep_offsets=self._planned is not None)
         self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
         versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]

@@ -11,6 +11,7 @@ import numpy as np
 from store.commitlog.slices import Window
 from store.config import StoreConfig
 from store.disk.filesystem import Entry, Filesystem
+from store.disk.segment_folders import find_dledgers
 from store.disk.store_reader import StoreReader
 from store.errors import NotAStore
 from store.forensics.salvage.walk import Source, find_start
@@ -42,9 +43,9 @@ def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem) -> StoreC
 
 
 def is_store_root(path: Path, fs: Filesystem) -> bool:
-    """Whether the folder holds a commit log's folder."""
+    """Whether the folder holds a commit log's folder, or a DLedger log."""
     found = fs.look_at(path / "commitlog")
-    return found is not None and found.is_folder
+    return (found is not None and found.is_folder) or bool(find_dledgers(path, fs))
 
 
 def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
@@ -57,7 +58,9 @@ def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
         raise NotAStore("no such file or folder", file=path)
     if not found.is_folder:
         return [found]
-    entries = fs.list_folder(path / "commitlog" if is_store_root(path, fs) else path)
+    dledgers = find_dledgers(path, fs)
+    folders = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
+    entries = [entry for folder in folders for entry in fs.list_folder(folder)]
     return sorted((entry for entry in entries if not entry.is_folder and entry.size), key=lambda one: one.path)
 
 
