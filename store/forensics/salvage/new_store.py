@@ -105,7 +105,7 @@ def _write(
 
 
 def _records_of(run: Run) -> memoryview:
-    """The bytes of a run's records; between those of a DLedger log are headers of entries, which are left out."""
+    """Joins the bytes of a run's records, without the headers of DLedger entries between them."""
     position, size = run.columns.position, run.columns.size
     start, stop = int(position[0]), int(position[-1] + size[-1])
     if stop - start == int(size.sum()):
