@@ -76,8 +76,7 @@ def plan_recovery(
     add_lost(change, found.lost)
     change.notes = [*found.findings, *describe_foreign_names(opened)]
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
-    add_cut(change, found)
-    _refuse_to_cut_entries(opened, change, found)
+    _cut_log(opened, change, found)
     if rebuild is not None:
         assert change.staging is not None
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
@@ -142,8 +141,9 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
                 change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))
 
 
-def _refuse_to_cut_entries(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
-    """Raises UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
+def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Step 1; UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
+    add_cut(change, found)
     dledger = opened.layout.dledger
     if dledger is not None and any(action.path.is_relative_to(dledger) for action in change.actions):
         raise UnsupportedFormat(
