@@ -59,11 +59,6 @@ class StoreCheckpoint:
     def min_timestamp_index_ms(self) -> int:
         return self.page.min_timestamp_index_ms
 
-    def clamp_confirm_offset(self, low: int, high: int) -> None:
-        """Puts the confirm offset of a broker in controller mode into the log."""
-        confirm = max(low, min(self._page.confirm_log_offset, high))
-        self._page = self._page._replace(confirm_log_offset=confirm)
-
     def note_stored(self, store_timestamp_ms: int) -> None:
         """Takes over the store time of the last message that was put into a queue."""
         self.logics_ms = store_timestamp_ms

@@ -16,14 +16,14 @@ from store.dispatch.fan_out import Handler
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 
-_TRACES = ("brokerIdentity", "epochFileCheckpoint")
+EPOCH_FILE = "epochFileCheckpoint"
 
 
 def confirm_offset(opened: OpenedStore) -> int | None:
     """The confirm offset that the checkpoint holds; None outside of controller mode."""
-    if not opened.line.accepts_v2 or not any(opened.fs.exists(opened.layout.root / name) for name in _TRACES):
+    if not opened.line.accepts_v2 or not opened.fs.exists(opened.layout.root / EPOCH_FILE):
         return None
-    return opened.checkpoint.page.confirm_log_offset
+    return opened.checkpoint.confirm_log_offset
 
 
 def keep_confirm_offset(opened: OpenedStore, log_end: int) -> list[str]:
@@ -31,7 +31,7 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int) -> list[str]:
     confirm = confirm_offset(opened)
     if confirm is None:
         return []
-    opened.checkpoint.clamp_confirm_offset(max(opened.log.min_offset, 0), log_end)
+    opened.checkpoint.confirm_log_offset = max(opened.log.min_offset, 0, min(confirm, log_end))
     if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm

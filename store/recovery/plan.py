@@ -34,14 +34,13 @@ from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
-from store.recovery.confirm import keep_confirm_offset
+from store.recovery.confirm import EPOCH_FILE, keep_confirm_offset
 from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
 from store.recovery.recover import Progress, RecoveryReport, recover_store
 
 CUT_SIZE = 8
-EPOCH_FILE = "epochFileCheckpoint"
 COMPARED_BYTES = 1 << 20
 
 

@@ -115,7 +115,7 @@ def test_recover_puts_the_confirm_offset_of_controller_mode_into_the_log(root: P
     page = bytearray((root / "checkpoint").read_bytes())
     page[32:40] = (1 << 40).to_bytes(8, "big")
     (root / "checkpoint").write_bytes(page)
-    (root / "brokerIdentity").write_text("C#b#1")
+    (root / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
     (root / "abort").write_text("1")
     run = rmqctl("--format", "json", "recover", "--yes", store=root)
     assert run.code == 0, run.err
@@ -128,7 +128,7 @@ def test_records_behind_the_confirm_offset_get_no_unit_from_a_broker_and_are_tol
     page = bytearray(4096)
     page[32:40] = confirm.to_bytes(8, "big")
     (root / "checkpoint").write_bytes(page)
-    (root / "brokerIdentity").write_text("C#b#1")
+    (root / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
     (root / "abort").write_text("1")
     run = rmqctl("recover", "--dry-run", store=root)
     assert "behind the confirm offset" in run.err
