@@ -106,8 +106,8 @@ def open_store(
 
     root       a folder, or for reading a URI that pyarrow.fs knows (s3://, gs://, hdfs://)
     read_only  write nothing, take no lock; otherwise create the store if the folder is absent or empty
-    services   when writing: those of a broker that run beside it, of "schedule", "cleaning" and "statistics"; without
-               the option a store delivers and deletes nothing by itself
+    services   when writing: those of a broker that run beside it, of "schedule", "transactions", "cleaning" and
+               "statistics"; without the option a store delivers, checks and deletes nothing by itself
     settings   RocketMQ names to values; what is not given is read off the files, then the broker's defaults
     clock      milliseconds for store times and index file names
     recover    when writing: recover after an unclean exit instead of refusing

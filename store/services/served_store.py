@@ -1,11 +1,12 @@
 """ServedStore: a store with a broker's services beside it, opened by open_store(…, services=…).
 
     schedule     delivers delayed messages                               schedule.py
+    transactions writes op records, checks half messages                 transaction_service.py
     cleaning     deletes expired segments, queue and index files         store/cleaning/live.py
     statistics   counts puts and gets, for runtime_info()                store/stats
     always       held gets (long polling); 5.3: the checkpoint is written every second
 
-A SLAVE delivers nothing, as in the broker. At the stop services end before the store does.
+A SLAVE delivers and checks nothing, as in the broker. At the stop services end before the store does.
 
 Source: DefaultMessageStore.start, shutdown, getRuntimeInfo, AdminBrokerProcessor.prepareRuntimeInfo (4.9.8, 5.3.3).
 """
@@ -16,6 +17,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +31,8 @@ from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.timetable import TimedTask, Timetable
 from store.message_store import WritableStore
 from store.services.schedule import ScheduleMessageService
+from store.services.transaction_service import TransactionalMessageService
+from store.services.transactions import CHECK_GROUP
 from store.stats.broker_stats import RINGS, BrokerStatsManager
 from store.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsService
 
@@ -54,6 +58,7 @@ class Service(StrEnum):
     """A service that a store may run."""
 
     SCHEDULE = "schedule"
+    TRANSACTIONS = "transactions"
     CLEANING = "cleaning"
     STATISTICS = "statistics"
 
@@ -71,6 +76,7 @@ class ServedStore(WritableStore):
         self.broker_statistics = BrokerStatsManager(opened.clock)
         self.cleaning = StoreCleaning(opened, base.flags, lambda: base.dispatched_to)
         self._schedule: ScheduleMessageService | None = None
+        self._transactions: TransactionalMessageService | None = None
         self._hold = PullRequestHoldService(self.max_offset)
         self._running: list[ServiceThread] = []
         base.is_served = True
@@ -79,12 +85,37 @@ class ServedStore(WritableStore):
         """Begin the services; the store takes messages already."""
         self.add_listener(self._hold)
         self._running = [self._hold, *(Timetable(tasks, self._clock) for tasks in self._tasks() if tasks)]
-        if Service.SCHEDULE in self.services and self.config.broker_role != "SLAVE":
-            self._schedule = ScheduleMessageService(self, self._clock)
-            self._schedule.on_delivered = self._note_delivered
-            self._running.append(self._schedule)
+        if self.config.broker_role != "SLAVE":
+            self._running += self._masters_services()
         for service in self._running:
             service.start()
+
+    def _masters_services(self) -> list[ServiceThread]:
+        running: list[ServiceThread] = []
+        if Service.SCHEDULE in self.services:
+            self._schedule = ScheduleMessageService(self, self._clock)
+            self._schedule.on_delivered = self._note_delivered
+            running.append(self._schedule)
+        if Service.TRANSACTIONS in self.services:
+            self._transactions = TransactionalMessageService(self, self._clock)
+            self._transactions.get = partial(self.get, group=CHECK_GROUP)
+            running.append(self._transactions)
+        return running
+
+    @property
+    def transactions(self) -> TransactionalMessageService:
+        """Prepares, commits and rolls back; BadRequest where the service does not run.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False, services=["transactions"]) as store:
+        ...     half = store.transactions.prepare(Message.of("Pay", "42", uniq_key="U1"), "payers")
+        ...     store.transactions.commit(half.log_offset, "payers").status.name
+        'PUT_OK'
+        """
+        if self._transactions is None:
+            raise BadRequest("transactions need services=['transactions'], and a store that is no SLAVE")
+        return self._transactions
 
     def _tasks(self) -> list[list[TimedTask]]:
         cleaning = self.cleaning.tasks() if Service.CLEANING in self.services else []
@@ -98,10 +129,9 @@ class ServedStore(WritableStore):
     def close(self) -> None:
         """Ends the services, then the store."""
         self.cleaning.stop()
-        running, self._running = self._running, []
         with contextlib.ExitStack() as at_end:
             at_end.callback(super().close)
-            for service in running:
+            for service in self._running:
                 at_end.callback(service.stop)
 
     # Putting and getting, counted.
@@ -228,7 +258,10 @@ class ServedStore(WritableStore):
     def describe_findings(self) -> list[str]:
         """Findings of the store and of its services, as sentences for people."""
         timed = [finding for one in self._running if isinstance(one, Timetable) for finding in one.findings]
-        return super().describe_findings() + timed + (self._schedule.findings if self._schedule is not None else [])
+        delivered = self._schedule.findings if self._schedule is not None else []
+        checked = self._transactions.findings if self._transactions is not None else []
+        failed = [f"{type(one).__name__} failed: {one.failure!r}" for one in self._running if one.failure is not None]
+        return super().describe_findings() + timed + delivered + checked + failed
 
 
 def _named(services: Collection[str]) -> frozenset[Service]:

@@ -27,11 +27,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from store.commitlog.put_result import PutStatus
-from store.config import LINE_4_9
+from store.config import LINE_4_9, BrokerLine
 from store.errors import StoreIOError
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
 from store.message_store import WritableStore
-from store.reading.get import GetStatus
+from store.reading.get import GetResult, GetStatus
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
@@ -48,6 +48,8 @@ PASS_LIMIT_MS = 60_000
 OPS_OF_A_PULL = 32
 MOST_MISSES = 1
 _HOUR_MS = 3_600_000
+Getter = Callable[[str, int, int, int], GetResult]
+"""Gets by topic, queue, offset and count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,11 @@ class CheckReport:
 
 
 class CheckPass:
-    """A pass from H = `half_offset` and O = `op_offset` on; `ask` is called with the copy of each half."""
+    """A pass from H = `half_offset` and O = `op_offset` on; `ask` is called with the copy of each half.
+
+    `get` is the store's, for the check's own group. Between two halves `is_stopped` may end the pass: H and O are
+    right there too.
+    """
 
     def __init__(
         self,
@@ -87,12 +93,16 @@ class CheckPass:
         half_offset: int,
         op_offset: int,
         ask: Callable[[StoredMessage], None],
+        *,
+        get: Getter,
+        is_stopped: Callable[[], bool],
     ) -> None:
         self._store, self._clock, self._rules, self._ask = store, clock, rules, ask
+        self._get, self._is_stopped = get, is_stopped
         self._line = store.opened.line
         self._began = clock()
         self._half_from, self._op_from = half_offset, op_offset
-        self._ops = _OpRecords(store, half_offset, op_offset)
+        self._ops = _OpRecords(get, self._line, half_offset, op_offset)
         self._half_offset = half_offset
         self._misses = 0
         self.report = CheckReport(half_offset, op_offset)
@@ -100,7 +110,7 @@ class CheckPass:
     def run(self) -> CheckReport:
         """Look at halves until the pass ends."""
         self._ops.pull()
-        while self._clock() - self._began <= PASS_LIMIT_MS and self._look():
+        while not self._is_stopped() and self._clock() - self._began <= PASS_LIMIT_MS and self._look():
             pass
         self.report.half_offset = self._half_offset
         self.report.op_offset = self._ops.done_to()
@@ -110,7 +120,7 @@ class CheckPass:
         """Whether the pass goes on behind one look at the half at the present offset."""
         if self._ops.take(self._half_offset):
             return self._go_on()
-        found = self._store.get(HALF_TOPIC, 0, self._half_offset, 1)
+        found = self._get(HALF_TOPIC, 0, self._half_offset, 1)
         if not found.messages:
             return self._pass_missing(found.status, found.next_offset)
         half = found.messages[0]
@@ -205,9 +215,9 @@ class CheckPass:
 class _OpRecords:
     """Op records from O on, as far as they were pulled (fillOpRemoveMap)."""
 
-    def __init__(self, store: WritableStore, half_from: int, op_from: int) -> None:
-        self._store = store
-        self._is_list = store.opened.line is not LINE_4_9
+    def __init__(self, get: Getter, line: BrokerLine, half_from: int, op_from: int) -> None:
+        self._get = get
+        self._is_list = line is not LINE_4_9
         self._half_from, self._op_from = half_from, op_from
         self._next = op_from
         self._named: dict[int, int] = {}
@@ -223,7 +233,7 @@ class _OpRecords:
 
     def pull(self) -> None:
         """Read the next 32 op records."""
-        found = self._store.get(OP_TOPIC, 0, self._next, OPS_OF_A_PULL)
+        found = self._get(OP_TOPIC, 0, self._next, OPS_OF_A_PULL)
         self.is_empty = not found.messages
         is_in_queue = found.status not in (GetStatus.NO_MESSAGE_IN_QUEUE, GetStatus.OFFSET_OVERFLOW_ONE)
         if self.is_empty and is_in_queue:

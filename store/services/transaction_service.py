@@ -11,8 +11,11 @@ process is killed; the half is then checked again, and its producer may commit i
 
 start() runs check passes and op records in a thread; stop() writes what is gathered.
 
+A half whose producer cannot be asked is put back like any other, with one check more, and given up after
+transactionCheckMax of them: a broker without a channel to the producer group only logs that.
+
 Source: TransactionalMessageServiceImpl, TransactionalMessageCheckService, EndTransactionProcessor (4.9.8, 5.3.3);
-TransactionalOpBatchService, MessageQueueOpContext (5.3.3).
+TransactionalOpBatchService, MessageQueueOpContext (5.3.3); AbstractTransactionalMessageCheckListener.sendCheckMessage.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ from store.formats.host import LOCALHOST, Host
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
 from store.live.service import ServiceThread
 from store.message_store import WritableStore
-from store.services.transaction_check import CheckPass, CheckReport, CheckRules
+from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
+    DISCARD_TOPIC,
     OP_TOPIC,
     PRODUCER_GROUP,
     commit_message,
@@ -70,7 +74,11 @@ class TransactionalMessageService(ServiceThread):
     ) -> None:
         super().__init__(ROUND_MS)
         opened = store.opened
-        self._store, self._opened, self._clock, self._ask, self._host = store, opened, clock, ask, host
+        self._store, self._opened, self._clock, self._host = store, opened, clock, host
+        self.ask = ask
+        """Gets the copy of each half whose producer is to be asked."""
+        self.get: Getter = store.get
+        """How a pass gets halves and op records."""
         self._rules = rules or CheckRules(reserved_hours=opened.config.file_reserved_time)
         self._gathers_ops = opened.line is not LINE_4_9
         self._interval_ms = CHECK_INTERVAL_5_3_MS if self._gathers_ops else CHECK_INTERVAL_4_9_MS
@@ -78,8 +86,8 @@ class TransactionalMessageService(ServiceThread):
         self._gathered: deque[str] = deque()
         self._gathered_size = 0
         self._ops_lock = threading.Lock()
-        self.findings: list[str] = []
-        """Op records that were refused, as sentences for people."""
+        self._refused_ops: list[str] = []
+        self._given_up = 0
 
     def work(self) -> None:
         now_ms = self._clock()
@@ -176,7 +184,16 @@ class TransactionalMessageService(ServiceThread):
         result = self._store.put_replayed(message, waits=False)
         if result.status not in _STORED:
             # The half stays in doubt, as in a broker.
-            self.findings.append(f"the op record {body} was refused: {result.status.value} {result.reason}".rstrip())
+            refusal = f"the op record {body} was refused: {result.status.value} {result.reason}"
+            self._refused_ops.append(refusal.rstrip())
+
+    @property
+    def findings(self) -> list[str]:
+        """Op records that were refused and halves that were given up, as sentences for people."""
+        if not self._given_up:
+            return list(self._refused_ops)
+        given_up = f"half messages given up without an answer: {self._given_up}; {DISCARD_TOPIC} has them"
+        return [*self._refused_ops, given_up]
 
     # Checks.
 
@@ -185,7 +202,10 @@ class TransactionalMessageService(ServiceThread):
         self._checked_at = self._clock()
         self._store.catch_up()
         half_from, op_from = self._offsets()
-        report = CheckPass(self._store, self._clock, self._rules, half_from, op_from, self._ask).run()
+        report = CheckPass(
+            self._store, self._clock, self._rules, half_from, op_from, self.ask, get=self.get, is_stopped=self._is_over
+        ).run()
+        self._given_up += len(report.discarded)
         if (report.half_offset, report.op_offset) != (half_from, op_from):
             self._save(report)
         return report

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
+from store.commitlog.put_result import PutResult
 from store.errors import BadRequest
+from store.formats.message import HALF_TOPIC
+from store.live.running_flags import RunningFlag
 from tests.support.stores import SMALL, Clock, text_message
 
-ALL = ("schedule", "cleaning", "statistics")
+ALL = ("schedule", "transactions", "cleaning", "statistics")
 
 
 def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
@@ -37,8 +40,93 @@ def test_a_delayed_message_is_delivered_while_the_store_is_open(tmp_path: Path) 
     assert (tmp_path / "store" / "config" / "delayOffset.json").read_text() == '{\n\t"offsetTable":{1:1\n\t}\n}'
 
 
-def test_a_slave_delivers_nothing(tmp_path: Path) -> None:
+def half_of(store: ServedStore, key: str) -> PutResult:
+    message = Message.of("Pay", f"body of {key}", uniq_key=key, born_timestamp_ms=store.opened.clock())
+    half = store.transactions.prepare(message, "PG")
+    store.catch_up()
+    return half
+
+
+@pytest.mark.parametrize(("line", "interval_ms"), [("4.9", 60_000), ("5.3", 30_000)])
+def test_an_open_half_that_nobody_answers_for_is_put_back_at_the_brokers_interval(
+    line: str, interval_ms: int, tmp_path: Path
+) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "transactions", clock=clock, compat=line) as store:
+        half_of(store, "A")
+        clock.now_ms += interval_ms - 1
+        store.transactions.work()
+        store.catch_up()
+        assert store.max_offset(HALF_TOPIC, 0) == 1
+        clock.now_ms += 1
+        assert eventually(lambda: store.max_offset(HALF_TOPIC, 0) == 2)
+        half, copy = store.messages(HALF_TOPIC, 0)
+        assert (copy.body, copy.properties["TRANSACTION_CHECK_TIMES"]) == (half.body, "1")
+        assert store.max_offset("Pay", 0) == 0
+
+
+def test_a_producer_that_is_registered_is_asked_and_its_answer_ends_the_half(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "transactions", clock=clock) as store:
+        store.transactions.ask = lambda half: store.transactions.commit(half.log_offset, "PG", is_answer=True)
+        half_of(store, "A")
+        clock.now_ms += 60_000
+        assert eventually(lambda: store.max_offset("Pay", 0) == 1)
+        assert store.describe_findings() == []
+
+
+def test_a_half_that_nobody_ever_answers_for_is_kept_and_told_of(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", *ALL, clock=clock) as store:
+        half_of(store, "A")
+        for _ in range(16):
+            clock.now_ms += 6001
+            store.transactions.check()
+        counted = {key for name, key, _ in store.broker_statistics.items() if name == "GROUP_GET_NUMS"}
+        assert counted == {f"{HALF_TOPIC}@CID_RMQ_SYS_TRANS"}
+        store.catch_up()
+        (given_up,) = store.messages("TRANS_CHECK_MAX_TIME_TOPIC", 0)
+        assert (given_up.body, given_up.properties["REAL_TOPIC"]) == (b"body of A", "Pay")
+        assert store.max_offset(HALF_TOPIC, 0) == 16
+    assert (
+        "half messages given up without an answer: 1; TRANS_CHECK_MAX_TIME_TOPIC has them" in store.describe_findings()
+    )
+
+
+def test_a_check_leaves_a_half_where_it_is_while_puts_are_refused(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "transactions", clock=clock) as store:
+        half_of(store, "A")
+        clock.now_ms += 6001
+        store.flags.set(RunningFlag.DISK_FULL)
+        assert store.transactions.check().half_offset == 0
+        store.flags.clear(RunningFlag.DISK_FULL)
+        report = store.transactions.check()
+        assert (report.half_offset, len(report.checked)) == (1, 1)
+
+
+def test_5_3_loses_no_end_of_a_transaction_at_the_close(tmp_path: Path) -> None:
+    with served(tmp_path / "store", "transactions", clock=Clock(), compat="5.3") as store:
+        store.transactions.rollback(half_of(store, "A").log_offset, "PG")
+    with open_store(tmp_path / "store") as closed:
+        assert [one.body for one in closed.messages("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0)] == [b"0,"]
+
+
+def test_a_service_that_fails_is_told_of_behind_the_close_too(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "transactions", clock=clock) as store:
+        half_of(store, "A")
+        store.flags.set(RunningFlag.NOT_READABLE)
+        clock.now_ms += 60_000
+        assert eventually(store.describe_findings)
+        store.flags.clear(RunningFlag.NOT_READABLE)
+    assert any("TransactionalMessageService failed" in finding for finding in store.describe_findings())
+
+
+def test_a_slave_delivers_and_checks_nothing(tmp_path: Path) -> None:
     with served(tmp_path / "store", *ALL, settings={**SMALL, "brokerRole": "SLAVE"}) as store:
+        with pytest.raises(BadRequest, match="no SLAVE"):
+            _ = store.transactions
         assert not [one for one in store._running if type(one).__name__ == "ScheduleMessageService"]
 
 
@@ -48,7 +136,7 @@ def test_without_services_a_store_does_nothing_by_itself(tmp_path: Path) -> None
 
 
 def test_an_unknown_service_is_refused_and_leaves_the_store_free(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="services are schedule, cleaning, statistics, not timer"):
+    with pytest.raises(BadRequest, match="services are schedule, transactions, cleaning, statistics, not timer"):
         served(tmp_path / "store", "timer")
     with served(tmp_path / "store") as store:
         assert store.put(text_message(1)).is_ok

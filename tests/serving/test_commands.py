@@ -165,12 +165,12 @@ def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path) -> None:
     facts = json.loads(out)
     assert facts["ha_address"].startswith("127.0.0.1:")
     assert facts["metrics_address"].startswith("127.0.0.1:")
-    assert facts["services"] == ["cleaning", "schedule", "statistics"]
+    assert facts["services"] == ["cleaning", "schedule", "statistics", "transactions"]
 
 
 def test_no_clean_leaves_the_cleaning_out(root: Path) -> None:
     with serving(root, "--no-clean"), StoreClient.connect(root) as client:
-        assert client.services == ["schedule", "statistics"]
+        assert client.services == ["schedule", "statistics", "transactions"]
         assert client.stop(30)
 
 

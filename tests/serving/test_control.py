@@ -23,7 +23,7 @@ from store.serving.frames import Frame, receive_frame, send_frame
 from store.serving.place import connect_to, socket_path
 from tests.support.stores import SMALL, text_message
 
-ALL = ("schedule", "cleaning", "statistics")
+ALL = ("schedule", "transactions", "cleaning", "statistics")
 
 
 @pytest.fixture
