@@ -38,7 +38,10 @@ def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNa
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         is_module = modules[name] == package
-        return import_module(f"{package}.{name}") if is_module else getattr(import_module(modules[name]), name)
+        value = import_module(f"{package}.{name}") if is_module else getattr(import_module(modules[name]), name)
+        # The next use finds it without coming here.
+        setattr(sys.modules[package], name, value)
+        return value
 
     def list_names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})

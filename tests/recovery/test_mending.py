@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from rmqctl.hints import MENDED_BY
 from store import open_store
 from store.check.check import check_files
-from store.check.findings import BAD_SELF_OFFSET, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.check.findings import (
+    BAD_SELF_OFFSET,
+    MISSING_UNIT,
+    QUEUE_DUPLICATE,
+    QUEUE_GAP,
+    QUEUE_SHIFT,
+    STALE_TAIL,
+    TIME_BACKWARDS,
+    UNIT_WRONG_RECORD,
+    Finding,
+)
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from tests.cli.running import rmqctl
@@ -30,6 +40,8 @@ RUNS = ("truncate-dirty", *MENDING)
 
 # Damage to what only the producer can tell: sound bytes to everybody else.
 BYTES_OF_THE_PRODUCER = {TIME_BACKWARDS, BAD_SELF_OFFSET}
+# What a record leaves for good whose queue or queue offset was changed.
+OF_ANOTHER_QUEUE = {MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT, QUEUE_DUPLICATE}
 PHYSICAL_OFFSET_AT = 28
 
 
@@ -40,6 +52,13 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def findings(root: Path) -> list[Finding]:
     return list(check_files(StoreReader(str(root))))
+
+
+def names_another_queue(root: Path) -> bool:
+    """Whether a record names a queue or a queue offset that its unit and its neighbours contradict."""
+    found = findings(root)
+    is_broken = any(one.kind in (QUEUE_GAP, QUEUE_DUPLICATE) and "/commitlog/" in one.file for one in found)
+    return is_broken and any(one.kind in (UNIT_WRONG_RECORD, QUEUE_SHIFT) for one in found)
 
 
 def mend(root: Path) -> Iterator[str]:
@@ -60,12 +79,13 @@ def test_what_check_names_after_recover_mends_the_store(
     if crashed:
         (root / "abort").touch()
     damage(root, random.Random(seed))
+    may_stay = BYTES_OF_THE_PRODUCER | (OF_ANOTHER_QUEUE if names_another_queue(root) else set())
     try:
         recover(root, settings=SMALL)
     except StoreError:
         return
     list(mend(root))
-    assert [finding for finding in findings(root) if finding.kind not in BYTES_OF_THE_PRODUCER] == []
+    assert [finding for finding in findings(root) if finding.kind not in may_stay] == []
 
 
 @pytest.mark.parametrize("command", ["recover", "rebuild"])
