@@ -13,6 +13,7 @@ Source: ConsumerFilterManager, ConsumerFilterData (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,9 +81,11 @@ class ConsumerFilterTable:
         self.is_ignored = False
         """Whether a file was there whose bits are of another Bloom filter."""
         self._table: dict[tuple[str, str], ConsumerFilter] = {}
+        self.lock = threading.Lock()
+        """Held while the filters of a topic are listed; hold it to change one that dispatch may be reading."""
 
     def __iter__(self) -> Iterator[ConsumerFilter]:
-        return iter(self._table.values())
+        return iter(list(self._table.values()))
 
     def get(self, topic: str, group: str) -> ConsumerFilter | None:
         """The filter of a group; None where it has no SQL subscription."""
@@ -90,7 +93,8 @@ class ConsumerFilterTable:
 
     def of_topic(self, topic: str) -> list[ConsumerFilter]:
         """The filters of a topic, of dead groups too."""
-        return [one for one in self if one.topic == topic]
+        with self.lock:
+            return [one for one in self if one.topic == topic]
 
     def register(
         self, group: str, topic: str, expression: str, client_version: int, now_ms: int, expression_type: str = SQL92

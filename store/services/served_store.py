@@ -4,7 +4,8 @@
     transactions writes op records, checks half messages                 transaction_service.py
     cleaning     deletes expired segments, queue and index files         store/cleaning/live.py
     statistics   counts puts and gets, for runtime_info()                store/stats
-    always       held gets (long polling); 5.3: the checkpoint is written every second
+    always       held gets (long polling); SQL subscriptions            filter_manager.py
+                 5.3: the checkpoint is written every second
 
 A SLAVE delivers and checks nothing, as in the broker. At the stop services end before the store does.
 
@@ -30,6 +31,7 @@ from store.formats.message import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.timetable import TimedTask, Timetable
 from store.message_store import WritableStore
+from store.services.filter_manager import ConsumerFilterManager
 from store.services.schedule import ScheduleMessageService
 from store.services.transaction_service import TransactionalMessageService
 from store.services.transactions import CHECK_GROUP
@@ -75,6 +77,8 @@ class ServedStore(WritableStore):
         )
         self.broker_statistics = BrokerStatsManager(opened.clock)
         self.cleaning = StoreCleaning(opened, base.flags, lambda: base.dispatched_to)
+        self.filters = ConsumerFilterManager(opened, opened.clock)
+        """The SQL subscriptions of consumer groups."""
         self._schedule: ScheduleMessageService | None = None
         self._transactions: TransactionalMessageService | None = None
         self._hold = PullRequestHoldService(self.max_offset)
@@ -120,17 +124,18 @@ class ServedStore(WritableStore):
     def _tasks(self) -> list[list[TimedTask]]:
         cleaning = self.cleaning.tasks() if Service.CLEANING in self.services else []
         statistics = _statistics_tasks(self.statistics, self.broker_statistics)
-        checkpoint = []
+        always = [self.filters.task()]
         if self.opened.line is LINE_5_3:
             task = TimedTask("writing the checkpoint", self.opened.checkpoint.flush, CHECKPOINT_MS, CHECKPOINT_MS)
-            checkpoint.append(task)
-        return [cleaning, statistics if Service.STATISTICS in self.services else [], checkpoint]
+            always.append(task)
+        return [cleaning, statistics if Service.STATISTICS in self.services else [], always]
 
     def close(self) -> None:
         """Ends the services, then the store."""
         self.cleaning.stop()
         with contextlib.ExitStack() as at_end:
             at_end.callback(super().close)
+            at_end.callback(self.filters.persist)
             for service in self._running:
                 at_end.callback(service.stop)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +12,9 @@ from store.errors import BadRequest
 from store.formats.message import HALF_TOPIC
 from store.live.running_flags import RunningFlag
 from tests.support.stores import SMALL, Clock, text_message
+from tests.support.threads import eventually
 
 ALL = ("schedule", "transactions", "cleaning", "statistics")
-
-
-def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def served(root: Path, *services: str, **options: object) -> ServedStore:

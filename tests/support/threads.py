@@ -26,3 +26,13 @@ def end_threads(*threads: threading.Thread) -> None:
     for thread in threads:
         thread.join(max(0, deadline - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads), "a thread does not end"
+
+
+def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
+    """Whether the condition holds before the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False

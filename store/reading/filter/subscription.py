@@ -18,7 +18,7 @@ Source: ExpressionMessageFilter, ExpressionForRetryMessageFilter, CommitLogDispa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from store.brokerconfig.consumer_filters import ConsumerFilter, ConsumerFilterTable
 from store.config import StoreConfig
@@ -67,11 +67,16 @@ class SubscriptionFilter:
 
     def matches(self, message: StoredMessage) -> bool:
         """Whether the group gets the message (isMatchedByCommitLog)."""
+        if self._compiled is None and not self._is_retry:
+            return True
+        return self.matches_properties(message.properties)
+
+    def matches_properties(self, properties: Mapping[str, str]) -> bool:
+        """Whether the group gets a message with these properties."""
         compiled = self._compiled
         if self._is_retry:
-            real_topic = message.properties.get(RETRY_TOPIC, "")
-            compiled = compile_subscription(self._filters.get(real_topic, self._group))
-        return compiled is None or compiled.matches(message)
+            compiled = compile_subscription(self._filters.get(properties.get(RETRY_TOPIC, ""), self._group))
+        return compiled is None or compiled.matches_properties(properties)
 
 
 def compile_subscription(subscription: ConsumerFilter | None) -> SqlFilter | None:
@@ -103,11 +108,12 @@ class BitMaps:
     """Calculates the bit maps of records, as the broker's first dispatcher does."""
 
     def __init__(self, filters: ConsumerFilterTable) -> None:
-        self._filters = filters
+        self.filters = filters
+        """Those whose bits are set."""
 
     def __call__(self, run: Run, rows: Sequence[int], topic: str) -> list[bytes] | None:
         """A bit map for each row; None where the topic has no filter."""
-        compiled = [(one, compile_subscription(one)) for one in self._filters.of_topic(topic)]
+        compiled = [(one, compile_subscription(one)) for one in self.filters.of_topic(topic)]
         if not compiled:
             return None
         found = []
@@ -122,5 +128,5 @@ class BitMaps:
                 if expression is not None and expression.matches_properties(properties)
                 for bit in one.positions
             }
-            found.append(self._filters.bloom.bit_map(bits))
+            found.append(self.filters.bloom.bit_map(bits))
         return found
