@@ -63,14 +63,15 @@ def show_bytes(size: float) -> str:
     return f"{size:.1f} {unit}"
 
 
-_ADJECTIVES = {"unsound", "damaged", "intact", "unreadable", "set_aside"}
+_ADJECTIVES = {"unsound", "damaged", "intact", "unreadable", "set_aside", "added", "overdue"}
+_PLURALS = {"entry": "entries", "flush": "flushes", "half": "halves", "index": "indexes"}
 
 
 def words(name: str) -> str:
     """Writes a JSON name for people: without the unit, as the value has it; messages are counted."""
     if name.endswith("_count"):
         noun = name.removesuffix("_count")
-        name = noun if noun in _ADJECTIVES else f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+        name = noun if noun in _ADJECTIVES else _PLURALS.get(noun, f"{noun}s")
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")

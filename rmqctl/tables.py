@@ -14,7 +14,7 @@ from typing import Literal, TextIO
 
 from rmqctl.layout import Column, fit_columns, fold
 from rmqctl.result import Result, Table
-from rmqctl.show import TimeForm, is_number, printable, show_value, words
+from rmqctl.show import TimeForm, escape_controls, is_number, show_value, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
     # tabulate would make a column two blanks wider than its heading.
     tabulate.MIN_PADDING = 0
     blocks = _blocks(result, look.times)
-    lead = _write_verdict(result, stream, str)
+    lead = _write_verdict(result, stream, None, str)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -86,7 +86,7 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
 
     blocks = _blocks(result, look.times)
     console = Console(file=stream, force_terminal=look.color, no_color=not look.color, highlight=False, width=10_000)
-    lead = _write_verdict(result, stream, lambda text: f"\x1b[1m{text}\x1b[0m" if look.color else text)
+    lead = _write_verdict(result, stream, look.width, lambda text: f"\x1b[1m{text}\x1b[0m" if look.color else text)
     for block in blocks:
         stream.write(lead)
         lead = "\n"
@@ -126,12 +126,12 @@ _STYLES = {
 }
 
 
-def _write_verdict(result: Result, stream: TextIO, style: Callable[[str], str]) -> str:
+def _write_verdict(result: Result, stream: TextIO, width: int | None, style: Callable[[str], str]) -> str:
     """Writes the first line, once the rows are read; gives the separator behind it."""
-    verdict = result.read_verdict()
+    verdict = escape_controls(result.read_verdict())
     if not verdict:
         return ""
-    stream.write(style(printable(verdict)) + "\n")
+    stream.write(style(verdict if width is None else fold(verdict, width)) + "\n")
     return "\n"
 
 

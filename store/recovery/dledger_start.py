@@ -19,7 +19,7 @@ from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.recover import END_OF_LOG
-from store.recovery.simulate import SimulatedStart, Trap
+from store.recovery.simulate import SimulatedStart, Trap, files_afterwards
 from store.recovery.start import is_abnormal, starting_segment
 
 
@@ -44,18 +44,18 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
         log_end=end.log_end,
         cut_reason=end.describe(),
     )
-    if not opened.line.accepts_v2 or not segments:
-        return outcome
-    if abnormal and sizes:
-        last = max(sizes)
-        _cut_queues(opened, outcome, last + sizes[last], queue_end)
-    elif queue_end < end.log_end:
-        outcome.traps += _undispatched(end, queue_end)
+    if opened.line.accepts_v2 and segments:
+        if abnormal and sizes:
+            last = max(sizes)
+            _cut_queues(opened, outcome, last + sizes[last], queue_end)
+        elif queue_end < end.log_end:
+            outcome.traps += _undispatched(end, queue_end)
+    outcome.files = files_afterwards(opened)
     return outcome
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, queue_end: int) -> None:
-    """Counts the units behind the end that the broker takes for the log's."""
+    """Counts and cuts the units behind the end that the broker takes for the log's."""
     if queue_end < wrong_end:
         return
     losses = LossCounter(opened)
@@ -67,6 +67,7 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, qu
         losses.read_between(opened.log.segments.files, segment.file_start + first, outcome.log_end)
     losses.read_units(wrong_end, END_OF_LOG)
     outcome.lost = losses.report()
+    opened.queues.truncate_dirty(wrong_end)
     detail = f"the queues are cut at log offset {wrong_end}, the entries go on to {outcome.log_end}"
     outcome.traps.append(Trap("dledger-queue-tails", detail))
 

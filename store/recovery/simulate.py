@@ -9,7 +9,7 @@ The files are those that a broker's load leaves, before its start hands over wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def simulate_start(
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     blocker = _blocker(opened, found)
-    files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_afterwards(opened, found)
+    files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
         starts=blocker is None,
@@ -195,16 +195,23 @@ def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
             yield entry.path, entry.size
 
 
-def _files_afterwards(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
-    """Lists every commit-log and queue file with its fate."""
+def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
+    removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
+    is_cut = found.behind and not isinstance(found.end.outcome, Blank | End)
+    cut = [found.behind[0].path] if is_cut and found.behind[0].file_start <= found.log_end else []
+    return files_afterwards(opened, removed, cut)
+
+
+def files_afterwards(
+    opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
+) -> list[FileOutcome]:
+    """Lists every commit-log and queue file with its fate; `removed` and `truncated` are segments of the log."""
     root = opened.layout.root
     files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
-    removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
-    removed += [*opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))]
-    for path in removed:
+    for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
         name = relative_name(root, path)
         files[name] = FileOutcome(name, "remove", files[name].size)
-    for path in _truncated(opened, found):
+    for path in (*truncated, *_truncated_queues(opened)):
         name = relative_name(root, path)
         files[name] = FileOutcome(name, "truncate", files[name].size)
     for place, staged in opened.queues.staged_files():
@@ -219,10 +226,8 @@ def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Pa
         yield from (opened.layout.root / file.file for file in files if not file.size)
 
 
-def _truncated(opened: OpenedStore, found: RecoveryReport) -> Iterator[Path]:
-    """Files that keep bytes behind their new end."""
-    if found.behind and not isinstance(found.end.outcome, Blank | End) and found.behind[0].file_start <= found.log_end:
-        yield found.behind[0].path
+def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
+    """Queue files that keep bytes behind their new end."""
     for queue in opened.queues:
         last = queue.files.last
         if last is not None and queue.has_cut_units():
