@@ -178,7 +178,7 @@ class Session:
     def open_reader(self, *, as_it_is: bool = False) -> StoreReader:
         """The files of --store, for commands that don't open the store; refuses a folder that is no store.
 
-        as_it_is  refuses nothing
+        as_it_is  refuses only a folder without any of a broker's files
         """
         from store.disk import Filesystem, StoreReader
         from store.opened import make_layout, refuse_unsupported
@@ -191,7 +191,9 @@ class Session:
             if not as_it_is:
                 refuse_unsupported(layout, Filesystem())
             reader = StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
-        if not as_it_is:
+        if as_it_is:
+            reader.check_has_broker_files()
+        else:
             reader.check_is_store()
         return reader
 

@@ -164,12 +164,18 @@ class NewEntries:
 
 
 class EntryRows:
-    """Makes rows of entries, and counts entries and faults."""
+    """Makes rows of entries, and counts entries and faults.
 
-    def __init__(self, session: Session, messages: MessageRows, where: str | None, limit: int | None) -> None:
+    unshown  makes the rows that --where looks at; of bodies that are not shown nothing is said
+    """
+
+    def __init__(
+        self, session: Session, messages: MessageRows, unshown: MessageRows, where: str | None, limit: int | None
+    ) -> None:
         self.count = 0
         self.fault_count = 0
-        self._session, self._messages, self._where, self._limit = session, messages, where, limit
+        self._session, self._where, self._limit = session, where, limit
+        self._messages, self._unshown = messages, unshown
 
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """The rows of the entries that --where leaves, up to --limit."""
@@ -179,11 +185,11 @@ class EntryRows:
 
     def chosen(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, dict[str, object]]]:
         """Entries with their rows."""
-        pairs = ((entry, self._row(entry)) for entry in entries)
-        kept = self._filtered(pairs) if self._where is not None else pairs
-        for entry, row in islice(kept, self._limit):
+        walked = self._counted(entries)
+        kept = self._filtered(walked) if self._where is not None else walked
+        for entry in islice(kept, self._limit):
             self.count += 1
-            yield entry, row
+            yield entry, self._row(entry, self._messages)
         if self._limit is not None and self.count == self._limit and next(iter(kept), None) is not None:
             self._session.note(f"only the first {self._limit} are shown; --limit 0 shows all")
 
@@ -204,23 +210,27 @@ class EntryRows:
                     "file": entry.path,
                 }
 
-    def _row(self, entry: Entry) -> dict[str, object]:
-        self.fault_count += entry.is_fault
+    def _counted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            self.fault_count += entry.is_fault
+            yield entry
+
+    def _row(self, entry: Entry, messages: MessageRows) -> dict[str, object]:
         row = {"kind": entry.kind, "file": entry.path, "position": entry.start}
         if entry.message is not None:
-            return {**row, **self._messages.row(entry.message)}
+            return {**row, **messages.row(entry.message)}
         values = entry.values()
         if entry.kind in ("blank", "damage", "end"):
             values = {"log_offset": entry.number, **values}
         return {**row, **values}
 
-    def _filtered(self, pairs: Iterable[tuple[Entry, dict[str, object]]]) -> Iterator[tuple[Entry, dict[str, object]]]:
+    def _filtered(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         from store.embedded import RowWhere
 
         assert self._where is not None
         with RowWhere(self._where, ("kind", "topic", "tags", "keys", "properties")) as where:
-            for batch in _batches(pairs, WHERE_ROWS):
-                for number in where.select([row for _, row in batch]):
+            for batch in _batches(entries, WHERE_ROWS):
+                for number in where.select([self._row(entry, self._unshown) for entry in batch]):
                     yield batch[number]
 
 

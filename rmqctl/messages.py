@@ -59,11 +59,18 @@ class MessageRows:
     """Makes message objects, and remembers the damage of the messages that were shown."""
 
     def __init__(
-        self, encoding: BodyEncoding | None, form: Format, *, stored: bool = False, warn: Callable[[str], None]
+        self,
+        encoding: BodyEncoding | None,
+        form: Format,
+        *,
+        stored: bool = False,
+        remedy: str = "",
+        warn: Callable[[str], None],
     ) -> None:
         self.unsound_count = 0
         """Rows whose body does not have the record's CRC."""
         self._encoding, self._form, self._stored, self._warn = encoding, form, stored, warn
+        self._remedy = remedy
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ class MessageRows:
         """Says on stderr how many of the rows differ from the message that was put."""
         if self.unsound_count:
             bodies = "one body does" if self.unsound_count == 1 else f"{self.unsound_count} bodies do"
-            self._warn(f"{bodies} not have the record's CRC (crc_ok false); --only-sound leaves such messages out")
+            self._warn(f"{bodies} not have the record's CRC (crc_ok false){self._remedy}")
 
     def _body_of(self, message: StoredMessage) -> Body:
         from store.formats import Body, BodyState, compression_of, decode_body

@@ -104,7 +104,8 @@ def run(
         raise typer.BadParameter("--follow works on a commit log and on consume queues")
     wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)
     messages = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
-    rows = EntryRows(session, messages, where, _limit(session, limit, follow))
+    unshown = MessageRows(body, session.format, stored=stored_body, warn=lambda text: None)
+    rows = EntryRows(session, messages, unshown, where, _limit(session, limit, follow))
     dump = _Dump(session, kind, wanted, target, with_fields=hexadecimal)
     if follow:
         return _follow(session, dump, rows)

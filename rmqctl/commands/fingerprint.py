@@ -63,6 +63,7 @@ def _read(path: Path) -> list[Digest]:
         document: Any = json.loads(path.read_text("utf-8"))
         return [Digest(**part) for part in document["parts"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise typer.BadParameter(
-            f"{path} holds no fingerprint ({error}); make one with --format json fingerprint", param_hint="--verify"
+            f"{path} holds no fingerprint ({reason}); make one with --format json fingerprint", param_hint="--verify"
         ) from None

@@ -96,7 +96,8 @@ def run(
     """
     session: Session = ctx.obj
     _check_contradictions(session, ctx)
-    rows = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
+    remedy = "; --only-sound leaves such messages out"
+    rows = MessageRows(body, session.format, stored=stored_body, remedy=remedy, warn=session.warn)
     if msg_id is not None or log_offset is not None:
         return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
     if topic is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -118,12 +117,13 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
         return
     from store.disk import Filesystem
     from store.forensics import place_blocks, write_segments
+    from store.opened import Scratch
 
     fs = Filesystem()
-    with tempfile.TemporaryDirectory(prefix="rmqctl-salvage-", ignore_cleanup_errors=True) as scratch:
+    with Scratch(session.options.scratch) as scratch:
         with session.progress("searching the image"):
-            write_segments(image, place_blocks(image, fs), Path(scratch), fs)
-        yield Path(scratch)
+            write_segments(image, place_blocks(image, fs), scratch.folder, fs)
+        yield scratch.folder
 
 
 def _result(session: Session, path: Path, target: _Target) -> Result:
@@ -131,7 +131,7 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
 
     report = SalvageReport()
     facts = _save(session, path, target, report)
-    is_whole = not (report.torn or report.skipped or set(report.records) - {"certain"})
+    is_whole = bool(report.files) and not (report.torn or report.skipped or set(report.records) - {"certain"})
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
@@ -145,6 +145,8 @@ def _by_grade(report: SalvageReport) -> list[tuple[str, int]]:
 
 
 def _verdict(report: SalvageReport) -> str:
+    if not report.files:
+        return "no file that can hold records was found"
     certain = report.records["certain"]
     doubtful = sum(report.records.values()) - certain
     return (

@@ -66,7 +66,7 @@ def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedS
     from store.opened import Scratch
     from store.recovery import simulate_start
 
-    with Scratch() as scratch, session.progress(f"starting as {found.line}") as bar:
+    with Scratch(session.options.scratch) as scratch, session.progress(f"starting as {found.line}") as bar:
         clock = session.environment.clock_ms
         return simulate_start(found, fs, clock, scratch=scratch.folder, progress=bar.update)
 

@@ -70,16 +70,20 @@ class StoreReader:
     def is_local(self) -> bool:
         return isinstance(self._place, LocalPlace)
 
+    def check_has_broker_files(self) -> None:
+        """NotAStore unless the folder is there and holds anything that a broker makes."""
+        self._check_is_folder()
+        names = (*_FOLDERS, "commitlog", "batchconsumequeue", "checkpoint", "config")
+        if not self._commitlogs and not any(self.exists(name) for name in names):
+            hint = "name a broker's storePathRootDir"
+            raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
+
     def check_is_store(self) -> None:
         """NotAStore unless the folder is there and holds a commitlog folder.
 
         ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
         """
-        root = self._place.look_at("")
-        if root is None:
-            raise NotAStore("no such folder", file=self.address)
-        if not root.is_folder:
-            raise NotAStore("a store is a folder, this is a file", file=self.address)
+        self._check_is_folder()
         log = self._place.look_at("commitlog")
         if log is None or not log.is_folder:
             raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
@@ -88,6 +92,13 @@ class StoreReader:
             if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):
                 wanted = "a folder" if name in _FOLDERS else "a file"
                 raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
+
+    def _check_is_folder(self) -> None:
+        root = self._place.look_at("")
+        if root is None:
+            raise NotAStore("no such folder", file=self.address)
+        if not root.is_folder:
+            raise NotAStore("a store is a folder, this is a file", file=self.address)
 
     def segments(self) -> list[StoredFile]:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""

@@ -320,3 +320,12 @@ def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_p
     assert [row["mode"] for row in run.json["modes"]] == ["async", "sync", "transient"]
     assert all(row["messages_per_s"] > 0 and row["ratio"] >= 0 for row in run.json["modes"])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["find x", "stale", "dump commitlog", "config check", "config show"])
+def test_a_folder_that_is_no_store_is_not_called_sound(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for root in (tmp_path, tmp_path / "file", tmp_path / "absent"):
+        run = rmqctl(*command.split(), store=root)
+        assert (run.code, run.out) == (4, "")
+        assert str(root) in run.err

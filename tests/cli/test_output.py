@@ -14,7 +14,7 @@ import pytest
 from rmqctl.layout import text_width
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
-from rmqctl.show import TimeForm
+from rmqctl.show import TimeForm, words
 from rmqctl.tables import Look
 
 ROWS = [
@@ -172,3 +172,23 @@ def test_times_are_shown_as_asked_for(times: TimeForm, shows: str) -> None:
     stream = io.StringIO()
     render(Result("get", {"begin_ms": 1234567890123}), Format.PLAIN, stream, Look(times=times))
     assert shows in stream.getvalue()
+
+
+def test_a_verdict_is_whole_and_a_terminal_folds_it() -> None:
+    verdict = "a long sentence of words " * 12
+    result = Result("get", {"status": "FOUND"}, [Table("messages", ROWS)], verdict=verdict.strip())
+    assert shown(Format.PLAIN, result).splitlines()[0] == verdict.strip()
+    assert max(map(len, shown(Format.TABLE, result).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "shows"),
+    [
+        ("flush_count", "flushes"),
+        ("index_file_count", "index files"),
+        ("added_count", "added"),
+        ("entry_count", "entries"),
+    ],
+)
+def test_counts_are_shown_with_their_plural(name: str, shows: str) -> None:
+    assert words(name) == shows

@@ -273,3 +273,10 @@ def test_following_shows_each_entry_once_when_it_is_whole(looks: list[list[Entry
         for entry in new.settled([one for one in look if new.after is None or one.number >= new.after])
     ]
     assert found == shown
+
+
+def test_nothing_is_said_of_bodies_that_where_leaves_out() -> None:
+    root = golden("normal").store
+    assert "no zlib stream" in rmqctl("dump", "commitlog", store=root).err
+    run = rmqctl("dump", "commitlog", "--where", "log_offset = 0", store=root)
+    assert (run.code, run.err) == (0, "")

@@ -72,3 +72,15 @@ def test_contradicting_options_are_a_wrong_use(words: tuple[str, ...], copy_of: 
 
 def test_a_source_that_is_not_there_is_not_a_store(tmp_path: Path) -> None:
     assert rmqctl("salvage", tmp_path / "nothing").code == 4
+
+
+def test_a_folder_without_files_is_a_finding(tmp_path: Path) -> None:
+    run = rmqctl("salvage", tmp_path)
+    assert (run.code, run.out.splitlines()[0]) == (1, "no file that can hold records was found")
+
+
+def test_segments_of_an_image_are_carved_below_scratch(copy_of: CopyOf, tmp_path: Path) -> None:
+    image = copy_of("normal")[0] / "commitlog/00000000000000000000"
+    run = rmqctl("--scratch", tmp_path / "absent", "salvage", "--raw", image)
+    assert run.code == 5
+    assert str(tmp_path / "absent") in run.err
