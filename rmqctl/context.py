@@ -180,22 +180,26 @@ class Session:
 
         as_it_is  refuses only a folder without any of a broker's files
         """
-        from store.disk import Filesystem, StoreReader
+        from store.disk import Filesystem
         from store.opened import make_layout, refuse_unsupported
 
-        settings = self.settings()
-        if self.options.uri is not None:
-            reader = StoreReader(self.options.uri)
-        else:
-            layout = make_layout(self.root, settings)
-            if not as_it_is:
-                refuse_unsupported(layout, Filesystem())
-            reader = StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        reader = self._files()
         if as_it_is:
             reader.check_has_broker_files()
-        else:
-            reader.check_is_store()
+            return reader
+        if self.options.uri is None:
+            refuse_unsupported(make_layout(self.root, self.settings()), Filesystem())
+        reader.check_is_store()
         return reader
+
+    def _files(self) -> StoreReader:
+        from store.disk import StoreReader
+        from store.opened import make_layout
+
+        if self.options.uri is not None:
+            return StoreReader(self.options.uri)
+        layout = make_layout(self.root, self.settings())
+        return StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
 
     def open_store(self, **settings: str) -> MessageStore:
         """The store of --store, open for reading until the command's result is printed."""
@@ -282,7 +286,7 @@ class Session:
 
         A store that was not shut down is shown as its recovery will leave it, which cuts there.
         """
-        is_closed = not self.open_reader(as_it_is=True).exists("abort")
+        is_closed = not self._files().exists("abort")
         known = self.settings()
         lax = {"checkCRCOnRecover": "false"} if is_closed and "checkCRCOnRecover" not in known else {}
         return self.open_store(**lax)
