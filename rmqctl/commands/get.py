@@ -33,6 +33,7 @@ EXAMPLES = (
 EXIT_CODES = {1: "Nothing was found, or something of what was found is damaged."}
 FILES = ("commitlog", "consumequeue", "consumequeue_ext", "config", "checkpoint", "abort")
 SEE_ALSO = ("index-query", "check", "export")
+REMEDY = "; --only-sound leaves such messages out"
 HOLD_MS = 30_000
 """How long the process that serves a store is asked to wait; then it is asked again."""
 
@@ -96,8 +97,7 @@ def run(
     """
     session: Session = ctx.obj
     _check_contradictions(session, ctx)
-    remedy = "; --only-sound leaves such messages out"
-    rows = MessageRows(body, session.format, stored=stored_body, remedy=remedy, warn=session.warn)
+    rows = MessageRows(body, session.format, stored=stored_body, remedy=REMEDY, warn=session.warn)
     if msg_id is not None or log_offset is not None:
         return _get_one(session, _place_of(msg_id, log_offset), rows, raw, only_sound)
     if topic is None:

@@ -205,7 +205,10 @@ def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome
 def files_afterwards(
     opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """Lists every commit-log and queue file with its fate; `removed` and `truncated` are segments of the log."""
+    """Lists every commit-log and queue file with its fate.
+
+    removed, truncated  segments of the log
+    """
     root = opened.layout.root
     files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
     for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
