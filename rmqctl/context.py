@@ -180,16 +180,11 @@ class Session:
 
         as_it_is  refuses only a folder without any of a broker's files
         """
-        from store.disk import Filesystem
-        from store.opened import make_layout, refuse_unsupported
-
         reader = self._files()
         if as_it_is:
             reader.check_has_broker_files()
-            return reader
-        if self.options.uri is None:
-            refuse_unsupported(make_layout(self.root, self.settings()), Filesystem())
-        reader.check_is_store()
+        else:
+            reader.check_is_store()
         return reader
 
     def _files(self) -> StoreReader:

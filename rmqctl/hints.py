@@ -104,8 +104,6 @@ NEXT = {
     "config-table": "config check",
     "damage": "simulate",
     "segment-list": "simulate",
-    "structure": "usage",
-    "structure-without-log": "dump commitlog {0}",
     "not-shut-down": "simulate",
     "no-log": "quarantine list",
     "no-queues": "rebuild --queues --dry-run",

@@ -194,11 +194,13 @@ def _small_files() -> list[str]:
             "end cleanly. 4.x leaves it empty, 5.x writes its process id. lock holds the text lock; the "
             "running owner has an fcntl write lock on its byte 0."
         ),
-        ".SH NOT READ",
+        ".SH ONLY READ",
         _text(
-            "RocksDB consume queues of the 5.x line are recognised and refused by name. What a broker newer than 5.3 "
-            "left is read, and never changed. A DLedger log is read like a plain one: each of its entries is a header "
-            "of 48 bytes and a record."
+            "Consume queues of the 5.x line in a RocksDB (storeType=defaultRocksDB) are read and checked, and never "
+            "changed. They are read from a copy of the database's small files, by the package rocksdict; without it, "
+            "or where the database is damaged, the queues are built from the log, which a note says. What a broker "
+            "newer than 5.3 left is read, and never changed. A DLedger log is read like a plain one: each of its "
+            "entries is a header of 48 bytes and a record."
         ),
     ]
 

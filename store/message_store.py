@@ -31,7 +31,7 @@ from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
-from store.reading.get import GetResult, MessageFilter, get_message
+from store.reading.get import GetResult, GetStatus, MessageFilter, get_message
 from store.reading.messages import MessageIterator
 
 if TYPE_CHECKING:
@@ -156,13 +156,30 @@ class MessageStore:
         """
         first = self.min_offset(topic, queue_id) if start is None else start
         return MessageIterator(
-            lambda offset, count: self.get(topic, queue_id, offset, count, message_filter),
+            lambda offset, count: self._read_on(topic, queue_id, offset, count, message_filter, one_call),
             first,
             max_count=max_count,
             one_call=one_call,
             only_sound=only_sound,
             outer=outer,
         )
+
+    def _read_on(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        message_filter: MessageFilter | None,
+        one_call: bool,
+    ) -> GetResult:
+        """Makes one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
+        answer = self.get(topic, queue_id, offset, max_count, message_filter)
+        if answer.status is GetStatus.OFFSET_FOUND_NULL and not one_call and answer.next_offset <= offset:
+            with self._current.reading() as opened:
+                queue = opened.queues.find(topic, queue_id)
+                answer.next_offset = queue.pass_hole(offset) if queue is not None else answer.next_offset
+        return answer
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a log offset, None where the log has none.

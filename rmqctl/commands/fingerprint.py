@@ -43,6 +43,8 @@ def run(
     reader = session.open_reader()
     if reader.exists("batchconsumequeue"):
         session.warn("batch consume queues are not looked at, only their messages in the log")
+    if reader.exists("consumequeue/CURRENT"):
+        session.warn("the RocksDB with the consume queues is not looked at, only its messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint_files(reader, bar.update)
     parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))

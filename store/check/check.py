@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, has_light_queues, make_layout
+from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout
 
 Survey = QueueFile | IndexFile
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
@@ -139,6 +140,7 @@ class _Check:
         fs, self.dledger = Filesystem(), layout.dledger
         self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
+        self.has_rocksdb = files.is_local and has_rocksdb(layout.consumequeue, fs)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()
@@ -149,8 +151,12 @@ class _Check:
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
         of_segments = segment_list_findings(self.files, self.segments, size)
         of_checkpoint = checkpoint_file_findings(self.files)
-        yield from group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
-        yield from self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
+        if self.has_rocksdb:
+            yield from self._check_with_rocksdb(of_files)
+        else:
+            yield from of_files
+            yield from self._check_queues()
         if self.files.is_local and (self.files.exists("timerwheel") or self.files.exists("timerlog")):
             from store.check.timer import check_timer
 
@@ -167,6 +173,22 @@ class _Check:
             from store.check.dledger import check_dledger
 
             yield from check_dledger(self.files, self.dledger, self.progress.horizon)
+
+    def _check_queues(self) -> Iterator[Finding]:
+        return self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+
+    def _check_with_rocksdb(self, of_files: Sequence[Finding]) -> Iterator[Finding]:
+        """Yield the findings outside of the RocksDB, and the faults of the queues in it."""
+        from store.check.rocksdb import check_rocksdb, concerns_queue_files
+        from store.five.batchqueue.topics import batch_topics
+
+        inner = batch_topics(StoreLayout(Path(self.files.address)), Filesystem())
+        beside_files = any(queue.files for queue in self.listing.queues)
+        levels = self.options.config.delay_levels_ms
+        yield from check_rocksdb(self.files, levels, self.progress.horizon, beside_files=beside_files)
+        for finding in chain(of_files, self._check_queues()):
+            if concerns_queue_files(finding, inner, beside_files=beside_files):
+                yield finding
 
     def _check_files(self) -> Iterator[Finding]:
         yield from self._survey()

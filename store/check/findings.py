@@ -51,6 +51,7 @@ STATE_FILE = "state-file"
 DLEDGER_ENTRY = "dledger-entry"
 DLEDGER_INDEX = "dledger-index"
 DLEDGER_STATE = "dledger-state"
+ROCKSDB_STATE = "rocksdb-state"
 UNREADABLE_UNITS = "unreadable-units"
 UNREADABLE_INDEX = "unreadable-index"
 
@@ -96,6 +97,7 @@ KINDS = {
     DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
     DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",
+    ROCKSDB_STATE: "the RocksDB with the queues can't be read, or remembers something else than it holds",
     QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
     INNER_BATCH: "a record of several messages does not hold what it says",
     WRONG_SIZE: "a file whose length is not that of the store's other files",

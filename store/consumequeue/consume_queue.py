@@ -321,6 +321,10 @@ class ConsumeQueue:
         per_file = self.files.file_size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
+    def pass_hole(self, queue_offset: int) -> int:
+        """Give the queue offset behind a hole, for reading on."""
+        return self.roll_next_file(queue_offset)
+
     def real_tags_code(self, tags_code: int) -> int:
         """The tags code itself where the unit only holds an address in the extension file."""
         unit = self.ext_unit(tags_code)

@@ -138,13 +138,15 @@ class _Examiner:
 
     def run(self, lines: tuple[str, ...]) -> Examination:
         info, found = self.found.info, self.found
-        is_refused = any(one.is_refused for one in info.structures)
-        steps: list[tuple[str, Callable[[], Iterator[Diagnosis]]]] = [("config", self._config)]
-        if not is_refused:
-            steps = [("check", self._check), *steps, ("lag", self._lag)]
-            if info.holder is None:
-                # First, for a damage where it cuts the log is one thing and not two.
-                steps.insert(0, ("simulate", lambda: self._simulate(lines)))
+        steps: list[tuple[str, Callable[[], Iterator[Diagnosis]]]] = [
+            ("check", self._check),
+            ("config", self._config),
+            ("lag", self._lag),
+        ]
+        has_queue_files = not any(one.holds_queues for one in info.structures)
+        if info.holder is None and has_queue_files:
+            # First, for a damage where it cuts the log is one thing and not two.
+            steps.insert(0, ("simulate", lambda: self._simulate(lines)))
         diagnoses = [*self._info()]
         for area, step in steps:
             try:
@@ -157,7 +159,6 @@ class _Examiner:
     def _info(self) -> Iterator[Diagnosis]:
         """Faults beyond the check: structures, the last shutdown, a half change, unreadable parts."""
         ranks = {
-            "structure": Rank.NOTE,
             "not shut down": Rank.NOTE,
             "interrupted change": Rank.WRONG,
             "unreadable": Rank.WRONG,

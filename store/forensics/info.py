@@ -283,7 +283,7 @@ class _Look:
         """Parts that only a walk of the log shows to be lost; a long log is not walked."""
         info = self.info
         parts = list(find_lost_extensions(self.reader, info.queues))
-        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not any(one.is_refused for one in info.structures)
+        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not any(one.holds_queues for one in info.structures)
         is_closed = info.holder is None and info.abort_ms < 0
         if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
             size = StoreConfig().with_settings(info.inferred).mapped_file_size_consume_queue
@@ -294,14 +294,6 @@ class _Look:
 
 
 def _state_problems(info: StoreInfo) -> Iterator[Problem]:
-    for one in info.structures:
-        if one.is_refused:
-            detail = f"rmqctl cannot open a store with a {one.name}"
-            if info.log.segment_count:
-                yield Problem("structure", detail, code="structure")
-            else:
-                yield Problem("structure", detail, code="structure-without-log", subject=("FILE",))
-            return
     if info.abort_ms >= 0 and info.holder is None:
         yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")
 
@@ -309,12 +301,14 @@ def _state_problems(info: StoreInfo) -> Iterator[Problem]:
 def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
     """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
     log, is_live = info.log, info.holder is not None
-    if any(one.is_refused for one in info.structures):
-        return
+    has_queue_files = not any(one.holds_queues for one in info.structures)
     has_records = log.first_ms >= 0 or log.last_ms >= 0
     if not log.segment_count:
         yield Problem("no log", "there is no segment in commitlog/", code="no-log")
-    if has_records and info.queues_built_to < 0:
+    if not has_queue_files:
+        # check compares the queues in a RocksDB with the log.
+        pass
+    elif has_records and info.queues_built_to < 0:
         yield Problem("no queues", "no consume queue has a unit", code="no-queues")
     elif log.unqueued_count and not is_live:
         detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"

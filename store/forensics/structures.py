@@ -42,13 +42,13 @@ NAMED_ELSEWHERE = frozenset(
 class Structure:
     """Something that a store holds; `detail` is a clause for people.
 
-    is_refused  keeps rmqctl from opening the store
+    holds_queues  the consume queues are in it, and in no files of their own
     """
 
     name: str
     file: str
     detail: str
-    is_refused: bool = False
+    holds_queues: bool = False
 
 
 def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Structure]:
@@ -85,7 +85,7 @@ def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
         detail = f"double write: file queues of {len(topics)} topics beside it"
     else:
         detail = "storeType=defaultRocksDB"
-    yield Structure("RocksDB with the consume queues", "consumequeue", detail, is_refused=True)
+    yield Structure("RocksDB with the consume queues", "consumequeue", detail, holds_queues=not topics)
 
 
 def _newer(layout: StoreLayout, root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:

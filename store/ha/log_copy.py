@@ -21,7 +21,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
 from store.ha.segment_start import require_segment_start
 from store.layout import StoreLayout, segment_name
-from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, require_store
+from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, refuse_rocksdb, require_store
 from store.opened.log_end import find_closed_end
 
 
@@ -143,6 +143,7 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> None:
             fs.fsync_folder(made.parent)
     else:
         require_store(layout, fs)
+        refuse_rocksdb(layout, fs)
         fs.make_folder(layout.commitlog)
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")

@@ -5,7 +5,7 @@ from store.opened.detect import infer_config as infer_config
 from store.opened.detect import infer_settings as infer_settings
 from store.opened.detect import make_layout as make_layout
 from store.opened.detect import refuse_on_spark as refuse_on_spark
-from store.opened.detect import refuse_unsupported as refuse_unsupported
+from store.opened.detect import refuse_rocksdb as refuse_rocksdb
 from store.opened.detect import require_log as require_log
 from store.opened.detect import require_store as require_store
 from store.opened.opened_store import OpenedStore as OpenedStore

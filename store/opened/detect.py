@@ -1,7 +1,7 @@
 """Recognises a folder before anything is opened: store or not, broker line, file sizes.
 
-Recognised and refused, by name: RocksDB consume queues. Of a DLedger log queues and index are rebuilt, its entries are
-only read. What a broker newer than those known here left is read, and never changed.
+Queues in a RocksDB are only read, and not on Spark. Of a DLedger log queues and index are rebuilt, its entries are only
+read. What a broker newer than those known here left is read, and never changed.
 Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
 """
 
@@ -41,6 +41,8 @@ class FoundStore(NamedTuple):
     """Sizes that neither files nor settings tell, as sentences for people."""
     batch_topics: frozenset[str] = frozenset()
     """Topics whose queues are batch queues (5.x)."""
+    has_rocksdb_queues: bool = False
+    """Whether the queues are in a RocksDB and in no files (5.x)."""
 
 
 def find_store(
@@ -50,12 +52,13 @@ def find_store(
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = tuple(_assumed_sizes(layout, config, settings, fs))
-    return FoundStore(layout, config, line, assumed, find_batch_topics(layout, fs))
+    in_rocksdb = has_rocksdb_queues(layout, fs)
+    return FoundStore(layout, config, line, assumed, find_batch_topics(layout, fs), in_rocksdb)
 
 
 def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """The topics with batch queues; none where no trace of them is in the store."""
-    if not _has_trace_of_batch_queues(layout, fs):
+    """Finds the topics with batch queues: none without a trace of them, or with queues in a RocksDB."""
+    if not _has_trace_of_batch_queues(layout, fs) or has_rocksdb_queues(layout, fs):
         return frozenset()
     from store.five.batchqueue.topics import batch_topics
 
@@ -97,7 +100,8 @@ def _assumed_sizes(
     if not _segments(layout, fs):
         return
     hint = "give it as a setting if the broker uses another"
-    if "mappedFileSizeConsumeQueue" not in settings and not any(_queue_files(layout.consumequeue, fs)):
+    has_files = any(_queue_files(layout.consumequeue, fs)) or has_rocksdb(layout.consumequeue, fs)
+    if "mappedFileSizeConsumeQueue" not in settings and not has_files:
         size = config.mapped_file_size_consume_queue
         yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
     is_told = "mappedFileSizeConsumeQueueExt" in settings or any(_queue_files(layout.consumequeue_ext, fs))
@@ -112,7 +116,7 @@ def _assumed_sizes(
 
 
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises NotAStore unless a broker wrote this folder; UnsupportedFormat for an unreadable store.
+    """Raises NotAStore unless a broker wrote this folder.
 
     ForeignFile where a folder or a FIFO is in the place of one of the broker's files, or a file for one of its folders.
     """
@@ -126,7 +130,6 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
         fs.require_folder(folder)
     for file in (layout.lock, layout.checkpoint, layout.abort):
         fs.require_file(file)
-    refuse_unsupported(layout, fs)
     if not any(fs.exists(folder) for folder in (*layout.commitlogs, layout.consumequeue, layout.checkpoint)):
         raise NotAStore(
             "no store: it holds neither commitlog/ nor consumequeue/ nor checkpoint",
@@ -164,10 +167,18 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
     return found is None or (found.is_folder and not fs.list_folder(layout.root))
 
 
-def refuse_unsupported(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat, naming the structure of the 5.x line that was found."""
+def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
+    """Raises UnsupportedFormat for consume queues in a RocksDB."""
     if has_rocksdb(layout.consumequeue, fs):
-        raise UnsupportedFormat("the consume queues are a RocksDB (storeType=defaultRocksDB)", file=layout.consumequeue)
+        reason = (
+            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read and checked, and not changed"
+        )
+        raise UnsupportedFormat(reason, file=layout.consumequeue)
+
+
+def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
+    return has_rocksdb(layout.consumequeue, fs) and not any(_queue_files(layout.consumequeue, fs))
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
@@ -177,7 +188,7 @@ def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
 
 
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False) -> None:
-    """Raises UnsupportedFormat for structures of newer brokers, and for DLedger's entries.
+    """Raises UnsupportedFormat for newer structures, queues in a RocksDB, and DLedger's entries.
 
     with_dledger  for a change that leaves the entries of a DLedger log alone
     """
@@ -187,6 +198,7 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bo
             file=file,
             hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
+    refuse_rocksdb(layout, fs)
     if layout.dledger is None or not with_dledger:
         refuse_dledger(layout, fs)
 
@@ -204,7 +216,8 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for batch queues and DLedger logs, that Spark's tasks do not build."""
+    """Raises UnsupportedFormat for queues in a RocksDB, batch queues and DLedger logs."""
+    refuse_rocksdb(layout, fs)
     refuse_dledger(layout, fs)
     if _has_batch_queues(layout, fs):
         raise UnsupportedFormat(
@@ -248,6 +261,8 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
             yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:
         yield "abort holds a process id"
+    if has_rocksdb(layout.consumequeue, fs):
+        yield "consumequeue holds a RocksDB"
     for name in ("abort.bak", "timerwheel", "compaction", "epochFileCheckpoint", "batchconsumequeue"):
         if fs.exists(layout.root / name):
             yield f"{name} is there"
@@ -315,7 +330,7 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
         ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
         if ext_size:
             found["mappedFileSizeConsumeQueueExt"] = ext_size
-    if has_light_queues(layout, fs):
+    if has_light_queues(layout, fs) or has_rocksdb_queues(layout, fs):
         found |= {"enableMultiDispatch": True, "enableLmq": True}
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)

@@ -74,7 +74,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
         resting  queues that were read before, and have not changed since
         """
-        layout, config, line, assumed, batch_topics = found
+        layout, config, line, assumed, batch_topics, _ = found
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
@@ -112,10 +112,14 @@ class OpenedStore:
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line, assumed, batch_topics = found
+        layout, config, line, assumed, batch_topics, in_rocksdb = found
         files = _overlaid_log(found, fs, overlay)
         files.load(line, foreign_only(lambda error: note(f"left out: {error}")))
         queues = QueueView(layout, config, fs, overlay, batch_topics)
+        if in_rocksdb:
+            from store.opened.rocksdb_view import RocksQueueView
+
+            queues = RocksQueueView(layout, config, fs, overlay)
         index = IndexView(layout, config, fs, clock, note)
         index.load()
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)

@@ -73,14 +73,11 @@ def test_a_sample_without_a_segment_is_told() -> None:
     assert (run.code, "no segment was checked: none is in the sample" in run.err) == (0, True)
 
 
-@pytest.mark.parametrize("name", ["consumequeue/CURRENT"])
-def test_a_store_that_cannot_be_read_is_refused_by_name(name: str, tmp_path: Path) -> None:
+def test_a_rocksdb_that_is_none_is_a_finding(tmp_path: Path) -> None:
     root = copy_store(golden("normal").store, tmp_path / "store")
-    (root / name).parent.mkdir(parents=True, exist_ok=True)
-    (root / name).write_bytes(b"MANIFEST-000001\n")
-    run = rmqctl("check", store=root)
-    assert (run.code, run.out) == (4, "")
-    assert name.split("/")[0] in run.err
+    (root / "consumequeue/CURRENT").write_bytes(b"MANIFEST-000001\n")
+    run = rmqctl("--format", "json", "check", store=root)
+    assert (run.code, [one["kind"] for one in run.json["findings"]]) == (1, ["rocksdb-state"])
 
 
 def test_settings_say_where_the_log_is_and_how_large_files_are(tmp_path: Path) -> None:

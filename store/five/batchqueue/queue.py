@@ -51,7 +51,7 @@ class BatchConsumeQueue(ConsumeQueue):
         for file in reversed(self.files.files[-2:]):
             units = written_units(file)
             if len(units):
-                return _unit(units, len(units) - 1).next_queue_offset
+                return unit_at(units, len(units) - 1).next_queue_offset
         return 0
 
     @property
@@ -116,7 +116,7 @@ class BatchConsumeQueue(ConsumeQueue):
         units = written_units(first)
         live = np.flatnonzero(units["log_offset"] >= min_log_offset)
         index = int(live[0]) if len(live) else len(units)
-        self._min_offset = _unit(units, 0).queue_offset if index == 0 else _unit(units, index - 1).next_queue_offset
+        self._min_offset = unit_at(units, 0).queue_offset if index == 0 else unit_at(units, index - 1).next_queue_offset
 
     def begin_at(self, queue_offset: int) -> None:
         self._min_offset = queue_offset
@@ -150,14 +150,14 @@ class BatchConsumeQueue(ConsumeQueue):
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
         """The units from the one that holds `queue_offset` to the end of its file; None without it."""
         files = [file for file in self.files.files if file.readable_position]
-        index = bisect_right(files, queue_offset, key=lambda file: _unit(all_units(file), 0).queue_offset) - 1
+        index = bisect_right(files, queue_offset, key=lambda file: unit_at(all_units(file), 0).queue_offset) - 1
         if index < 0:
             return None
         units = written_units(files[index])
         at = bisect_right(range(len(units)), queue_offset, key=lambda row: int(units["queue_offset"][row])) - 1
-        if at < 0 or _unit(units, at).next_queue_offset <= queue_offset:
+        if at < 0 or unit_at(units, at).next_queue_offset <= queue_offset:
             return None
-        return (_unit(units, row) for row in range(at, len(units)))
+        return (unit_at(units, row) for row in range(at, len(units)))
 
     def unit(self, queue_offset: int) -> QueueUnit | None:
         units = self.units_from(queue_offset)
@@ -183,7 +183,7 @@ class BatchConsumeQueue(ConsumeQueue):
         files = [file for file in self.files.files if file.readable_position]
         if not files:
             return 0
-        index = bisect_right(files, time_ms, key=lambda file: _unit(all_units(file), 0).store_timestamp_ms) - 1
+        index = bisect_right(files, time_ms, key=lambda file: unit_at(all_units(file), 0).store_timestamp_ms) - 1
         units = written_units(files[max(0, index)])
         times = units["store_timestamp_ms"]
         at = bisect_left(range(len(units)), time_ms, key=lambda row: int(times[row]))
@@ -201,5 +201,6 @@ def written_units(file: MappedFile) -> BatchUnitArray:
     return all_units(file)[: file.readable_position // BATCH_UNIT_SIZE]
 
 
-def _unit(units: BatchUnitArray, row: int) -> BatchUnit:
+def unit_at(units: BatchUnitArray, row: int) -> BatchUnit:
+    """Reads one unit of an array."""
     return BatchUnit(*map(int, units[row].item()[:6]))

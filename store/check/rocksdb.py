@@ -1,0 +1,212 @@
+"""Check consume queues in a RocksDB against the log, in both directions (5.x).
+
+    the database         opens, and its keys and values are well formed
+    newest units         the offset table names each queue's last unit, the checkpoint is behind all of them
+    log → units          every record before the checkpoint has its unit, with the same fields
+    units → log          every unit points to the start of a record of its queue
+
+Units behind the newest one, and those of records that expired, are harmless: a broker passes over them.
+Where a broker writes queue files too, the database begins with the first message that was written twice.
+
+Imported only where a store has such queues.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from store import kernels
+from store.check.findings import (
+    MISSING_UNIT,
+    QUEUE_GAP,
+    ROCKSDB_STATE,
+    UNIT_DIFFERS,
+    UNIT_NOWHERE,
+    Finding,
+    group_findings,
+)
+from store.commitlog.resync import readable_behind
+from store.commitlog.scan import ScanRules
+from store.consumequeue.light_queues import find_light_parts
+from store.consumequeue.numbering import QueueTable
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.disk.stored_segment import StoredSegment
+from store.errors import DamagedFile
+from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray, units_of_records
+from store.five.rocksdb.database import QueueDatabase, is_database_file, open_database
+from store.five.rocksdb.keys import CHECKPOINT_TOPIC, VALUE_DTYPE, decode_unit_key
+from store.formats.run import Int64Array, Run
+from store.formats.sets import distinct, is_in
+from store.opened.scratch import Scratch
+
+Queue = tuple[str, int]
+_FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
+FOLDER = "consumequeue"
+
+
+def concerns_queue_files(finding: Finding, batch_topics: Collection[str], *, beside_files: bool) -> bool:
+    """Whether a finding of the walk over queue files holds in a store with a RocksDB.
+
+    batch_topics  topics with inner batches: one unit each, so that queue offsets without a unit follow
+    beside_files  whether the store has queue files as well
+    """
+    path = Path(finding.file)
+    if path.parent.name == FOLDER and is_database_file(path.name):
+        return False
+    if beside_files:
+        return True
+    return finding.kind != MISSING_UNIT and (finding.kind != QUEUE_GAP or finding.topic not in batch_topics)
+
+
+def check_rocksdb(
+    files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, beside_files: bool
+) -> Iterator[Finding]:
+    """Yields the findings of the queues in the store's RocksDB.
+
+    horizon       of a writer: records behind it are not looked at
+    beside_files  whether the store has queue files as well
+
+    Raises BadRequest without the package rocksdict.
+    """
+    folder = Path(files.address) / FOLDER
+    with Scratch() as scratch:
+        try:
+            database = open_database(folder, scratch.folder, Filesystem())
+            log = _read_log(files, delay_levels_ms, horizon)
+            is_closed = horizon is None and not files.exists("abort")
+            yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
+        except DamagedFile as error:
+            yield Finding(ROCKSDB_STATE, files.name_of(FOLDER), 0, detail=error.reason)
+
+
+@dataclass(slots=True)
+class _Log:
+    """The units that the log's records should have, by queue.
+
+    start, end  of the log
+    queued_end  of its last record with a unit
+    """
+
+    delays: Int64Array
+    start: int
+    end: int
+    queued_end: int
+    units: dict[Queue, list[BatchUnitArray]] = field(default_factory=lambda: defaultdict(list))
+    table: QueueTable = field(default_factory=QueueTable)
+
+    def take(self, run: Run) -> None:
+        numbers = self.table.assign(run.buffer, run.array, run.count)
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self.delays, codes)
+        queued = np.flatnonzero(numbers >= 0)
+        for number in distinct(numbers[queued]).tolist():
+            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
+            self.units[self.table.names[number]].append(units)
+        for key, part, rows in find_light_parts(run, queued, enable_lmq=True).parts:
+            self.units[key].append(units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows])))
+        self.end = run.end
+        if len(queued):
+            last = int(queued[-1])
+            self.queued_end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start
+
+    def of(self, queue: Queue) -> BatchUnitArray:
+        found = self.units.get(queue)
+        return np.concatenate(found) if found else np.zeros(0, BATCH_UNIT_DTYPE)
+
+
+def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None) -> _Log:
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    log = _Log(np.array(delay_levels_ms, np.int64), start, start, start)
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True)):
+        if isinstance(step, Run) and (horizon is None or step.start < horizon):
+            log.take(step)
+    return log
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One database against its log; the broker closed it, or was killed or writes on."""
+
+    place: str
+    database: QueueDatabase
+    log: _Log
+    beside_files: bool
+    is_closed: bool
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._keys()
+        yield from self._checkpoint()
+        for queue in sorted({*self.database.newest, *self.log.units}):
+            yield from group_findings(self._queue(queue))
+
+    def _keys(self) -> Iterator[Finding]:
+        malformed = len(self.database.malformed)
+        for key, value in self.database.entries():
+            malformed += decode_unit_key(key) is None or len(value) != VALUE_DTYPE.itemsize
+        if malformed:
+            yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
+
+    def _checkpoint(self) -> Iterator[Finding]:
+        """Yield the faults of the log offset that the queues are built to."""
+        found, log = self.database.checkpoint, self.log
+        if found > log.end:
+            yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the log ends at {log.end}")
+        elif self.is_closed and found < log.queued_end:
+            yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the newest message ends at {log.queued_end}")
+
+    def _queue(self, queue: Queue) -> Iterator[Finding]:
+        units, expected = self.database.units(queue), self.log.of(queue)
+        yield from self._newest(queue, units)
+        if self.beside_files and len(units):
+            expected = expected[expected["queue_offset"] >= units["queue_offset"][0]]
+        elif self.beside_files:
+            return
+        units = units[(units["log_offset"] >= self.log.start) & (units["log_offset"] < self.log.end)]
+        expected_offsets, offsets = expected["queue_offset"].astype(np.int64), units["queue_offset"].astype(np.int64)
+        promised = expected["log_offset"] < self.database.checkpoint
+        for unit in expected[promised & ~is_in(expected_offsets, offsets)]:
+            detail = f"the record at log offset {unit['log_offset']} has no unit in the RocksDB"
+            yield self._finding(MISSING_UNIT, queue, int(unit["queue_offset"]), detail)
+        known = is_in(offsets, expected_offsets)
+        for unit in units[~known]:
+            detail = f"log offset {unit['log_offset']} starts no record with this queue offset"
+            yield self._finding(UNIT_NOWHERE, queue, int(unit["queue_offset"]), detail)
+        order = np.argsort(expected_offsets, kind="stable")
+        rows = order[np.searchsorted(expected_offsets[order], offsets[known])]
+        yield from self._differences(queue, units[known], expected[rows])
+
+    def _differences(self, queue: Queue, units: BatchUnitArray, expected: BatchUnitArray) -> Iterator[Finding]:
+        differs = np.zeros(len(units), np.bool_)
+        for name in _FIELDS:
+            differs |= units[name] != expected[name]
+        for unit, right in zip(units[differs], expected[differs], strict=True):
+            wrong = [name for name in _FIELDS if unit[name] != right[name]]
+            detail = ", ".join(f"{name} {unit[name]} instead of {right[name]}" for name in wrong)
+            yield self._finding(UNIT_DIFFERS, queue, int(right["queue_offset"]), detail)
+
+    def _newest(self, queue: Queue, units: BatchUnitArray) -> Iterator[Finding]:
+        """Yield the faults of a queue's last unit and the offset table's entry for it."""
+        says = self.database.newest.get(queue)
+        if says is None:
+            return
+        last = tuple(int(units[name][-1]) for name in ("log_offset", "queue_offset")) if len(units) else None
+        if last != says and says.log_offset >= self.log.start:
+            yield self._finding(
+                ROCKSDB_STATE, queue, says.queue_offset, f"max says {tuple(says)}, the last unit {last}"
+            )
+        elif last is not None and last[0] + int(units["size"][-1]) > self.database.checkpoint:
+            detail = f"the last unit's record is at {last[0]}, {CHECKPOINT_TOPIC} says {self.database.checkpoint}"
+            yield self._finding(ROCKSDB_STATE, queue, says.queue_offset, detail)
+
+    def _state(self, offset: int, detail: str) -> Finding:
+        return Finding(ROCKSDB_STATE, self.place, offset, detail=detail)
+
+    def _finding(self, kind: str, queue: Queue, offset: int, detail: str) -> Finding:
+        return Finding(kind, self.place, offset, *queue, detail=detail)

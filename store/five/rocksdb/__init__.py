@@ -1,0 +1,1 @@
+"""Consume queues in a RocksDB (5.x, storeType=defaultRocksDB)."""

@@ -1,0 +1,164 @@
+"""QueueDatabase: the RocksDB with a store's consume queues, read through the package rocksdict.
+
+The store's own database is never opened: rocksdict writes a file beside what it opens. The small files are copied into
+a scratch folder, and table files, which RocksDB never changes, are named there by links. LOCK stays where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from store.disk.filesystem import Filesystem, os_errors
+from store.errors import BadRequest, DamagedFile, StoreError
+from store.five.batchqueue.units import BATCH_UNIT_DTYPE, NO_COMPACTED_OFFSET, BatchUnitArray
+from store.five.rocksdb.keys import (
+    CHECKPOINT_TOPIC,
+    OFFSETS,
+    UNITS,
+    VALUE_DTYPE,
+    Place,
+    decode_long,
+    decode_offset_key,
+    decode_place,
+    queue_prefix,
+    unit_key,
+)
+
+QueueKey = tuple[str, int]
+INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
+_TRIES = 3
+"""Between two copied files a live broker's compaction may replace others."""
+_LAST_QUEUE_OFFSET = (1 << 63) - 1
+
+
+_FILES = re.compile(r"CURRENT|IDENTITY|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
+
+
+def is_database_file(name: str) -> bool:
+    """Whether RocksDB gives a file of its own this name."""
+    return _FILES.fullmatch(name) is not None
+
+
+class QueueDatabase:
+    """The consume queues in one RocksDB.
+
+    newest, oldest  the places that the offset table names, by queue; a broker writes `oldest` when it is asked for
+    checkpoint      the log offset behind the newest record with units
+    malformed       keys and values of the offset table that a broker can't read
+    """
+
+    def __init__(self, families: dict[str, Any], folder: Path) -> None:
+        self._families, self._folder = families, folder
+        self.newest: dict[QueueKey, Place] = {}
+        self.oldest: dict[QueueKey, Place] = {}
+        self.checkpoint = 0
+        self.malformed: list[bytes] = []
+        with _damage_of(folder):
+            for key, value in families[OFFSETS].items():
+                self._take(key, value)
+
+    def _take(self, key: bytes, value: bytes) -> None:
+        name, place, end = decode_offset_key(key), decode_place(value), decode_long(value)
+        if name is not None and name.topic == CHECKPOINT_TOPIC and end is not None:
+            self.checkpoint = end
+        elif name is not None and place is not None:
+            table = self.newest if name.kind == "max" else self.oldest
+            table[name.topic, name.queue_id] = place
+        else:
+            self.malformed.append(key)
+
+    def units(self, queue: QueueKey) -> BatchUnitArray:
+        """The units of a queue up to the newest that the offset table names; those behind it are stale."""
+        newest = self.newest.get(queue)
+        return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
+
+    def _units(self, queue: QueueKey, last_offset: int) -> BatchUnitArray:
+        first, last = unit_key(*queue, 0), unit_key(*queue, min(last_offset, _LAST_QUEUE_OFFSET))
+        keys, values = [], []
+        with _damage_of(self._folder):
+            for key, value in self._families[UNITS].items(from_key=first):
+                if key > last:
+                    break
+                if len(key) == len(first) and len(value) == VALUE_DTYPE.itemsize:
+                    keys.append(key)
+                    values.append(value)
+        found = np.frombuffer(b"".join(values), VALUE_DTYPE)
+        units = np.zeros(len(found), BATCH_UNIT_DTYPE)
+        for name in VALUE_DTYPE.names or ():
+            units[name] = found[name]
+        offsets = np.frombuffer(b"".join(keys), f"V{len(queue_prefix(*queue))},>i8")
+        units["queue_offset"] = offsets["f1"]
+        units["message_count"], units["compacted_offset"] = 1, NO_COMPACTED_OFFSET
+        return units
+
+    def entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the table of units."""
+        with _damage_of(self._folder):
+            yield from self._families[UNITS].items()
+
+
+def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
+    """Opens a copy of the RocksDB in `folder`, made in `scratch`.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    """
+    try:
+        import rocksdict
+    except ImportError:
+        raise BadRequest(
+            "the consume queues are a RocksDB, and the package rocksdict is not installed", file=folder, hint=INSTALL
+        ) from None
+    for left in reversed(range(_TRIES)):
+        copy = scratch / "rocksdb"
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            _copy(folder, copy, fs)
+            return _open(rocksdict, folder, copy)
+        except StoreError:
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:
+    with os_errors(copy, "copy the RocksDB"):
+        copy.mkdir(parents=True)
+        for entry in fs.list_folder(folder):
+            name = entry.path.name
+            if entry.is_folder or name == "LOCK":
+                continue
+            if name.endswith(".sst"):
+                (copy / name).symlink_to(entry.path.absolute())
+            else:
+                (copy / name).write_bytes(fs.read_file(entry.path))
+
+
+def _open(rocksdict: Any, folder: Path, copy: Path) -> QueueDatabase:
+    with _damage_of(folder):
+        options = {name: rocksdict.Options(raw_mode=True) for name in rocksdict.Rdict.list_cf(str(copy))}
+        for name in (UNITS, OFFSETS):
+            if name not in options:
+                raise DamagedFile(f"the RocksDB has no column family {name!r}", file=folder)
+        read_only = rocksdict.AccessType.read_only()
+        database = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True), options, read_only)
+        return QueueDatabase({name: database.get_column_family(name) for name in options}, folder)
+
+
+@contextlib.contextmanager
+def _damage_of(folder: Path) -> Iterator[None]:
+    """Turns RocksDB's errors inside of the block into DamagedFile."""
+    try:
+        yield
+    except StoreError:
+        raise
+    # rocksdict raises a plain Exception.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise DamagedFile(f"RocksDB can't read the consume queues: {reason}", file=folder) from error

@@ -1,0 +1,200 @@
+"""Queues in a RocksDB: every answer is the broker's, and damage is found or passed by."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import check_store, open_store
+from store.disk.filesystem import Filesystem
+from store.five.rocksdb.database import open_database
+from store.five.rocksdb.keys import decode_offset_key, decode_unit_key, unit_key
+from tests.cli.running import rmqctl
+from tests.five.stores import asked, copy_of_five, five, lines
+from tests.support.answers import mismatches
+from tests.support.snapshots import contents
+
+NAMES = ("rocksdb", "rocksdb-aborted", "rocksdb-double")
+REFUSED = [["recover", "--dry-run"], ["rebuild", "--queues", "--dry-run"], ["put", "T", "x"], ["simulate"]]
+IN_ROCKSDB = ("rocksdb", "rocksdb-aborted")
+
+
+@pytest.fixture
+def without_rocksdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `import rocksdict` fail."""
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+
+
+def answers_differ(name: str, root: Path) -> list[Any]:
+    """The broker's answers that the store at `root` does not give."""
+    with open_store(root) as store:
+        return [one for kind in ("minmax", "get", "time") for one in mismatches(store, asked(name, kind))]
+
+
+def edit(root: Path, change: Callable[[Any, Any], None]) -> None:
+    """Changes the RocksDB of a copy through its binding."""
+    rocksdict = pytest.importorskip("rocksdict")
+    options = {name: rocksdict.Options(raw_mode=True) for name in ("default", "offset")}
+    folder = root / "consumequeue"
+    database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True), options)
+    families = [database.get_column_family(name) for name in options]
+    change(*families)
+    for family in families:
+        family.flush()
+        family.close()
+    database.close()
+    (folder / "rocksdict-config.json").unlink()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_those_of_the_broker(name: str) -> None:
+    assert answers_differ(name, five(name) / "store") == []
+
+
+@pytest.mark.parametrize("name", IN_ROCKSDB)
+def test_units_are_those_that_the_broker_iterates_over(name: str) -> None:
+    with open_store(five(name) / "store") as store:
+        for request, expected in asked(name, "units"):
+            queue = store.opened.queues.find(request["topic"], request["queue"])
+            units = [
+                [one.queue_offset, 1, one.log_offset, one.size, one.tags_code]
+                for one in queue.units_from(queue.min_offset)
+            ]
+            assert units == expected["units"]
+
+
+@pytest.mark.parametrize("name", IN_ROCKSDB)
+def test_without_the_binding_the_answers_come_from_the_log(name: str, without_rocksdict: None) -> None:
+    assert answers_differ(name, five(name) / "store") == []
+    with open_store(five(name) / "store") as store:
+        assert store.topics() == ["%LMQ%r1", "%LMQ%r2", "RockA", "RockBatch", "RockBee"]
+        assert any("pip install 'rmqctl[rocksdb]'" in note for note in store.notes)
+
+
+@pytest.mark.parametrize("file", ["MANIFEST-000005", "CURRENT", "000010.sst"])
+def test_a_damaged_database_is_passed_by(file: str, tmp_path: Path) -> None:
+    root = copy_of_five("rocksdb", tmp_path)
+    (root / "consumequeue" / file).write_bytes(b"damage")
+    assert answers_differ("rocksdb", root) == []
+    assert {finding.kind for finding in check_store(root)} == {"rocksdb-state"}
+
+
+def test_every_key_is_read_as_the_broker_wrote_it(tmp_path: Path) -> None:
+    database = open_database(five("rocksdb") / "store/consumequeue", tmp_path, Filesystem())
+    written = [
+        (bytes.fromhex(one["key"]), bytes.fromhex(one["value"]))
+        for one in lines("rocksdb", "rocksdb-keys.jsonl")
+        if one["cf"] == "default"
+    ]
+    assert list(database.entries()) == written
+    for key, _ in written:
+        found = decode_unit_key(key)
+        assert found is not None
+        assert unit_key(*found) == key
+
+
+@pytest.mark.parametrize("key", [b"", b"\0\0\0\1", b"\0\0\0\1\1T\2\0\0\0\0\1" + bytes(8), b"\0\0\1\0\1T\1" + bytes(13)])
+def test_a_malformed_key_is_none(key: bytes) -> None:
+    assert decode_unit_key(key) is None
+    assert decode_offset_key(key) is None
+
+
+def test_reading_on_passes_a_hole_at_which_a_broker_begins_anew() -> None:
+    with open_store(five("rocksdb-aborted") / "store") as store:
+        assert [message.queue_offset for message in store.messages("%LMQ%r1", 0)] == [2, 4, 9, 10, 11, 22, 23]
+        offsets = [message.queue_offset for message in store.messages("RockBatch", 0)]
+        assert offsets == list(range(12, 73))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_the_store_is_touched(name: str, tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    before = contents(root)
+    assert rmqctl("check", store=root).code == 0
+    assert rmqctl("get", "RockA", store=root).code == 0
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sound_store_has_no_findings(name: str) -> None:
+    assert list(check_store(five(name) / "store")) == []
+
+
+def _lose(units: Any, offsets: Any) -> None:
+    del units[unit_key("RockA", 0, 5)]
+
+
+def _alter(units: Any, offsets: Any) -> None:
+    value = bytearray(units[unit_key("RockA", 0, 5)])
+    value[11] ^= 1
+    units[unit_key("RockA", 0, 5)] = bytes(value)
+
+
+def _invent(units: Any, offsets: Any) -> None:
+    units[unit_key("RockBatch", 0, 1)] = units[unit_key("RockA", 0, 5)]
+
+
+def _set_checkpoint_back(units: Any, offsets: Any) -> None:
+    key = next(key for key, _ in offsets.items() if b"CHECKPOINT_TOPIC" in key)
+    offsets[key] = (100).to_bytes(8, "big")
+
+
+def _malform(units: Any, offsets: Any) -> None:
+    units[b"no key"] = b"no value"
+
+
+@pytest.mark.parametrize(
+    ("change", "kinds"),
+    [
+        (_lose, {"missing-unit"}),
+        (_alter, {"unit-differs"}),
+        (_set_checkpoint_back, {"rocksdb-state"}),
+        (_malform, {"rocksdb-state"}),
+    ],
+)
+@pytest.mark.parametrize("name", ["rocksdb", "rocksdb-double"])
+def test_damage_is_found(name: str, change: Callable[[Any, Any], None], kinds: set[str], tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    edit(root, change)
+    assert {finding.kind for finding in check_store(root)} == kinds
+
+
+def test_a_unit_where_the_log_has_no_message_is_found(tmp_path: Path) -> None:
+    root = copy_of_five("rocksdb", tmp_path)
+    edit(root, _invent)
+    assert [(one.kind, one.topic, one.offset) for one in check_store(root)] == [("unit-nowhere", "RockBatch", 1)]
+
+
+def test_a_queue_that_the_double_write_lost_at_its_end_is_found(tmp_path: Path) -> None:
+    root = copy_of_five("rocksdb-double", tmp_path)
+    edit(root, lambda units, offsets: units.__delitem__(unit_key("RockA", 0, 21)))
+    found = {(one.kind, one.topic, one.offset) for one in check_store(root)}
+    assert found == {("missing-unit", "RockA", 21), ("rocksdb-state", "RockA", 21)}
+
+
+def test_check_without_the_binding_says_how_to_install_it(without_rocksdict: None) -> None:
+    run = rmqctl("check", store=five("rocksdb") / "store")
+    assert run.code == 2
+    assert "pip install 'rmqctl[rocksdb]'" in run.err
+
+
+@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_change_is_refused(name: str, words: list[str]) -> None:
+    run = rmqctl(*words, store=five(name) / "store")
+    assert run.code == 4
+    assert "not changed" in run.err
+
+
+def test_a_store_of_files_alone_imports_nothing_of_it(tmp_path: Path) -> None:
+    root = five("bcq") / "store"
+    code = (
+        f"import sys, store; store.open_store({str(root)!r}).topics(); print([m for m in sys.modules if 'rocksd' in m])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout == "[]\n"
