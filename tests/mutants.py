@@ -108,8 +108,8 @@ MUTANTS = [
     Mutant(
         "keep-index",
         "store/recovery/recover.py",
-        "if keep and begins and min(begins) < start:",
-        "if not keep and begins and min(begins) < start:",
+        "if self.keep_index and begins and min(begins) < start:",
+        "if not self.keep_index and begins and min(begins) < start:",
         "tests/recovery/test_keep_index.py",
     ),
     Mutant(
