@@ -1,6 +1,6 @@
 """Writes the page of the public names: python -W error .build/api_page.py FOLDER.
 
-pdoc looks for a package's names in its dictionary, so the names that are imported at first use are imported before.
+pdoc looks for a package's names in its dictionary, so the names that are imported at their use are put there before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(folder: Path) -> None:
     packages = [found.name for found in pkgutil.walk_packages(store.__path__, "store.") if found.ispkg]
     for package in map(import_module, ["store", *packages]):
         for name in getattr(package, "__all__", ()):
-            getattr(package, name)
+            setattr(package, name, getattr(package, name))
     pdoc.pdoc("store", output_directory=folder)
 
 

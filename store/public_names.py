@@ -38,10 +38,7 @@ def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNa
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         is_module = modules[name] == package
-        value = import_module(f"{package}.{name}") if is_module else getattr(import_module(modules[name]), name)
-        # The next use finds it without coming here.
-        setattr(sys.modules[package], name, value)
-        return value
+        return import_module(f"{package}.{name}") if is_module else getattr(import_module(modules[name]), name)
 
     def list_names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})

@@ -12,7 +12,7 @@ import pytest
 
 from store.config import StoreConfig
 from store.formats.message import Message, encode_record
-from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, QueueUnit
+from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, ExtUnit, QueueUnit, encode_ext_address
 from store.reading.get import GetResult, GetStatus, get_message, physical_memory_size
 
 SEGMENT = 1 << 20
@@ -50,8 +50,8 @@ class ListQueue:
     def roll_next_file(self, offset: int) -> int:
         return offset + 1000
 
-    def real_tags_code(self, tags_code: int) -> int:
-        return tags_code
+    def ext_unit(self, _tags_code: int) -> ExtUnit | None:
+        return None
 
 
 def get(
@@ -146,7 +146,7 @@ def test_a_call_that_comes_from_disk_to_memory_goes_on_by_the_limits_of_memory()
 @pytest.mark.parametrize(("asked", "scanned"), [(1, 800), (799, 800), (800, 800), (801, 801), (900, 900)])
 def test_a_call_scans_16000_bytes_of_units_or_as_many_as_asked_for(asked: int, scanned: int) -> None:
     class Nothing:
-        def matches_tags_code(self, tags_code: int) -> bool:
+        def matches_tags_code(self, tags_code: int, _ext: ExtUnit | None = None) -> bool:
             return False
 
         def matches(self, message: object) -> bool:
@@ -207,7 +207,7 @@ class Filter:
     def __init__(self, *tags_codes: int, passes: bool = True) -> None:
         self.tags_codes, self.passes = tags_codes, passes
 
-    def matches_tags_code(self, tags_code: int) -> bool:
+    def matches_tags_code(self, tags_code: int, _ext: ExtUnit | None = None) -> bool:
         return tags_code in self.tags_codes
 
     def matches(self, message: object) -> bool:
@@ -234,11 +234,9 @@ def test_a_filter_asks_the_unit_then_the_message(message_filter: Filter, count: 
 
 
 def test_a_unit_whose_tags_are_lost_with_the_extension_file_is_left_to_the_message() -> None:
-    class Extended(ListQueue):
-        def real_tags_code(self, tags_code: int) -> int:
-            return -(1 << 63) + 5 if tags_code else 0
-
-    assert len(filtered(Extended(10), Filter(7)).messages) == 5
+    queue = ListQueue(10)
+    queue.units = [unit._replace(tags_code=encode_ext_address(5)) if unit.tags_code else unit for unit in queue.units]
+    assert len(filtered(queue, Filter(7)).messages) == 5
 
 
 def test_physical_memory_is_that_of_the_machine() -> None:
