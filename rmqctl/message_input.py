@@ -10,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from store import Message
@@ -39,8 +39,16 @@ def parse_message(line: str | bytes, default_topic: str | None, now_ms: int) -> 
     return parse_stored(line, default_topic, now_ms)[0]
 
 
-def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> tuple[Message, int | None]:
-    """A message from one line of JSON, and the store time that the line names, if any."""
+class StoredLine(NamedTuple):
+    """The message of one line, its store time if named, and `crc_ok`."""
+
+    message: Message
+    store_timestamp_ms: int | None
+    crc_ok: bool
+
+
+def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> StoredLine:
+    """Read a message from one line of JSON, with its store time and the soundness of its body."""
     row = _read_object(line)
     if unknown := row.keys() - _KNOWN:
         raise ValueError(f"unknown name {_echo(min(unknown))}")
@@ -48,7 +56,8 @@ def parse_stored(line: str | bytes, default_topic: str | None, now_ms: int) -> t
     if not isinstance(topic, str):
         raise ValueError("no topic")
     stored_ms = _read_integer(row, "store_timestamp_ms", 63) if row.get("store_timestamp_ms") is not None else None
-    return build_message(row | {"topic": topic}, _read_body(row), now_ms), stored_ms
+    message = build_message(row | {"topic": topic}, _read_body(row), now_ms)
+    return StoredLine(message, stored_ms, row.get("crc_ok") is not False)
 
 
 def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Message:

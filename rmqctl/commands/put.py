@@ -262,7 +262,7 @@ def _rows(
     waiting: list[Timed] = []
     with _open(session, name) as stream, session.progress("put", None, "messages") as bar:
         try:
-            for message, time_ms in _messages(stream, topic, session.environment.clock_ms()):
+            for message, time_ms in _messages(session, stream, topic):
                 waiting.append((replay.place(message), time_ms))
                 if len(waiting) >= size:
                     yield from _put_waiting(session, opened, replay, waiting, counts)
@@ -273,14 +273,22 @@ def _rows(
         yield from last
 
 
-def _messages(stream: IO[bytes], topic: str | None, now_ms: int) -> Iterator[Timed]:
-    """The messages, each with the store time that its line names."""
+def _messages(session: Session, stream: IO[bytes], topic: str | None) -> Iterator[Timed]:
+    """Yield the messages with the store times of their lines; warn of damaged bodies."""
+    now_ms, damaged_count = session.environment.clock_ms(), 0
     for number, line in enumerate(stream, 1):
         if line.strip():
             try:
-                yield parse_stored(line, topic, now_ms)
+                found = parse_stored(line, topic, now_ms)
             except ValueError as error:
                 raise typer.BadParameter(f"line {number}: {error}", param_hint="--from") from None
+            damaged_count += not found.crc_ok
+            yield found.message, found.store_timestamp_ms
+    if damaged_count:
+        session.warn(
+            f"{count(damaged_count, 'line')} of --from with crc_ok false: the damaged bodies were put as they are, and "
+            "have the CRC of what they hold; take those lines out to leave them out"
+        )
 
 
 def _put_waiting(

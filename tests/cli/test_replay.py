@@ -112,3 +112,10 @@ def test_messages_of_random_bytes_come_back_byte_for_byte(tmp_path: Path) -> Non
         assert {store.put(message).status.value for message in messages(300, seed=1)} == {"PUT_OK"}
     replayed(exported(tmp_path / "before"), tmp_path / "after", "--as-stored")
     assert digest(tmp_path / "after") == digest(tmp_path / "before")
+
+
+def test_bodies_that_were_damaged_are_named_when_they_are_put(tmp_path: Path) -> None:
+    lines = [json.dumps({"topic": "T", "body_text": "b", "crc_ok": is_sound}) for is_sound in (True, False, False)]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    run = rmqctl("put", "--from", tmp_path / "lines", store=tmp_path / "store")
+    assert (run.code, "2 lines of --from with crc_ok false" in run.err) == (OK, True), run.err
