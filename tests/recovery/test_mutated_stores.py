@@ -65,8 +65,8 @@ def test_a_mutated_store_is_read_recovered_and_undone(
         try:
             _, change_id = recover(root)
         except UnsupportedFormat:
-            # A checkpoint can come to look like one of a newer broker.
-            assert part == "checkpoint"
+            # A checkpoint can come to look like one of a newer broker, a segment's first bytes like a DLedger entry.
+            assert part in ("checkpoint", "commitlog")
             return
         after = read_everything(root)
         assert all(body in ORIGINAL for body in after)
