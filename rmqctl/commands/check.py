@@ -35,9 +35,6 @@ MaxSeconds = Annotated[float | None, typer.Option(min=0, metavar="S", help="Stop
 FromOffset = Annotated[
     int, typer.Option("--from", min=0, metavar="OFFSET", help="Begin at the segment that holds this log offset.")
 ]
-Cold = Annotated[
-    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
-]
 
 
 def run(
@@ -45,7 +42,6 @@ def run(
     sample: Sample = 100,
     max_seconds: MaxSeconds = None,
     from_offset: FromOffset = 0,
-    cold: Cold = False,
 ) -> Result:
     """Find damage in a store.
 
@@ -70,7 +66,6 @@ def run(
         sample_percent=sample,
         max_seconds=max_seconds,
         from_offset=from_offset,
-        cold=cold,
         settings=session.settings(),
     )
     check = _Check(session, session.open_reader(), options)

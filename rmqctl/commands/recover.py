@@ -55,9 +55,6 @@ KeepIndex = Annotated[
 AsBroker = Annotated[
     bool, typer.Option("--as-broker", help="Leave what a broker's start leaves, and lose what it loses.")
 ]
-Cold = Annotated[
-    bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
-]
 
 
 def run(
@@ -67,7 +64,6 @@ def run(
     compat: CompatOption = None,
     keep_index: KeepIndex = False,
     as_broker: AsBroker = False,
-    cold: Cold = False,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
     remote: Remote = None,
@@ -97,17 +93,17 @@ def run(
     if normal and abnormal:
         raise typer.BadParameter("give --normal or --abnormal, not both")
     if engine is Engine.SPARK or master or remote:
-        _refuse_on_spark(normal=normal, cold=cold)
+        _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
     with planning(session, consent, compat, with_dledger=True, passes_foreign=True) as opened:
-        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=cold)
+        choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
             change = _plan_on_spark(session, opened, master, remote, force_empty_log=force_empty_log)
         else:
-            rules = {"keep_index": keep_index, "cold": cold, "as_broker": as_broker}
+            rules = {"keep_index": keep_index, "as_broker": as_broker}
             change = _plan(session, opened, mode, force_empty_log=force_empty_log, **rules)
         return run_change(session, "recover", change, consent)
 
@@ -118,7 +114,6 @@ def _plan(
     mode: str,
     *,
     keep_index: bool,
-    cold: bool,
     as_broker: bool,
     force_empty_log: bool,
 ) -> Change:
@@ -129,7 +124,6 @@ def _plan(
             opened,
             mode=mode,
             keep_index=keep_index,
-            cold=cold,
             as_broker=as_broker,
             force_empty_log=force_empty_log,
             progress=bar.update,

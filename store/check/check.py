@@ -48,7 +48,6 @@ class CheckOptions:
     """sample_percent  of the segments, the same ones every time
     from_offset     start at the segment that holds it; findings between it and the segment before are included
     threads         that work side by side (default: one for each processor); the findings do not depend on it
-    cold            whether the page cache is to drop each segment that was walked
     settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
     """
 
@@ -56,12 +55,11 @@ class CheckOptions:
     max_seconds: float | None = None
     from_offset: int = 0
     threads: int | None = None
-    cold: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def rules(self, horizon: int | None = None, *, has_light: bool = False) -> SegmentRules:
         """Make the rules for the walk of a segment."""
-        return SegmentRules(self.config.delay_levels_ms, horizon, self.cold, has_light)
+        return SegmentRules(self.config.delay_levels_ms, horizon, has_light)
 
     @property
     def config(self) -> StoreConfig:

@@ -91,7 +91,6 @@ class SegmentRules:
 
     delay_levels_ms: tuple[int, ...]
     horizon: int | None = None
-    cold: bool = False
     has_light: bool = False
 
 
@@ -99,10 +98,7 @@ def check_segment(
     files: StoreReader, segment: StoredFile, derived: Derived, rules: SegmentRules
 ) -> tuple[list[Finding], SegmentSummary]:
     """Find all damage in one segment, and in the units and entries that point into it."""
-    found = _SegmentCheck(files, segment, derived, rules).run()
-    if rules.cold:
-        files.forget(segment.path)
-    return found
+    return _SegmentCheck(files, segment, derived, rules).run()
 
 
 class _QueueStates:

@@ -72,7 +72,6 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
         found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
         if found >= 0:
             return found
-        segment.let_go(position, end)
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:

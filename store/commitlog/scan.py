@@ -36,7 +36,6 @@ RUN_CAPACITY = 16384 + 64
 # A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
 FIRST_CAPACITY = 512 + 64
 FIRST_WINDOW_BYTES = 1 << 20
-KEPT_BEHIND_BYTES = 16 << 20
 _BEYOND = (
     DamageReason.SIZE_BEYOND_SEGMENT,
     DamageReason.BODY_BEYOND,
@@ -66,9 +65,6 @@ class Segment(Protocol):
 
     def next_written(self, position: int) -> int:
         """The first position at or behind this one that may have been written, at most the file's end."""
-
-    def let_go(self, start: int, stop: int) -> None:
-        """Takes the pages of [start, stop) out of this process; the next touch brings them back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +214,7 @@ class _PagesAhead:
     """The pages of a segment that were read in before a kernel touches them: [start of the walk, end).
 
     A kernel takes `end` for the segment's, so a record that reaches beyond it is read again with more pages. Windows
-    begin small: a look at one message reads no more than it needs. Pages far behind the walk leave this process, but
-    not the page cache, so that the process does not grow with the log.
+    begin small: a look at one message reads no more than it needs.
     """
 
     def __init__(self, segment: Segment, position: int, limit: int) -> None:
@@ -227,7 +222,7 @@ class _PagesAhead:
         self._limit = limit
         self._window = FIRST_WINDOW_BYTES
         self._is_broken = False
-        self._start = self._kept = self.end = position
+        self.end = position
         self.read_on(position)
 
     def may_cut(self, position: int, state: Int64Array) -> bool:
@@ -244,10 +239,6 @@ class _PagesAhead:
         """Reads more pages for a record at `position`; False when no more can be had."""
         if self._is_broken:
             return False
-        if position - self._kept > KEPT_BEHIND_BYTES + WINDOW_BYTES:
-            self._kept = position - KEPT_BEHIND_BYTES
-            # From the start again: readers of earlier runs may have brought pages back.
-            self._segment.let_go(self._start, self._kept)
         stop = min(self._limit, max(position, self.end) + self._window)
         self._window = min(self._window * 4, WINDOW_BYTES)
         self.end, before = self._segment.readable_end(self.end, stop), self.end

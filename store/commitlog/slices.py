@@ -86,9 +86,6 @@ class Window:
     def next_written(self, position: int) -> int:
         return self.bytes.next_written(position)
 
-    def let_go(self, start: int, stop: int) -> None:
-        self.bytes.let_go(start, stop)
-
 
 def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
     """The parts of these segments, in log order."""

@@ -311,10 +311,6 @@ class Filesystem:
             return True
         return False
 
-    def let_go(self, view: memoryview, start: int, stop: int) -> None:
-        """Takes a map's pages out of this process; a page that some process maps is not dropped from memory."""
-        mapping.let_go(view, start, stop)
-
     def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
         """The ranges (start, stop) at or behind `position` that were ever written or read.
 
@@ -411,10 +407,6 @@ class Filesystem:
         for start, stop in self.written_ranges(source, 0):
             if start < size:
                 self.copy_range(descriptor, target, start, min(stop, size) - start)
-
-    def will_need(self, descriptor: Descriptor, position: int, size: int) -> None:
-        """Asks the kernel to begin reading a range."""
-        advise(descriptor.number, position, size, "POSIX_FADV_WILLNEED")
 
     def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Lets the kernel forget clean pages of a range."""

@@ -46,7 +46,6 @@ from store.errors import BadRequest, StoreClosed, StoreError
 _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
 _CELL_SIZE = 8
-BUILDERS_BYTES = 48 << 20
 MOST_MAPS = 30_000
 """Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
 _mapped: deque[weakref.ref[MappedFile]] = deque()
@@ -280,12 +279,6 @@ class MappedFile:
     def next_written(self, position: int) -> int:
         """The first position at or behind this one that may have been written, at most the file's end."""
         return min(next_written(self._fs, self.path, position), self.size)
-
-    def let_go(self, start: int, stop: int) -> None:
-        """Takes pages of [start, stop) out of this process; the next touch brings them back.
-
-        The last BUILDERS_BYTES stay: queues and index are built from them behind a walk."""
-        self._fs.let_go(self.buffer, start, stop - BUILDERS_BYTES)
 
     def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """The ranges of [start, stop) that the disk can't give."""

@@ -30,8 +30,6 @@ class Place(Protocol):
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
 
-    def forget(self, path: str) -> None: ...
-
 
 class LocalPlace:
     """A local or mounted folder; the log may be in other folders, listed in `commitlogs`."""
@@ -72,9 +70,6 @@ class LocalPlace:
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         return self._fs.written_ranges(self.find(path), position)
-
-    def forget(self, path: str) -> None:
-        self._fs.dont_need(self._fs.open_read(self.find(path)), 0, 0)
 
 
 class RemotePlace:
@@ -119,9 +114,6 @@ class RemotePlace:
         entry = self.look_at(path)
         if entry is not None and position < entry.size:
             yield position, entry.size
-
-    def forget(self, path: str) -> None:
-        """A remote file is in no page cache of this machine."""
 
     @contextmanager
     def _errors(self, path: str, doing: str) -> Iterator[None]:

@@ -140,11 +140,6 @@ class Stretch:
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 
-    def let_go(self, start: int, stop: int) -> None:
-        """Takes pages out of this process; the next touch brings them back."""
-        if self.fs is not None and self.whole is not None:
-            self.fs.let_go(self.whole, self.start + start, self.start + stop)
-
     def salvage(self, item_size: int = 1) -> Salvaged:
         """Every byte that can be read; zeros for the others, and for the rest of items that hold such a byte."""
         size, position = len(self.buffer), 0

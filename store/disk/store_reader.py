@@ -202,10 +202,6 @@ class StoreReader:
         """
         return self._place.written_ranges(path, position)
 
-    def forget(self, path: str) -> None:
-        """Lets the page cache drop a local file, but for pages that some process maps."""
-        self._place.forget(path)
-
     def exists(self, path: str) -> bool:
         return self._place.look_at(path) is not None
 

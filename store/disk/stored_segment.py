@@ -35,6 +35,3 @@ class StoredSegment:
 
     def next_written(self, position: int) -> int:
         return self._bytes.next_written(position)
-
-    def let_go(self, start: int, stop: int) -> None:
-        self._bytes.let_go(start, stop)

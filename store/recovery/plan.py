@@ -49,7 +49,6 @@ def plan_recovery(
     *,
     mode: str = "auto",
     keep_index: bool = False,
-    cold: bool = False,
     as_broker: bool = False,
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
@@ -57,7 +56,6 @@ def plan_recovery(
 ) -> Change:
     """The whole recovery of a store that was opened with an overlay.
 
-    cold       spares the page cache
     as_broker  loses what a broker loses
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
@@ -67,9 +65,7 @@ def plan_recovery(
     if rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
-        found = recover_store(
-            opened, mode=mode, keep_index=keep_index, cold=cold, as_broker=as_broker, progress=progress
-        )
+        found = recover_store(opened, mode=mode, keep_index=keep_index, as_broker=as_broker, progress=progress)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)

@@ -27,7 +27,6 @@ import numpy as np
 
 from store.commitlog.end import LogEnd, find_end, walk_log
 from store.disk.mapped_file import MappedFile
-from store.disk.read_advice import ReadAdvice
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
@@ -84,7 +83,6 @@ def recover_store(
     *,
     mode: str = "auto",
     keep_index: bool = False,
-    cold: bool = False,
     as_broker: bool = False,
     dispatch: bool = True,
     progress: Progress | None = None,
@@ -92,7 +90,6 @@ def recover_store(
     """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory.
 
     keep_index  rebuilds the index files that a broker deletes after a crash
-    cold        spares the page cache
     as_broker   loses what a broker loses
     dispatch    False leaves step 8 out: what a broker's load leaves before its start
     """
@@ -109,7 +106,7 @@ def recover_store(
         return found
     work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
     work.build_lost_queues(progress)
-    work.walk_and_cut(ReadAdvice(opened.fs, cold=cold), progress)
+    work.walk_and_cut(progress)
     work.cut_queues()
     if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
@@ -146,7 +143,7 @@ class _Recovery:
             self.builds_lost_queues = bool(built)
         self.losses = LossCounter(self.opened)
 
-    def walk_and_cut(self, advice: ReadAdvice, progress: Progress | None) -> None:
+    def walk_and_cut(self, progress: Progress | None) -> None:
         """Steps 4 and 5."""
         opened, queues = self.opened, self.opened.queues
         self._drop_index()
@@ -154,12 +151,11 @@ class _Recovery:
         queues.rewrites_torn_units = not self.as_broker
         levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
         with levels, FanOut(self._walked_by()) as builders:
-            self.found.end = walk(opened, self.start, [builders], progress, advice)
+            self.found.end = walk(opened, self.start, [builders], progress)
             cut_log(opened, self.found)
             # What is behind the end is read while the builders still work.
             self.losses.read_behind(self.found.behind, self.found.end)
         queues.rewrites_torn_units = False
-        advice.finish()
         self.delayed_count = _delayed_units(opened) - delayed_before
 
     def cut_queues(self) -> None:
@@ -246,15 +242,12 @@ def walk(
     start: int,
     handlers: Sequence[Handler],
     progress: Progress | None = None,
-    advice: ReadAdvice | None = None,
 ) -> LogEnd:
     """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
     segments = opened.log.segments.files
     total = segments[-1].file_start + segments[-1].size - start
-    advice = advice or ReadAdvice(opened.fs)
 
     def on_run(run: Run) -> None:
-        advice.moved_to(run.path, run.buffer, run.end - run.file_start)
         for handler in handlers:
             handler.dispatch(run)
         if progress is not None:

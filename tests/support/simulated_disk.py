@@ -30,8 +30,8 @@ from store.disk.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import ADVICE, MADE_OF_OTHERS
 
 SECTOR = 512
-LOOKS = frozenset({"exists", "is_link", "let_go", "list_folder", "look_at", "map", "open_read", "populate", "read"})
-LOOKS |= {"size_of", "stat", "used_ratio", "will_need", "dont_need", "written_ranges"}
+LOOKS = frozenset({"exists", "is_link", "list_folder", "look_at", "map", "open_read", "populate", "read"})
+LOOKS |= {"size_of", "stat", "used_ratio", "dont_need", "written_ranges"}
 
 
 @dataclass(slots=True)

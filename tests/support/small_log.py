@@ -58,9 +58,6 @@ class SmallSegment:
     def next_written(self, position: int) -> int:
         return position
 
-    def let_go(self, _start: int, _stop: int) -> None:
-        pass
-
 
 class SmallLog:
     """Records one second apart, from START_MS on."""
