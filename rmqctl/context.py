@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from store.disk import Filesystem, StoreReader
     from store.serving import StoreClient
 
-KEPT_BYTES = 256 << 20
+KEPT_BYTES = 128 << 20
 """Bytes of a walked log that a command keeps mapped."""
 LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""

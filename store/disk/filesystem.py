@@ -292,8 +292,9 @@ class Filesystem:
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
-            # A page that some process maps is not dropped, so the map lets go of it first.
-            mapping.let_go(window.view, window.start, window.stop)
+            # A page that some process maps is not dropped, so the map lets go of it first. What is in front of the
+            # window was given back before, but a slower step of the same walk may have touched it again.
+            mapping.let_go(window.view, 0, window.stop)
             if self.pace.is_cold:
                 start = max(0, window.start - FOLIO_BYTES)
                 with contextlib.suppress(StoreIOError):

@@ -111,7 +111,7 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
     """None for a queue without a unit."""
     hasher, start, end, notes = hashlib.sha256(), -1, -1, []
     for file in reader.queue_files(topic, queue_id):
-        found = reader.salvage(file.path, None, UNIT_SIZE)
+        found = reader.salvage_written(file.path, file.size, UNIT_SIZE)
         notes += [f"{file.path}: {found.describe()}"] if found.unreadable else []
         units = units_of(found.buffer)
         written = units[: _written(units)]
@@ -120,7 +120,7 @@ def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
             start = start if start >= 0 else file.number // UNIT_SIZE + len(written) - len(live)
             end = file.number // UNIT_SIZE + len(written)
             hasher.update(live.tobytes())
-        if len(written) < len(units):
+        if len(written) < file.size // UNIT_SIZE:
             break
     if end < 0 and not notes:
         return None
@@ -140,11 +140,14 @@ def _pre_blanks(units: np.ndarray) -> int:
 
 def _indexes(reader: StoreReader) -> Iterator[Digest]:
     for file in reader.index_files():
-        found = reader.salvage(file.path)
-        data = found.buffer
-        if len(data) < HEADER_SIZE:
+        if file.size < HEADER_SIZE:
             continue
-        header = decode_header(memoryview(data)[:HEADER_SIZE])
-        note = found.describe() if found.unreadable else ""
+        header = decode_header(reader.salvage(file.path, HEADER_SIZE).buffer)
+        hasher, unreadable = hashlib.sha256(), []
+        for at in range(0, file.size, CHUNK_BYTES):
+            found = reader.map(file.path, at, CHUNK_BYTES).salvage()
+            hasher.update(found.buffer)
+            unreadable += [f"{at + start} to {at + stop}" for start, stop in found.unreadable]
+        note = "can't read bytes " + ", ".join(unreadable) if unreadable else ""
         name, count = str(header.begin_log_offset), header.index_count
-        yield Digest("index", name, header.begin_log_offset, count, hashlib.sha256(data).hexdigest(), note)
+        yield Digest("index", name, header.begin_log_offset, count, hasher.hexdigest(), note)
