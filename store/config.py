@@ -187,6 +187,16 @@ class StoreConfig:
     transient_store_pool_size: int = _setting(5, "number of lent buffers", least=1)
     warm_maped_file_enable: bool = _setting(False, "new segments are written with zeros before use")
 
+    # Transactions of a served store; None: the line's own value.
+    transaction_time_out: int = _setting(6000, "ms without an answer after which a producer is asked", most=MAX_LONG)
+    transaction_check_max: int = _setting(15, "checks after which a half message is given up")
+    transaction_check_interval: int | None = _setting(
+        None, "ms between check passes; 60000, in 5.x 30000", least=1, most=MAX_LONG
+    )
+    transaction_op_msg_max_size: int = _setting(4096, "5.x: characters behind which an op record is put", least=1)
+    transaction_op_batch_interval: int = _setting(3000, "5.x: ms between two op records", least=1)
+    transaction_metric_flush_interval: int = _setting(3000, "5.x: ms between writes of transactionMetrics", least=1)
+
     # Reading.
     max_transfer_bytes_on_message_in_memory: int = _setting(262_144, "bytes of one get from the page cache")
     max_transfer_count_on_message_in_memory: int = _setting(32, "messages of one get from the page cache")
@@ -275,8 +285,7 @@ def all_settings() -> dict[str, Setting]:
     """Every known setting by its name; those with an effect first."""
     fields = dataclasses.fields(StoreConfig)
     known = [
-        Setting(_camel(f.name), _type_name(f), _DEFAULTS[f.name], f.metadata["effect"], "MessageStoreConfig")
-        for f in fields
+        Setting(_camel(f.name), _type_name(f), _DEFAULTS[f.name], f.metadata["effect"], _owner(f.name)) for f in fields
     ]
     with _WITHOUT_EFFECT.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
@@ -285,6 +294,16 @@ def all_settings() -> dict[str, Setting]:
     return {setting.name: setting for setting in known}
 
 
+def _owner(field_name: str) -> str:
+    """The class of the broker that has the setting."""
+    is_brokers = field_name.startswith("transaction_") or field_name in _OF_BROKER_CONFIG
+    return "BrokerConfig" if is_brokers else "MessageStoreConfig"
+
+
+_OF_BROKER_CONFIG = {
+    "enable_calc_filter_bit_map", "max_error_rate_of_bloom_filter", "expect_consumer_num_use_filter",
+    "filter_support_retry",
+}  # fmt: skip
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(StoreConfig)}
 
 

@@ -47,10 +47,10 @@ def run(
     Opens the store as its owner, or makes one in an empty folder, and runs a broker's services on it: dispatch,
     flushes, delivery of delayed messages, checks of half messages, statistics, disk checks, and the cleaning of expired
     segments by deleteWhen, fileReservedTime and the disk's ratios (not with --no-clean). No producer can be asked
-    here: a half that is still open is put back with one check more, and after 15 checks, or fileReservedTime, goes to
-    TRANS_CHECK_MAX_TIME_TOPIC, as in a broker that its producers have left. Other rmqctl processes of the same user
-    put, get and query through a socket in the store's folder, and see `stats`, `flush` and `stop`; programs use
-    store.serving.StoreClient.
+    here: a half that is still open is put back with one check more, and after transactionCheckMax checks, or
+    fileReservedTime, goes to TRANS_CHECK_MAX_TIME_TOPIC, as in a broker that its producers have left. Other rmqctl
+    processes of the same user put, get and query through a socket in the store's folder, and see `stats`, `flush` and
+    `stop`; programs use store.serving.StoreClient.
 
     No network port is open unless asked for. A port without a host is on the loopback; neither protocol knows
     passwords or encryption.

@@ -5,11 +5,12 @@ A broker saves its offsets every ten seconds. One that was killed delivers again
 
 from __future__ import annotations
 
+from store.brokerconfig.data_version import DataVersion, read_data_version
 from store.change.change import Change
 from store.errors import UncleanStore
 from store.opened.opened_store import OpenedStore
 from store.services.delay import DelayedMessage, DelayLevel, DelayState, review_delays
-from store.services.schedule import FILE_NAME, DataVersion, encode_delay_offsets, read_data_version
+from store.services.schedule import FILE_NAME, encode_delay_offsets
 
 _DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelayState.LOST)
 
@@ -26,7 +27,7 @@ def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
     offsets = {level: offset for level, offset in found.items() if offset or level in saved}
     version = None
     if opened.line.skips_delay_poison:
-        version = read_data_version(opened.layout, opened.fs) or DataVersion(timestamp_ms=time_ms)
+        version = read_data_version(opened.layout.config, FILE_NAME, opened.fs) or DataVersion(timestamp_ms=time_ms)
     change = Change("delay rewrite-offsets", opened.layout.root, opened.fs, staging=overlay.folder)
     change.facts = {
         "levels": [

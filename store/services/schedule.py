@@ -21,10 +21,10 @@ Source: ScheduleMessageService (4.9.8, 5.3.3).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from store.brokerconfig.config_file import read_config_file, write_config_file
-from store.brokerconfig.fastjson import Json, members, write_fastjson
+from store.brokerconfig.config_file import write_config_file
+from store.brokerconfig.data_version import DataVersion, read_data_version
+from store.brokerconfig.fastjson import Json, write_fastjson
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue import ConsumeQueue
@@ -43,20 +43,6 @@ PERSIST_MS = 10_000
 VERSION_STEP = 200
 """delayOffsetUpdateVersionStep: updates per move of 5.x's data version."""
 FILE_NAME = "delayOffset.json"
-
-
-@dataclass(slots=True)
-class DataVersion:
-    """5.x's version of a table."""
-
-    counter: int = 0
-    state_version: int = 0
-    timestamp_ms: int = 0
-
-    def to_json(self) -> Json:
-        """The object in the file."""
-        document: dict[str, Json] = {"counter": self.counter, "stateVersion": self.state_version}
-        return {**document, "timestamp": self.timestamp_ms}
 
 
 class ScheduleMessageService(ServiceThread):
@@ -78,7 +64,9 @@ class ScheduleMessageService(ServiceThread):
         self.offsets = self._load()
         """The next queue offset of each level that ever delivered."""
         self._reached = dict(self.offsets)
-        self._version = read_data_version(opened.layout, opened.fs) or DataVersion(timestamp_ms=self._began)
+        self._version = read_data_version(opened.layout.config, FILE_NAME, opened.fs) or DataVersion(
+            timestamp_ms=self._began
+        )
 
     def work(self) -> None:
         now_ms = self._clock()
@@ -170,8 +158,7 @@ class ScheduleMessageService(ServiceThread):
         self.offsets[level] = offset
         self._updates += 1
         if self._updates % VERSION_STEP == 0:
-            self._version.counter += 1
-            self._version.timestamp_ms = self._clock()
+            self._version.move(self._clock())
 
 
 def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
@@ -192,16 +179,6 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
         store_host=record.store_host,
         reconsume_times=record.reconsume_times,
     )
-
-
-def read_data_version(layout: StoreLayout, fs: Filesystem) -> DataVersion | None:
-    """The data version in the file; None without one."""
-    found = read_config_file(layout.config, FILE_NAME, fs).loaded
-    saved = members((found.document or {}).get("dataVersion")) if found is not None else {}
-    numbers = [saved.get(name) for name in ("counter", "stateVersion", "timestamp")]
-    if not all(isinstance(number, int) for number in numbers):
-        return None
-    return DataVersion(*(int(str(number)) for number in numbers))
 
 
 def encode_delay_offsets(offsets: dict[int, int], version: DataVersion | None) -> bytes:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 from store.commitlog.put_result import PutStatus
-from store.config import LINE_4_9, BrokerLine
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.errors import StoreIOError
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
 from store.message_store import WritableStore
@@ -59,6 +60,11 @@ class CheckRules:
     timeout_ms: int = 6000
     check_max: int = 15
     reserved_hours: int = 72
+
+    @classmethod
+    def of(cls, config: StoreConfig) -> Self:
+        """The rules that a store's settings give."""
+        return cls(config.transaction_time_out, config.transaction_check_max, config.file_reserved_time)
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@
     commit      puts the message itself, and then the op record of its half
     rollback    puts the op record alone
     check       one pass (store.services.transaction_check); saves H and O in config/consumerOffset.json
+    metrics     5.3: open halves by topic (store.services.transaction_metrics)
 
 4.9 writes one op record for each half. 5.3 gathers: a record is written when the gathered text is longer than
 transactionOpMsgMaxSize, or transactionOpBatchInterval after the one before it. What is gathered is lost when the
@@ -30,6 +31,7 @@ from store.config import LINE_4_9
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
+from store.formats.properties import REAL_TOPIC
 from store.live.service import ServiceThread
 from store.message_store import WritableStore
 from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
@@ -43,15 +45,12 @@ from store.services.transaction_messages import (
     op_body,
     op_message,
 )
+from store.services.transaction_metrics import TransactionMetrics
 from store.services.transactions import CHECK_GROUP
 
 ROUND_MS = 100
 CHECK_INTERVAL_4_9_MS = 60_000
 CHECK_INTERVAL_5_3_MS = 30_000
-OP_MESSAGE_MAX_SIZE = 4096
-"""transactionOpMsgMaxSize: characters of an op record behind which it takes no more offsets (5.3.3)."""
-OP_BATCH_INTERVAL_MS = 3000
-"""transactionOpBatchInterval (5.3.3)."""
 _STORED = (
     PutStatus.PUT_OK,
     PutStatus.FLUSH_DISK_TIMEOUT,
@@ -73,16 +72,22 @@ class TransactionalMessageService(ServiceThread):
         host: Host = LOCALHOST,
     ) -> None:
         super().__init__(ROUND_MS)
-        opened = store.opened
+        opened, config = store.opened, store.opened.config
         self._store, self._opened, self._clock, self._host = store, opened, clock, host
         self.ask = ask
         """Gets the copy of each half whose producer is to be asked."""
         self.get: Getter = store.get
         """How a pass gets halves and op records."""
-        self._rules = rules or CheckRules(reserved_hours=opened.config.file_reserved_time)
+        self._rules = rules or CheckRules.of(config)
         self._gathers_ops = opened.line is not LINE_4_9
-        self._interval_ms = CHECK_INTERVAL_5_3_MS if self._gathers_ops else CHECK_INTERVAL_4_9_MS
-        self._checked_at = self._wrote_ops_at = clock()
+        usual_ms = CHECK_INTERVAL_5_3_MS if self._gathers_ops else CHECK_INTERVAL_4_9_MS
+        self._check_interval_ms = config.transaction_check_interval or usual_ms
+        self._op_interval_ms = config.transaction_op_batch_interval
+        self._op_max_size = config.transaction_op_msg_max_size
+        self.metrics = TransactionMetrics(opened, clock) if self._gathers_ops else None
+        """Open halves by topic (5.3)."""
+        self._metrics_interval_ms = config.transaction_metric_flush_interval
+        self._checked_at = self._wrote_ops_at = self._wrote_metrics_at = clock()
         self._gathered: deque[str] = deque()
         self._gathered_size = 0
         self._ops_lock = threading.Lock()
@@ -91,14 +96,17 @@ class TransactionalMessageService(ServiceThread):
 
     def work(self) -> None:
         now_ms = self._clock()
-        if now_ms - self._wrote_ops_at >= OP_BATCH_INTERVAL_MS:
+        if now_ms - self._wrote_ops_at >= self._op_interval_ms:
             self.write_ops()
-        if now_ms - self._checked_at >= self._interval_ms:
+        if now_ms - self._checked_at >= self._check_interval_ms:
             self.check()
+        if now_ms - self._wrote_metrics_at >= self._metrics_interval_ms:
+            self._write_metrics()
 
     def last_work(self) -> None:
         while self._gathered:
             self.write_ops()
+        self._write_metrics()
 
     # Transactions.
 
@@ -115,7 +123,10 @@ class TransactionalMessageService(ServiceThread):
         ...     store.max_offset("Pay", 0), store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)
         (1, 1)
         """
-        return self._store.put(half_message(message, producer_group, self._opened.line))
+        result = self._store.put(half_message(message, producer_group, self._opened.line))
+        if result.status in _STORED:
+            self._count(message.topic, 1)
+        return result
 
     def commit(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> PutResult:
         """Put the message of a half, and note the half as done; `is_answer`: its producer was asked.
@@ -126,12 +137,25 @@ class TransactionalMessageService(ServiceThread):
         message = commit_message(half, self._opened.line)
         result = self._store.put_replayed(message, as_stored=False, waits=False)
         if result.status in _STORED:
-            self._note_done(half.queue_offset)
+            self._end(half)
         return result
 
     def rollback(self, half_log_offset: int, producer_group: str, *, is_answer: bool = False) -> None:
         """Note a half as done; `is_answer`: its producer was asked. Raises like commit."""
-        self._note_done(self._half(half_log_offset, producer_group, is_answer).queue_offset)
+        self._end(self._half(half_log_offset, producer_group, is_answer))
+
+    def _end(self, half: StoredMessage) -> None:
+        self._note_done(half.queue_offset)
+        self._count(half.properties.get(REAL_TOPIC, ""), -1)
+
+    def _count(self, topic: str, count: int) -> None:
+        if self.metrics is not None:
+            self.metrics.add(topic, count)
+
+    def _write_metrics(self) -> None:
+        self._wrote_metrics_at = self._clock()
+        if self.metrics is not None:
+            self.metrics.persist()
 
     def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
         """The half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
@@ -164,7 +188,7 @@ class TransactionalMessageService(ServiceThread):
         with self._ops_lock:
             self._gathered.append(text)
             self._gathered_size += len(text)
-            is_full = self._gathered_size > OP_MESSAGE_MAX_SIZE
+            is_full = self._gathered_size > self._op_max_size
         if is_full:
             self.write_ops()
 
@@ -172,7 +196,7 @@ class TransactionalMessageService(ServiceThread):
         """Put one op record of the gathered halves, if there are any."""
         with self._ops_lock:
             body = ""
-            while self._gathered and len(body) < OP_MESSAGE_MAX_SIZE:
+            while self._gathered and len(body) < self._op_max_size:
                 body += self._gathered.popleft()
             self._gathered_size -= len(body)
             self._wrote_ops_at = self._clock()
@@ -206,6 +230,9 @@ class TransactionalMessageService(ServiceThread):
             self._store, self._clock, self._rules, half_from, op_from, self.ask, get=self.get, is_stopped=self._is_over
         ).run()
         self._given_up += len(report.discarded)
+        for given_up in map(self._store.lookup, report.discarded):
+            if given_up is not None:
+                self._count(given_up.properties.get(REAL_TOPIC, ""), -1)
         if (report.half_offset, report.op_offset) != (half_from, op_from):
             self._save(report)
         return report

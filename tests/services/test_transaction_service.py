@@ -15,7 +15,7 @@ from store.commitlog.put_result import PutResult, PutStatus
 from store.config import broker_line
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
-from store.services.transaction_check import CheckReport, CheckRules
+from store.services.transaction_check import CheckReport
 from store.services.transaction_service import TransactionalMessageService
 from store.services.transactions import review_transactions
 from tests.services.stores import NAMES, OP_TOPIC, unpack
@@ -29,11 +29,11 @@ TIMEOUT = 6 * SECOND
 class Transactions:
     """An open store with its service and a clock that a test moves."""
 
-    def __init__(self, root: Path, line: str, rules: CheckRules) -> None:
+    def __init__(self, root: Path, line: str, settings: dict[str, int]) -> None:
         self.clock = Clock()
-        self.store = open_store(root, read_only=False, settings=SMALL, clock=self.clock, compat=line)
+        self.store = open_store(root, read_only=False, settings=SMALL | settings, clock=self.clock, compat=line)
         self.asked: list[StoredMessage] = []
-        self.service = TransactionalMessageService(self.store, self.clock, ask=self.asked.append, rules=rules)
+        self.service = TransactionalMessageService(self.store, self.clock, ask=self.asked.append)
 
     def prepare(self, key: str, **properties: str) -> PutResult:
         message = Message.of(
@@ -61,8 +61,8 @@ class Transactions:
 
 
 @contextmanager
-def transactions(root: Path, line: str = "4.9", **rules: int) -> Iterator[Transactions]:
-    made = Transactions(root, line, CheckRules(**rules))
+def transactions(root: Path, line: str = "4.9", **settings: int) -> Iterator[Transactions]:
+    made = Transactions(root, line, settings)
     with made.store:
         yield made
 
@@ -218,7 +218,7 @@ def test_more_op_records_than_one_pull_takes_are_read(line: str, tmp_path: Path)
 
 @LINES
 def test_a_half_checked_often_enough_is_given_up(line: str, tmp_path: Path) -> None:
-    with transactions(tmp_path / "s", line, check_max=2) as made:
+    with transactions(tmp_path / "s", line, transactionCheckMax=2) as made:
         made.prepare("A")
         made.check()
         made.check()
@@ -230,7 +230,7 @@ def test_a_half_checked_often_enough_is_given_up(line: str, tmp_path: Path) -> N
 
 
 def test_a_half_older_than_the_logs_retention_is_given_up(tmp_path: Path) -> None:
-    with transactions(tmp_path / "s", reserved_hours=1) as made:
+    with transactions(tmp_path / "s", fileReservedTime=1) as made:
         made.prepare("A")
         assert len(made.check(3_600_001).discarded) == 1
 
@@ -304,6 +304,60 @@ def test_the_thread_checks_by_its_interval(tmp_path: Path) -> None:
         made.clock.now_ms += 1
         made.service.work()
         assert len(made.asked) == 1
+
+
+def test_the_settings_say_when_a_pass_comes_whom_it_asks_and_when_it_gives_up(tmp_path: Path) -> None:
+    settings = {"transactionCheckInterval": 1000, "transactionTimeOut": 500, "transactionCheckMax": 2}
+    with transactions(tmp_path / "s", **settings) as made:
+        made.prepare("A")
+        for asked in (1, 2, 2):
+            made.store.catch_up()
+            made.clock.now_ms += 1000
+            made.service.work()
+            assert len(made.asked) == asked
+        assert made.states() == {"A": "discarded"}
+
+
+def test_an_op_record_of_5_3_is_put_by_the_settings_of_its_interval_and_size(tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", "5.3", transactionOpBatchInterval=100, transactionOpMsgMaxSize=3) as made:
+        halves = [made.prepare(key).log_offset for key in "ABC"]
+        made.service.rollback(halves[0], "PG")
+        made.clock.now_ms += 100
+        made.service.work()
+        assert made.ops() == [b"0,"]
+        made.service.rollback(halves[1], "PG")
+        made.service.rollback(halves[2], "PG")
+        assert made.ops() == [b"0,", b"1,2,"]
+
+
+def test_5_3_counts_open_halves_by_topic_and_goes_on_counting_when_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "s" / "config" / "transactionMetrics"
+    with transactions(tmp_path / "s", "5.3", transactionCheckMax=1) as made:
+        first, second, _ = (made.prepare(key).log_offset for key in "ABC")
+        made.service.commit(first, "PG")
+        made.clock.now_ms += 3000
+        made.service.work()
+        now_ms = made.clock.now_ms
+        counts = f'"transactionCount":{{"Pay":{{"count":2,"timeStamp":{now_ms - 3000}}}}}'
+        version = f'"dataVersion":{{"counter":4,"stateVersion":0,"timestamp":{now_ms - 3000}}}'
+        assert path.read_text() == f"{{{version},{counts}}}"
+        made.service.last_work()
+    with transactions(tmp_path / "s", "5.3", transactionCheckMax=1) as made:
+        assert made.service.metrics is not None
+        made.clock.now_ms = now_ms
+        made.service.rollback(second, "PG")
+        made.service.write_ops()
+        made.check()
+        assert made.service.metrics.count_of("Pay") == 1
+        made.check()
+        assert made.service.metrics.count_of("Pay") == 0, "the half that was given up counts no more"
+
+
+def test_4_9_keeps_no_metrics_of_transactions(tmp_path: Path) -> None:
+    with transactions(tmp_path / "s") as made:
+        made.prepare("A")
+        made.service.last_work()
+    assert not (tmp_path / "s" / "config" / "transactionMetrics").exists()
 
 
 def test_in_4_9_a_list_of_5_3_is_no_end_of_a_half(tmp_path: Path) -> None:
