@@ -17,11 +17,12 @@ from rmqctl.messages import MessageRows, StoredBody
 from rmqctl.output import Format
 from rmqctl.programs import to_json
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.config import StoreConfig
     from store.disk import Filesystem
-    from store.forensics import SalvagedRun, SalvageReport
+    from store.forensics import Gap, SalvagedRun, SalvageReport
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -30,6 +31,7 @@ EXAMPLES = (
     "rmqctl salvage --raw /dev/sdb1 --to rescued.parquet",
 )
 SEE_ALSO = ("check", "stale", "recover")
+SHOWN_SKIPPED = ("file", "position", "size_bytes", "reason")
 SHOWN_TORN = ("file", "position", "log_offset", "queue_id", "queue_offset", "reason")
 
 
@@ -73,8 +75,8 @@ def run(
     source is never written. Without --to it says what could be saved.
 
     A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it.
-    body-crc: its body is damaged. partial: something else contradicts it. Exit code 1 when something can't be saved
-    as certain.
+    body-crc: its body is damaged. partial: something else contradicts it. Gaps are log offsets of which no record was
+    saved: damaged and unreadable bytes, cut and missing files. Exit code 1 when a record is lost or not certain.
 
     A new store keeps every message's queue offset, so consumer offsets stay valid: where messages are missing in the
     middle of a queue, placeholders with the property RMQCTL_LOST take their queue offsets.
@@ -131,13 +133,21 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
 
     report = SalvageReport()
     facts = _save(session, path, target, report)
-    is_whole = bool(report.files) and not (report.torn or report.skipped or set(report.records) - {"certain"})
+    if report.first_log_offset > 0:
+        text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
+        session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
+        Table("gaps", [_gap_row(one) for one in report.gaps]),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
-        Table("skipped", [{**asdict(one), "size_bytes": one.stop - one.position} for one in report.skipped]),
+        Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
     ]
-    return Result("salvage", facts, tables, OK if is_whole else FINDINGS, _verdict(report))
+    return Result("salvage", facts, tables, OK if report.is_whole else FINDINGS, _verdict(report))
+
+
+def _gap_row(gap: Gap) -> dict[str, Any]:
+    place = {"file": gap.file, "position": gap.position, "log_offset": gap.log_offset}
+    return {**place, "size_bytes": gap.size, "reason": gap.reason}
 
 
 def _by_grade(report: SalvageReport) -> list[tuple[str, int]]:
@@ -149,10 +159,10 @@ def _verdict(report: SalvageReport) -> str:
         return "no file that can hold records was found"
     certain = report.records["certain"]
     doubtful = sum(report.records.values()) - certain
-    return (
-        f"{certain} records are certain, {doubtful} doubtful, {len(report.torn)} torn; "
-        f"{report.skipped_bytes} bytes hold no record"
-    )
+    found = f"{count(certain, 'certain record')}, {doubtful:,} doubtful, {len(report.torn):,} torn"
+    if report.gaps:
+        return f"{found}; {count(report.gap_bytes, 'byte')} lost in {count(len(report.gaps), 'gap')}"
+    return f"{found}; nothing is missing between them"
 
 
 def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
@@ -181,6 +191,7 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
         **written,
         "saved_records": saved,
         "source_files": report.files,
+        "gap_bytes": report.gap_bytes,
         "skipped_bytes": report.skipped_bytes,
         "duplicate_records": report.duplicate_count,
     }
@@ -190,7 +201,7 @@ def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
     """The message object of get, one a line, with grade, reason and file."""
     from store.formats import decode_record
 
-    count = 0
+    written = 0
     rows = MessageRows(None, Format.JSONL, stored=stored, warn=lambda text: None)
     with to.open("x", encoding="utf-8") as file:
         for run in runs:
@@ -198,8 +209,8 @@ def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
             for at, size in zip(columns.position.tolist(), columns.size.tolist(), strict=True):
                 record = decode_record(bytes(run.run.buffer[at : at + size]))
                 file.write(to_json({**rows.row(record), **more}) + "\n")
-                count += 1
-    return count
+                written += 1
+    return written
 
 
 def _write_store(

@@ -75,6 +75,22 @@ class Evidence:
         units = _UnitTable({}, empty, empty, empty, empty, empty)
         return cls(units, empty, empty.astype(np.uint64), ())
 
+    def log_end(self, end: int, segment_size: int) -> int:
+        """Log offset behind the last record that units name, where records went on behind `end`.
+
+        A unit a segment or more behind all others may be damaged; it ends the search.
+        """
+        starts = self._units.log_offset
+        first = int(np.searchsorted(starts, end))
+        starts, stops = starts[first:], (starts + self._units.size)[first:]
+        reached = np.concatenate([[end], np.maximum.accumulate(stops)])
+        is_far = starts - reached[:-1] > segment_size
+        return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
+
+    def units_before(self, log_offset: int) -> int:
+        """Number of units that name records in front of a log offset."""
+        return int(np.searchsorted(self._units.log_offset, log_offset))
+
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
         """The run, with the records that are contradicted apart."""
         if found.grade is not Grade.CERTAIN or not found.count:

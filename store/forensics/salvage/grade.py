@@ -81,10 +81,25 @@ class Skipped:
     file: str
     position: int
     stop: int
+    log_offset: int
     reason: str
 
+    @property
+    def size(self) -> int:
+        return self.stop - self.position
 
-Piece = SalvagedRun | TornRecord | Skipped
+
+@dataclass(frozen=True, slots=True)
+class BlankEnd:
+    """The blank up to a file's last byte."""
+
+    file: str
+    position: int
+    log_offset: int
+    size: int
+
+
+Piece = SalvagedRun | TornRecord | Skipped | BlankEnd
 
 
 def stretches(values: np.ndarray) -> Iterator[tuple[int, int]]:

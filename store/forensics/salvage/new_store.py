@@ -22,9 +22,9 @@ import numpy as np
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
-from store.forensics.salvage.gaps import Placeholder, QueueGaps, plan_placeholders
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
+from store.forensics.salvage.queue_gaps import Placeholder, QueueGaps, plan_placeholders
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2, Message, encode_record, record_size
 from store.formats.run import Int64Array, Run

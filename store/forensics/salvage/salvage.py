@@ -1,4 +1,4 @@
-"""Salvage a store, a folder of segments, or one file: pieces in log order, each record once.
+"""Salvage a store, a folder or one file: records in log order, each once, and the gaps between them.
 
 Files are walked one after the other by their place in the log. A record whose log offset an earlier piece had already
 is a duplicate: the file is there twice, or its bytes were copied.
@@ -16,7 +16,8 @@ import numpy as np
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.salvage.evidence import Evidence
-from store.forensics.salvage.grade import Piece, SalvagedRun, Skipped, TornRecord, stretches
+from store.forensics.salvage.grade import BlankEnd, Piece, SalvagedRun, Skipped, TornRecord, stretches
+from store.forensics.salvage.log_gaps import Gap, LogCoverage
 from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
 from store.formats.run import Int64Array
@@ -25,24 +26,43 @@ from store.formats.sets import distinct, is_in_sorted
 
 @dataclass(slots=True)
 class SalvageReport:
-    """Count records and bytes by grade, and list torn records and skipped bytes."""
+    """Count records and bytes by grade, and list torn records, gaps in the log and skipped bytes.
+
+    skipped           bytes of files that hold no record and are in no gap
+    first_log_offset  of the first file, -1 without one
+    units_before      queue units that name records in front of it
+    """
 
     files: list[str] = field(default_factory=list)
     records: Counter[str] = field(default_factory=Counter)
     size_bytes: Counter[str] = field(default_factory=Counter)
     torn: list[TornRecord] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     duplicate_count: int = 0
+    first_log_offset: int = -1
+    units_before: int = 0
 
     def clear(self) -> None:
         """Forgets everything, for another walk."""
-        for kept in (self.files, self.records, self.size_bytes, self.torn, self.skipped):
+        for kept in (self.files, self.records, self.size_bytes, self.torn, self.gaps, self.skipped):
             kept.clear()
         self.duplicate_count = 0
 
     @property
     def skipped_bytes(self) -> int:
-        return sum(one.stop - one.position for one in self.skipped)
+        return sum(one.size for one in self.skipped)
+
+    @property
+    def gap_bytes(self) -> int:
+        """Count the bytes of the log without a salvaged record."""
+        return sum(one.size for one in self.gaps)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record of the files is certain, and nothing is lost between them."""
+        has_doubts = bool(self.torn or self.gaps or self.skipped or set(self.records) - {"certain"})
+        return bool(self.files) and not has_doubts
 
 
 def salvage_runs(
@@ -54,13 +74,16 @@ def salvage_runs(
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> Iterator[SalvagedRun]:
     """Yield every record of a store, a folder or a file, counted in `report`. Reads only."""
-    evidence = _evidence(path, fs, delay_levels_ms)
+    evidence, coverage = _evidence(path, fs, delay_levels_ms), LogCoverage()
     seen, done = np.empty(0, np.int64), 0
-    for source, start in find_sources(path, fs):
+    sources = find_sources(path, fs)
+    for source, start in sources:
+        if not source.stop:
+            continue
         report.files.append(source.name)
         mine: list[Int64Array] = []
         for piece in walk_file(source, start):
-            for run in _taken(piece, report, evidence):
+            for run in _taken(piece, report, coverage, evidence):
                 for fresh in _without(run, seen, report):
                     mine.append(fresh.log_offsets)
                     report.records[fresh.grade.value] += fresh.count
@@ -69,6 +92,11 @@ def salvage_runs(
         seen = distinct(np.concatenate([seen[seen >= start], *mine]))
         done += source.window.size
         on_progress(done)
+    segment_size = max((source.window.size for source, _ in sources), default=0)
+    report.gaps = coverage.gaps(sources, evidence.log_end(coverage.end, segment_size))
+    report.skipped = coverage.unlisted(report.gaps)
+    report.first_log_offset = min((start for source, start in sources if source.stop), default=-1)
+    report.units_before = evidence.units_before(report.first_log_offset)
 
 
 def _evidence(path: Path, fs: Filesystem, delay_levels_ms: tuple[int, ...]) -> Evidence:
@@ -78,13 +106,17 @@ def _evidence(path: Path, fs: Filesystem, delay_levels_ms: tuple[int, ...]) -> E
     return Evidence.of(StoreReader(str(path), fs), delay_levels_ms)
 
 
-def _taken(piece: Piece, report: SalvageReport, evidence: Evidence) -> Iterator[SalvagedRun]:
-    if isinstance(piece, TornRecord):
-        report.torn.append(piece)
-    elif isinstance(piece, Skipped):
-        report.skipped.append(piece)
-    else:
-        yield from evidence.review(piece)
+def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence: Evidence) -> Iterator[SalvagedRun]:
+    match piece:
+        case TornRecord():
+            report.torn.append(piece)
+        case Skipped():
+            coverage.add_skipped(piece)
+        case BlankEnd():
+            coverage.add_blank(piece)
+        case SalvagedRun():
+            coverage.add_run(piece)
+            yield from evidence.review(piece)
 
 
 def _without(run: SalvagedRun, seen: Int64Array, report: SalvageReport) -> Iterator[SalvagedRun]:

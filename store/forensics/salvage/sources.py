@@ -24,10 +24,11 @@ _CHUNK_BYTES = 4 << 20
 def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
     """The sources at a store's root, a folder or a file, with their log offsets, in log order.
 
-    Files in which no record names a log offset are left out. NotAStore where there is nothing to read.
+    Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
+    read.
     """
     sources = [_open(entry.path, fs) for entry in _files_at(path, fs)]
-    found = [(source, find_start(source)) for source in sources if source.stop]
+    found = [(source, find_start(source)) for source in sources]
     placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
     # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
     size = max((source.window.size for source in sources), default=0)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from store.commitlog.resync import find_record
 from store.commitlog.scan import VERIFYING, Blank, Damage, End, ScanRules, scan_segment
 from store.commitlog.slices import Window
-from store.forensics.salvage.grade import Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
+from store.forensics.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.formats.columns import DamageReason
 from store.formats.message import MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.formats.run import Run
@@ -112,13 +112,17 @@ class _Walk:
                 inserted = self._shift < shift and position not in _magic_places(self._window(), position, position + 1)
                 yield from _doubted(last, inside >= 0, inserted)
             if is_over:
+                if isinstance(step, Blank):
+                    offset = self._start + shift + step.position
+                    yield BlankEnd(self._source.name, step.position, offset, step.declared_size)
                 return
             if resumed is None:
                 position = inside
                 continue
             yield from resumed.heads
             if resumed.position > position:
-                yield Skipped(self._source.name, position, resumed.position, _reason(step))
+                log_offset = self._start + shift + position
+                yield Skipped(self._source.name, position, resumed.position, log_offset, _reason(step))
             position = resumed.position
             if resumed.taken is not None:
                 yield resumed.taken
@@ -129,8 +133,9 @@ class _Walk:
         return replace(self._source.window, file_start=self._start + self._shift)
 
     def _is_last_blank(self, blank: Blank) -> bool:
-        """Tell whether a blank declares all bytes up to the file's end; another one is damage."""
-        return blank.declared_size == self._source.window.size - blank.position
+        """Tell whether a blank reaches the end of the file or of its segment. Other blanks are damage."""
+        in_segment = self._log_limit() - self._start - self._shift - blank.position
+        return blank.declared_size in (self._source.window.size - blank.position, in_segment)
 
     def _graded(self, run: Run) -> Iterator[SalvagedRun]:
         """The records of a run, those that name another place apart.

@@ -84,3 +84,29 @@ def test_segments_of_an_image_are_carved_below_scratch(copy_of: CopyOf, tmp_path
     run = rmqctl("--scratch", tmp_path / "absent", "salvage", "--raw", image)
     assert run.code == 5
     assert str(tmp_path / "absent") in run.err
+
+
+LOST_IN_MANY = {
+    "00000000000000049152": (49152, 65536, "the file is missing"),
+    "00000000000000131072": (131072, 132990, "the file is missing"),
+}
+"""A segment inside the log, and the last one, of which only the queues know how far it went."""
+
+
+@pytest.mark.parametrize("name", LOST_IN_MANY)
+def test_a_missing_segment_is_a_gap(name: str, copy_of: CopyOf) -> None:
+    _, root = copy_of("many")
+    (root / "commitlog" / name).unlink()
+    found = rmqctl("--format", "json", "salvage", store=root)
+    start, stop, reason = LOST_IN_MANY[name]
+    row = {"file": name, "position": None, "log_offset": start, "size_bytes": stop - start}
+    assert (found.code, found.json["gaps"]) == (1, [row | {"reason": reason}])
+    assert f"{stop - start:,} bytes lost in 1 gap" in rmqctl("salvage", store=root).out.splitlines()[0]
+
+
+def test_a_lost_first_segment_may_have_expired(copy_of: CopyOf) -> None:
+    _, root = copy_of("many")
+    (root / "commitlog/00000000000000000000").unlink()
+    found = rmqctl("salvage", store=root)
+    assert found.code == 0
+    assert "the log begins at 16384; what was before it expired or is lost; 55 queue units still name it" in found.err

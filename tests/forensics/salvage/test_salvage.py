@@ -158,7 +158,8 @@ def test_untouched_records_come_back_and_touched_ones_are_not_certain(
     _, root = copy_of(name)
     written = records_of(root)
     touched = damage(root, random.Random(seed))
-    found = records_of(root)
+    report = SalvageReport()
+    found = records_of(root, report)
     for offset, (_, record) in written.items():
         if not is_touched(offset, len(record), touched):
             grade, data = found.get(offset, (None, b""))
@@ -168,6 +169,11 @@ def test_untouched_records_come_back_and_touched_ones_are_not_certain(
     for offset, (grade, record) in found.items():
         if grade is Grade.CERTAIN:
             assert record == written[offset][1]
+    for offset in written.keys() - found.keys():
+        # Segments before the first one may have expired.
+        assert any(gap.log_offset <= offset < gap.stop for gap in report.gaps) or offset < report.first_log_offset
+    kept = [(offset, offset + len(record)) for offset, (_, record) in found.items()]
+    assert not [gap for gap in report.gaps for start, stop in kept if start < gap.stop and gap.log_offset < stop]
 
 
 def test_a_sound_store_is_certain_from_end_to_end() -> None:
@@ -176,7 +182,7 @@ def test_a_sound_store_is_certain_from_end_to_end() -> None:
         found = records_of(golden(name).store, report)
         assert found
         assert {grade for grade, _ in found.values()} == {Grade.CERTAIN}
-        assert (report.torn, report.skipped, report.duplicate_count) == ([], [], 0)
+        assert (report.torn, report.gaps, report.skipped, report.duplicate_count) == ([], [], [], 0)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS * 3))
