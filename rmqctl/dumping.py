@@ -38,6 +38,21 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
     return [(reader, file) for file in found]
 
 
+def rocksdb_of(session: Session, target: str | None) -> Path | None:
+    """The folder of a RocksDB with consume queues; None without one.
+
+    It is the target, or the store's where that has no queue files.
+    """
+    from store.disk import Filesystem
+    from store.opened import has_rocksdb, has_rocksdb_queues, make_layout
+
+    if target is not None and Path(target).exists():
+        return Path(target) if Path(target).is_dir() and has_rocksdb(Path(target), Filesystem()) else None
+    root, fs = session.reached
+    layout = make_layout(root, session.settings(), fs)
+    return layout.consumequeue if has_rocksdb_queues(layout, fs) else None
+
+
 def _files_at(path: Path) -> Files:
     from store.forensics import open_single_file
 

@@ -56,11 +56,12 @@ def planning(
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
     """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
 
-    Commands that use this leave the log alone, so a DLedger log is let in.
+    Commands that use this leave the log alone, so a DLedger log is let in. Queues in a RocksDB are left alone, or built
+    anew.
     """
     from store.opened import locked_store
 
-    return locked_store(session.root, session.settings(), take=take, with_dledger=True)
+    return locked_store(session.root, session.settings(), take=take, with_dledger=True, with_rocksdb=True)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

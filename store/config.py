@@ -22,6 +22,7 @@ from store.errors import BadRequest, StoreIOError
 
 CONSUME_QUEUE_UNIT_SIZE = 20
 BATCH_QUEUE_UNIT_SIZE = 46
+ROCKSDB_STORE = "defaultRocksDB"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # Java maps a file with an int for its size, and keeps times in longs.
@@ -125,6 +126,8 @@ class StoreConfig:
     read_only_commit_log_store_paths: str | None = _setting(
         None, "more folders of segments, in which none is created; needs several in storePathCommitLog"
     )
+
+    store_type: str = _setting("default", "5.x: with defaultRocksDB consume queues are in a RocksDB")
 
     # DLedger mode; a log of entries is found without them.
     enable_d_leger_commit_log: bool = _setting(True, "false: the plain log is read where DLedger's is there too")
@@ -245,6 +248,11 @@ class StoreConfig:
     def delay_levels_ms(self) -> tuple[int, ...]:
         """Delay of level 1, 2, 3 … in ms (ScheduleMessageService.parseDelayLevel, 4.9.8)."""
         return parse_delay_levels(self.message_delay_level)
+
+    @property
+    def queues_in_rocksdb(self) -> bool:
+        """Whether consume queues are in a RocksDB; the name is compared ignoring case."""
+        return self.store_type.lower() == ROCKSDB_STORE.lower()
 
     @property
     def uses_transient_pool(self) -> bool:

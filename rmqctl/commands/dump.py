@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqctl.context import Session
-from rmqctl.dumping import EntryFilter, EntryRows, Files, NewEntries, files_of, split_target
+from rmqctl.dumping import EntryFilter, EntryRows, Files, NewEntries, files_of, rocksdb_of, split_target
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
@@ -90,8 +90,8 @@ def run(
 ) -> Result | int:
     """Show every field of a file's entries.
 
-    commitlog: records, and between them blanks, damage and the headers of DLedger entries. consumequeue: units, of
-    batch queues too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: delayOffset.json.
+    commitlog: records, and between them blanks, damage and headers of DLedger entries. consumequeue: units, of batch
+    queues and a RocksDB too. index: header and entries. checkpoint. ext: units of consumequeue_ext. delay: its offsets.
     timer: timerwheel, timerlog and timercheck. state: epochs, identity, tables and pop checkpoints of a 5.x broker.
 
     A file needs no store around it, and a segment no name. --from and --to compare log offsets of records, queue
@@ -192,6 +192,10 @@ class _Dump:
         after  begin here instead, where an entry begins or will begin
         """
         first = after if after is not None else self.wanted.from_number or 0
+        database = rocksdb_of(self._session, self._target) if self.kind is Kind.CONSUMEQUEUE else None
+        if database is not None:
+            yield from self._of_rocksdb(database, first)
+            return
         files = self.files()
         for number, (reader, file) in enumerate(files):
             following = files[number + 1][1].number if number + 1 < len(files) else -1
@@ -202,6 +206,13 @@ class _Dump:
                     break
                 if self.wanted.wants(entry):
                     yield entry
+
+    def _of_rocksdb(self, folder: Path, first: int) -> Iterator[Entry]:
+        from store.forensics import dump_rocksdb
+
+        is_folder = self._target is not None and Path(self._target).exists()
+        topic, queue_id = split_target(None if is_folder else self._target)
+        return filter(self.wanted.wants, dump_rocksdb(folder, topic, queue_id, first))
 
     def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
         from store.forensics import (
@@ -241,6 +252,8 @@ class _Dump:
 
 def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
     """Prints entries as they are added, one a line, until a signal ends it."""
+    if dump.kind is Kind.CONSUMEQUEUE and rocksdb_of(session, None) is not None:
+        raise typer.BadParameter("--follow reads files, and the consume queues are a RocksDB")
     if dump.kind is Kind.CONSUMEQUEUE and len({Path(file.path).parent for _, file in dump.files()}) > 1:
         raise typer.BadParameter("--follow follows one queue: name it TOPIC/QUEUE", param_hint="FILE")
     stdout, form = session.environment.stdout, session.format

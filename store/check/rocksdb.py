@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from store import kernels
 from store.check.findings import (
     MISSING_UNIT,
     QUEUE_GAP,
@@ -32,17 +31,17 @@ from store.check.findings import (
 )
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules
-from store.consumequeue.light_queues import find_light_parts
-from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.errors import DamagedFile
-from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray, units_of_records
-from store.five.rocksdb.database import QueueDatabase, is_database_file, open_database
+from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.five.rocksdb.database import QueueDatabase, open_database
 from store.five.rocksdb.keys import CHECKPOINT_TOPIC, VALUE_DTYPE, decode_unit_key
-from store.formats.run import Int64Array, Run
-from store.formats.sets import distinct, is_in
+from store.five.rocksdb.units import UnitMaker
+from store.formats.run import Run
+from store.formats.sets import is_in
+from store.opened.detect import is_rocksdb_file
 from store.opened.scratch import Scratch
 
 Queue = tuple[str, int]
@@ -57,7 +56,7 @@ def concerns_queue_files(finding: Finding, batch_topics: Collection[str], *, bes
     beside_files  whether the store has queue files as well
     """
     path = Path(finding.file)
-    if path.parent.name == FOLDER and is_database_file(path.name):
+    if path.parent.name == FOLDER and is_rocksdb_file(path.name):
         return False
     if beside_files:
         return True
@@ -93,27 +92,17 @@ class _Log:
     queued_end  of its last record with a unit
     """
 
-    delays: Int64Array
+    maker: UnitMaker
     start: int
     end: int
     queued_end: int
     units: dict[Queue, list[BatchUnitArray]] = field(default_factory=lambda: defaultdict(list))
-    table: QueueTable = field(default_factory=QueueTable)
 
     def take(self, run: Run) -> None:
-        numbers = self.table.assign(run.buffer, run.array, run.count)
-        codes = np.empty(run.count, np.int64)
-        kernels.tags_codes(run.buffer, run.array, run.count, self.delays, codes)
-        queued = np.flatnonzero(numbers >= 0)
-        for number in distinct(numbers[queued]).tolist():
-            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
-            self.units[self.table.names[number]].append(units)
-        for key, part, rows in find_light_parts(run, queued, enable_lmq=True).parts:
-            self.units[key].append(units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows])))
-        self.end = run.end
-        if len(queued):
-            last = int(queued[-1])
-            self.queued_end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start
+        found = self.maker.units_of(run)
+        for queue, units in found.parts:
+            self.units[queue].append(units)
+        self.end, self.queued_end = run.end, max(self.queued_end, found.end)
 
     def of(self, queue: Queue) -> BatchUnitArray:
         found = self.units.get(queue)
@@ -123,7 +112,7 @@ class _Log:
 def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None) -> _Log:
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
-    log = _Log(np.array(delay_levels_ms, np.int64), start, start, start)
+    log = _Log(UnitMaker(delay_levels_ms), start, start, start)
     for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True)):
         if isinstance(step, Run) and (horizon is None or step.start < horizon):
             log.take(step)

@@ -4,19 +4,25 @@
     next unit    of the last file with a unit: the one behind its last written unit
 
 Only the files at both ends of a queue are read. Units of batch queues (5.x) hold their own queue offsets.
+Queues in a RocksDB (5.x) have no files: the database says both ends. Raises StoreError where it can't be read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import StoreError
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
+from store.layout import StoreLayout
+from store.opened.detect import has_rocksdb_queues
+from store.opened.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class QueueEnd:
 
 def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEnd]:
     """The extent of every queue. Units before `min_log_offset` count as expired."""
+    if reader.is_local and has_rocksdb_queues(StoreLayout(Path(reader.address)), Filesystem()):
+        yield from _rocksdb_queue_ends(reader, min_log_offset)
     if reader.has_batch_queues():
         yield from _batch_queue_ends(reader, min_log_offset)
     for topic, queue_id in reader.queues():
@@ -49,6 +57,15 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEn
             yield _end_of(reader, topic, queue_id, files, min_log_offset)
         except StoreError as error:
             yield _end_of_nothing(topic, queue_id, str(error))
+
+
+def _rocksdb_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
+    from store.five.rocksdb.database import open_database
+
+    with Scratch() as scratch:
+        database = open_database(StoreLayout(Path(reader.address)).consumequeue, scratch.folder, Filesystem())
+        for queue in sorted(database.newest):
+            yield QueueEnd(*queue, *database.extent(queue, min_log_offset))
 
 
 def _batch_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:

@@ -1,6 +1,8 @@
 from store.opened.detect import FoundStore as FoundStore
 from store.opened.detect import detect_line as detect_line
 from store.opened.detect import find_store as find_store
+from store.opened.detect import has_rocksdb as has_rocksdb
+from store.opened.detect import has_rocksdb_queues as has_rocksdb_queues
 from store.opened.detect import infer_config as infer_config
 from store.opened.detect import infer_settings as infer_settings
 from store.opened.detect import make_layout as make_layout

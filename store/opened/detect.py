@@ -8,13 +8,14 @@ Sizes are read off the files, for a broker's files are all preallocated; setting
 from __future__ import annotations
 
 import errno
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig, broker_line
+from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
@@ -28,6 +29,8 @@ from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 _DLEDGER_MAGICS = (1, 2, 3)
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 NEWER_QUEUES = "consumequeue_r"
+CURRENT, IDENTITY = "CURRENT", "IDENTITY"
+_ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
 _SOME_FILES = 16
 
 
@@ -41,8 +44,6 @@ class FoundStore(NamedTuple):
     """Sizes that neither files nor settings tell, as sentences for people."""
     batch_topics: frozenset[str] = frozenset()
     """Topics whose queues are batch queues (5.x)."""
-    has_rocksdb_queues: bool = False
-    """Whether the queues are in a RocksDB and in no files (5.x)."""
 
 
 def find_store(
@@ -52,8 +53,8 @@ def find_store(
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
     assumed = tuple(_assumed_sizes(layout, config, settings, fs))
-    in_rocksdb = has_rocksdb_queues(layout, fs)
-    return FoundStore(layout, config, line, assumed, find_batch_topics(layout, fs), in_rocksdb)
+    batch_topics = frozenset() if config.queues_in_rocksdb else find_batch_topics(layout, fs)
+    return FoundStore(layout, config, line, assumed, batch_topics)
 
 
 def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
@@ -171,7 +172,8 @@ def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for consume queues in a RocksDB."""
     if has_rocksdb(layout.consumequeue, fs):
         reason = (
-            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read and checked, and not changed"
+            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked and rebuilt, "
+            "and not changed otherwise"
         )
         raise UnsupportedFormat(reason, file=layout.consumequeue)
 
@@ -182,15 +184,26 @@ def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
-    """Whether a RocksDB is in the folder: its CURRENT is a file, a topic's folder of that name is none."""
-    found = fs.look_at(folder / "CURRENT")
-    return found is not None and not found.is_folder
+    """Whether a RocksDB is in the folder, or the rest of one.
+
+    A topic's folder may have the name of one of its files.
+    """
+    found = (fs.look_at(folder / name) for name in (CURRENT, IDENTITY))
+    return any(entry is not None and not entry.is_folder for entry in found)
 
 
-def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False) -> None:
+def is_rocksdb_file(name: str) -> bool:
+    """Whether RocksDB gives a file of its own this name."""
+    return _ROCKSDB_FILES.fullmatch(name) is not None
+
+
+def refuse_unchangeable(
+    layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False, with_rocksdb: bool = False
+) -> None:
     """Raises UnsupportedFormat for newer structures, queues in a RocksDB, and DLedger's entries.
 
     with_dledger  for a change that leaves the entries of a DLedger log alone
+    with_rocksdb  for a change that leaves a RocksDB alone, or builds a new one
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
@@ -198,7 +211,8 @@ def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, *, with_dledger: bo
             file=file,
             hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
-    refuse_rocksdb(layout, fs)
+    if not with_rocksdb:
+        refuse_rocksdb(layout, fs)
     if layout.dledger is None or not with_dledger:
         refuse_dledger(layout, fs)
 
@@ -330,7 +344,10 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
         ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
         if ext_size:
             found["mappedFileSizeConsumeQueueExt"] = ext_size
-    if has_light_queues(layout, fs) or has_rocksdb_queues(layout, fs):
+    is_rocksdb = has_rocksdb_queues(layout, fs)
+    if is_rocksdb:
+        found["storeType"] = ROCKSDB_STORE
+    if is_rocksdb or has_light_queues(layout, fs):
         found |= {"enableMultiDispatch": True, "enableLmq": True}
     if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
         found |= _index_geometry(layout.index, fs)

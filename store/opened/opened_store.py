@@ -74,7 +74,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
         resting  queues that were read before, and have not changed since
         """
-        layout, config, line, assumed, batch_topics, _ = found
+        layout, config, line, assumed, batch_topics = found
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
@@ -112,11 +112,11 @@ class OpenedStore:
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line, assumed, batch_topics, in_rocksdb = found
+        layout, config, line, assumed, batch_topics = found
         files = _overlaid_log(found, fs, overlay)
         files.load(line, foreign_only(lambda error: note(f"left out: {error}")))
         queues = QueueView(layout, config, fs, overlay, batch_topics)
-        if in_rocksdb:
+        if config.queues_in_rocksdb:
             from store.opened.rocksdb_view import RocksQueueView
 
             queues = RocksQueueView(layout, config, fs, overlay)

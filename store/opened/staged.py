@@ -66,15 +66,17 @@ def locked_store(
     *,
     take: bool = True,
     with_dledger: bool = False,
+    with_rocksdb: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
     """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
 
     with_dledger  also of one with a DLedger log, whose entries no change may touch
+    with_rocksdb  also of one with queues in a RocksDB, which the change leaves alone or builds anew
     """
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
-    refuse_unchangeable(layout, fs, with_dledger=with_dledger)
+    refuse_unchangeable(layout, fs, with_dledger=with_dledger, with_rocksdb=with_rocksdb)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
         yield layout, fs
 

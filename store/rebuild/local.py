@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,9 +23,12 @@ from store.formats.run import Run
 from store.formats.sets import is_in
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics
+from store.opened.detect import find_batch_topics, has_rocksdb
 from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
+
+if TYPE_CHECKING:
+    from store.rebuild.rocksdb import RocksdbQueues
 
 
 def rebuild_locally(
@@ -46,11 +50,14 @@ def rebuild_locally(
     fs = fs or Filesystem()
     files = StoreReader(address, fs)
     files.check_is_store()
-    layout = StoreLayout(staging)
-    topics = find_batch_topics(StoreLayout(Path(address)), fs) if files.is_local else frozenset()
+    layout, source = StoreLayout(staging), StoreLayout(Path(address))
+    topics = find_batch_topics(source, fs) if files.is_local else frozenset()
     queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
     index = IndexService(layout, config, fs, writable=True, clock=clock)
-    handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues else []
+    handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues and not config.queues_in_rocksdb else []
+    database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
+    if database is not None:
+        handlers.append(database)
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
@@ -65,7 +72,20 @@ def rebuild_locally(
     index.flush()
     queues.close()
     index.close()
+    if database is not None:
+        database.finish()
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)))
+
+
+def _rocksdb_queues(
+    source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+) -> RocksdbQueues | None:
+    """Make the builder of a store's RocksDB, also beside queue files; None without one."""
+    if not config.queues_in_rocksdb and not has_rocksdb(source.consumequeue, fs):
+        return None
+    from store.rebuild.rocksdb import RocksdbQueues
+
+    return RocksdbQueues(source.consumequeue, staging.consumequeue, config, scope, fs)
 
 
 class _ChosenQueues:

@@ -9,6 +9,7 @@ from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.disk.filesystem import Filesystem
 from store.layout import StoreLayout, parse_queue_id
+from store.opened.detect import CURRENT, is_rocksdb_file
 from store.rebuild.scope import RebuildScope
 
 
@@ -20,7 +21,11 @@ def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem)
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
     """Removes the scope's files without a replacement; publishes the others."""
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
-    old = [path for path in _old_files(StoreLayout(root), scope, fs) if path not in staged]
+    layout = StoreLayout(root)
+    old = [path for path in _old_files(layout, scope, fs) if path not in staged]
+    if layout.consumequeue / CURRENT in staged:
+        files = _files(layout.consumequeue, fs)
+        old += [path for path in files if is_rocksdb_file(path.name) and path not in staged]
     actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old]
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
 

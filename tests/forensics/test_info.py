@@ -82,7 +82,7 @@ def test_a_store_with_rocksdb_queues_is_shown(tmp_path: Path) -> None:
     (root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
     info = look(root)
     assert "RocksDB with the consume queues" in [one.name for one in info.structures]
-    assert not info.problems
+    assert [one.what for one in info.problems] == ["unreadable"]
     assert info.log.last_ms > 0
 
 

@@ -7,10 +7,10 @@ a scratch folder, and table files, which RocksDB never changes, are named there 
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from store.five.rocksdb.keys import (
     CHECKPOINT_TOPIC,
     OFFSETS,
     UNITS,
+    VALUE,
     VALUE_DTYPE,
     Place,
     decode_long,
@@ -30,20 +31,14 @@ from store.five.rocksdb.keys import (
     queue_prefix,
     unit_key,
 )
+from store.formats.queue_unit import BatchUnit
 
 QueueKey = tuple[str, int]
+FindUnit = Callable[[int], BatchUnit | None]
 INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
 _TRIES = 3
 """Between two copied files a live broker's compaction may replace others."""
 _LAST_QUEUE_OFFSET = (1 << 63) - 1
-
-
-_FILES = re.compile(r"CURRENT|IDENTITY|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
-
-
-def is_database_file(name: str) -> bool:
-    """Whether RocksDB gives a file of its own this name."""
-    return _FILES.fullmatch(name) is not None
 
 
 class QueueDatabase:
@@ -98,10 +93,75 @@ class QueueDatabase:
         units["message_count"], units["compacted_offset"] = 1, NO_COMPACTED_OFFSET
         return units
 
-    def entries(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value of the table of units."""
+    def entries(self, first: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the table of units, or those from the key `first` on."""
         with _damage_of(self._folder):
-            yield from self._families[UNITS].items()
+            yield from self._families[UNITS].items(from_key=first)
+
+    def offset_entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the offset table."""
+        with _damage_of(self._folder):
+            yield from self._families[OFFSETS].items()
+
+    def unit(self, queue: QueueKey, queue_offset: int) -> BatchUnit | None:
+        """The unit of one queue offset; None at a hole."""
+        with _damage_of(self._folder):
+            value = self._families[UNITS].get(unit_key(*queue, queue_offset)) if queue_offset >= 0 else None
+        if value is None or len(value) != VALUE.size:
+            return None
+        log_offset, size, tags_code, store_timestamp_ms = VALUE.unpack(value)
+        return BatchUnit(log_offset, size, tags_code, store_timestamp_ms, queue_offset, 1)
+
+    def extent(self, queue: QueueKey, min_log_offset: int) -> tuple[int, int, int, int]:
+        """First and next queue offset, and log offset and end of the newest record.
+
+        The first queue offset is the one that a broker finds.
+        """
+        newest = self.newest[queue]
+        low = first_offset(
+            self.oldest.get(queue), newest, min_log_offset, lambda queue_offset: self.unit(queue, queue_offset)
+        )
+        last = self.unit(queue, newest.queue_offset)
+        end = newest.log_offset + (last.size if last is not None else 0)
+        return low, newest.queue_offset + 1, newest.log_offset, end
+
+
+def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find: FindUnit) -> int:
+    """The first queue offset of a queue, as a broker finds it when it is asked.
+
+    oldest, newest  the places that the offset table names
+    """
+    if oldest is not None and oldest.log_offset >= min_log_offset:
+        return oldest.queue_offset
+    if newest.log_offset < min_log_offset:
+        return newest.queue_offset + 1
+    low = oldest.queue_offset if oldest is not None else 0
+    found = search(low, newest.queue_offset, find, lambda unit: unit.log_offset >= min_log_offset)
+    return found if found is not None else low
+
+
+def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], bool]) -> int | None:
+    """The leftmost queue offset found by a binary search that goes to the right at a hole."""
+    found = None
+    while low <= high:
+        middle = (low + high) // 2
+        unit = find(middle)
+        if unit is None or not is_right(unit):
+            low = middle + 1
+        else:
+            found, high = middle, middle - 1
+    return found
+
+
+def require_binding(folder: Path) -> ModuleType:
+    """The package rocksdict; BadRequest with the way to install it."""
+    try:
+        import rocksdict
+    except ImportError:
+        raise BadRequest(
+            "the consume queues are a RocksDB, and the package rocksdict is not installed", file=folder, hint=INSTALL
+        ) from None
+    return rocksdict
 
 
 def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
@@ -109,12 +169,7 @@ def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
     """
-    try:
-        import rocksdict
-    except ImportError:
-        raise BadRequest(
-            "the consume queues are a RocksDB, and the package rocksdict is not installed", file=folder, hint=INSTALL
-        ) from None
+    rocksdict = require_binding(folder)
     for left in reversed(range(_TRIES)):
         copy = scratch / "rocksdb"
         shutil.rmtree(copy, ignore_errors=True)
@@ -161,4 +216,5 @@ def _damage_of(folder: Path) -> Iterator[None]:
     # rocksdict raises a plain Exception.
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise DamagedFile(f"RocksDB can't read the consume queues: {reason}", file=folder) from error
+        text = f"RocksDB can't read the consume queues: {reason}"
+        raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error

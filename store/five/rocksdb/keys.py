@@ -18,9 +18,10 @@ import numpy as np
 
 UNITS, OFFSETS = "default", "offset"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
-VALUE_DTYPE = np.dtype(
-    [("log_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8"), ("store_timestamp_ms", ">i8")],
-)
+VALUE = struct.Struct(">qiqq")
+VALUE_NAMES = ("log_offset", "size", "tags_code", "store_timestamp_ms")
+VALUE_DTYPE = np.dtype(list(zip(VALUE_NAMES, (">i8", ">i4", ">i8", ">i8"), strict=True)))
+assert VALUE_DTYPE.itemsize == VALUE.size
 _MARK = b"\x01"
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
@@ -61,6 +62,12 @@ def unit_key(topic: str, queue_id: int, queue_offset: int) -> bytes:
     return queue_prefix(topic, queue_id) + _LONG.pack(queue_offset)
 
 
+def offset_key(topic: str, queue_id: int, kind: str) -> bytes:
+    """The key of a queue's newest ("max") or oldest ("min") unit in the offset table."""
+    name = topic.encode()
+    return _INT.pack(len(name)) + _MARK + name + _MARK + kind.encode() + _MARK + _INT.pack(queue_id)
+
+
 def decode_unit_key(key: bytes) -> UnitKey | None:
     """Reads the key of a unit; None for a malformed one."""
     name = _name_of(key)
@@ -87,6 +94,16 @@ def decode_offset_key(key: bytes) -> OffsetKey | None:
 def decode_place(value: bytes) -> Place | None:
     """Reads a value of the offset table; a broker skips one of another length."""
     return Place(*_TWO_LONGS.unpack(value)) if len(value) == _TWO_LONGS.size else None
+
+
+def encode_place(place: Place) -> bytes:
+    """Writes a value of the offset table."""
+    return _TWO_LONGS.pack(*place)
+
+
+def encode_long(value: int) -> bytes:
+    """Writes the value of the checkpoint."""
+    return _LONG.pack(value)
 
 
 def decode_long(value: bytes) -> int | None:

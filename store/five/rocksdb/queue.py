@@ -16,6 +16,7 @@ import numpy as np
 from store.config import LINE_4_9, BrokerLine
 from store.five.batchqueue.queue import BatchConsumeQueue, unit_at, written_units
 from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.five.rocksdb.database import first_offset, search
 from store.five.rocksdb.keys import Place
 from store.formats.queue_unit import BATCH_UNIT_SIZE, BatchUnit
 from store.formats.run import Int64Array
@@ -46,18 +47,8 @@ class RocksQueue(BatchConsumeQueue):
 
     def correct_min_offset(self, min_log_offset: int) -> None:
         """Moves the queue's beginning as the broker does when it is asked for it."""
-        if self.oldest is not None and self.oldest.log_offset >= min_log_offset:
-            self.begin_at(self.oldest.queue_offset)
-            return
-        units, _ = self._all()
-        if not len(units):
-            return
-        if int(units["log_offset"][-1]) < min_log_offset:
-            self.begin_at(self.max_offset)
-            return
-        low = self.oldest.queue_offset if self.oldest is not None else 0
-        found = self._search(low, lambda unit: unit.log_offset >= min_log_offset)
-        self.begin_at(found if found is not None else low)
+        newest = Place(self.max_physic_offset, self.max_offset - 1)
+        self.begin_at(first_offset(self.oldest, newest, min_log_offset, self._find))
 
     def _all(self) -> tuple[BatchUnitArray, Int64Array]:
         """Every unit, and the units' queue offsets."""
@@ -72,18 +63,6 @@ class RocksQueue(BatchConsumeQueue):
         units, offsets = self._all()
         at = int(np.searchsorted(offsets, queue_offset))
         return unit_at(units, at) if at < len(units) and offsets[at] == queue_offset else None
-
-    def _search(self, low: int, is_right: Callable[[BatchUnit], bool]) -> int | None:
-        """The leftmost queue offset found by a binary search that goes to the right at a hole."""
-        high, found = self.max_offset - 1, None
-        while low <= high:
-            middle = (low + high) // 2
-            unit = self._find(middle)
-            if unit is None or not is_right(unit):
-                low = middle + 1
-            else:
-                found, high = middle, middle - 1
-        return found
 
     def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
         """The units from the one at `queue_offset` to the first hole; None where that is a hole."""
@@ -116,7 +95,9 @@ class RocksQueue(BatchConsumeQueue):
             return self.max_offset
         if first is not None and first.store_timestamp_ms > time_ms:
             return self.min_offset
-        found = self._search(self.min_offset, lambda unit: unit.store_timestamp_ms >= time_ms)
+        found = search(
+            self.min_offset, self.max_offset - 1, self._find, lambda unit: unit.store_timestamp_ms >= time_ms
+        )
         return found if found is not None else self.max_offset
 
 

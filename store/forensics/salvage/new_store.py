@@ -97,6 +97,8 @@ def _write(
     if writer.has_v2:
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
+    # Queue files need no RocksDB, and a broker reads them without a setting.
+    config = config.with_settings({"storeType": "default"})
     rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()

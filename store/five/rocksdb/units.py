@@ -1,0 +1,64 @@
+"""Units of records by queue, as a broker with queues in a RocksDB dispatches them.
+
+A record has a unit in its own queue, and one in each light queue that it names. PREPARED and ROLLBACK have none.
+A record of several messages has one unit, at the queue offset of the first.
+
+Source: RocksDBConsumeQueueStore.putMessagePosition, dispatchLMQ (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from store import kernels
+from store.consumequeue.light_queues import find_light_parts
+from store.consumequeue.numbering import QueueTable
+from store.five.batchqueue.units import BatchUnitArray, units_of_records
+from store.formats.run import Run
+from store.formats.sets import distinct
+
+QueueKey = tuple[str, int]
+
+
+class DispatchedUnits(NamedTuple):
+    """Units of one run.
+
+    parts   the units of each queue, in the log's order
+    end     log offset behind the last record with a unit, -1 without one
+    faults  log offsets of records whose queue offsets in light queues are no numbers
+    """
+
+    parts: list[tuple[QueueKey, BatchUnitArray]]
+    end: int
+    faults: list[int]
+
+
+class UnitMaker:
+    """Makes the units of runs of one log."""
+
+    def __init__(self, delay_levels_ms: Sequence[int], *, enable_lmq: bool = True) -> None:
+        self._delays, self._enable_lmq = np.array(delay_levels_ms, np.int64), enable_lmq
+        self._table = QueueTable()
+
+    def units_of(self, run: Run) -> DispatchedUnits:
+        """The units of the run's records."""
+        numbers = self._table.assign(run.buffer, run.array, run.count)
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self._delays, codes)
+        queued = np.flatnonzero(numbers >= 0)
+        if not len(queued):
+            return DispatchedUnits([], -1, [])
+        parts = []
+        for number in distinct(numbers[queued]).tolist():
+            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
+            parts.append((self._table.names[number], units))
+        light = find_light_parts(run, queued, enable_lmq=True) if self._enable_lmq else None
+        for key, part, rows in light.parts if light is not None else ():
+            units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
+            parts.append((key, units))
+        last = int(queued[-1])
+        end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start
+        return DispatchedUnits(parts, end, light.faults if light is not None else [])

@@ -1,0 +1,56 @@
+"""Build consume queues of a RocksDB from the log: a new database beside the old one.
+
+With every queue wanted, nothing of the old database is read, so its damage does not matter. With some, the other queues
+and the checkpoint are taken over from it, and the log is read up to that checkpoint: a broker dispatches from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.config import StoreConfig
+from store.disk.filesystem import Filesystem
+from store.five.rocksdb.database import QueueDatabase, open_database
+from store.five.rocksdb.units import UnitMaker
+from store.five.rocksdb.writer import DatabaseWriter
+from store.formats.run import Run
+from store.opened.scratch import Scratch
+from store.rebuild.scope import RebuildScope
+
+
+class RocksdbQueues:
+    """Take runs of the log, then `finish`.
+
+    light_faults  log offsets of records whose queue offsets in light queues are no numbers; they get no unit there
+    """
+
+    def __init__(self, old: Path, folder: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem) -> None:
+        self._scope = scope
+        self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
+        self._writer = DatabaseWriter(folder, fs)
+        self._end, self._horizon = -1, None
+        self.light_faults: list[int] = []
+        if scope.is_narrow:
+            with Scratch() as scratch:
+                self._horizon = self._take_over(open_database(old, scratch.folder, fs))
+
+    def dispatch(self, run: Run) -> None:
+        """Writes the units of the wanted queues."""
+        found = self._maker.units_of(run)
+        self._end = max(self._end, found.end)
+        self.light_faults += found.faults
+        for queue, units in found.parts:
+            if self._horizon is not None:
+                units = units[units["log_offset"] < self._horizon]
+            if self._scope.wants(queue):
+                self._writer.put_units(queue, units)
+
+    def finish(self) -> None:
+        """Closes the new database; its checkpoint is the end of the newest record with a unit."""
+        is_whole = self._horizon is None and self._end >= 0
+        self._writer.finish(self._end if is_whole else None)
+
+    def _take_over(self, database: QueueDatabase) -> int:
+        """Copies the other queues; gives the log offset that the database was built to."""
+        self._writer.keep(database, {queue for queue in database.newest if self._scope.wants(queue)})
+        return database.checkpoint
