@@ -113,6 +113,9 @@ COMMANDS = (
     CommandPlace("compaction mend", "compaction", "run_mend"),
     CommandPlace("transaction show", "transaction", "run_show"),
     CommandPlace("transaction resolve", "transaction", "run_resolve"),
+    CommandPlace("filter show", "filter", "run_show"),
+    CommandPlace("filter register", "filter", "run_register"),
+    CommandPlace("filter unregister", "filter", "run_unregister"),
     CommandPlace("schema", "schema"),
     CommandPlace("config check", "config", "run_check"),
     CommandPlace("config show", "config", "run_show"),
@@ -130,5 +133,6 @@ GROUPS = {
     "timer": "Show what becomes of timer messages, or rebuild their files",
     "compaction": "Mend the surviving messages of compacted topics",
     "transaction": "Show what became of transactions, or end one",
+    "filter": "Show or change the SQL subscriptions of consumer groups",
     "quarantine": "List or purge what changing commands took away",
 }

@@ -30,8 +30,9 @@ EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
     "rmqctl --store /tmp/store put OrderTopic --body-file invoice.pdf --property size=A4",
     "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
+    "rmqctl --store /tmp/store put Payments '42' --uniq-key 7F0000010001 --half payers",
 )
-SEE_ALSO = ("get", "recover", "export")
+SEE_ALSO = ("get", "recover", "export", "transaction resolve")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
 EXIT_CODES = {1: "The store refused a message; `status` says why."}
 BULK_SIZE = 2000
@@ -65,6 +66,10 @@ TopicArgument = Annotated[
     typer.Argument(metavar="TOPIC", help="Topic; with --from, of lines that name none.", autocompletion=complete_topic),
 ]
 PropertyOption = Annotated[list[str] | None, typer.Option("--property", metavar="K=V", help="A property; repeatable.")]
+HalfOption = Annotated[
+    str | None, typer.Option(metavar="GROUP", help="Put the half of a transaction of this producer group.")
+]
+BodyFile = Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")]
 FromOption = Annotated[
     str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
 ]
@@ -82,7 +87,8 @@ def run(
     flag: Annotated[int, typer.Option(metavar="N", help="The producer's flag.")] = 0,
     delay_level: Annotated[int | None, typer.Option(min=1, metavar="N", help="Delay level, 1 is the shortest.")] = None,
     transaction: Annotated[Transaction, typer.Option(help="Transaction type.")] = Transaction.NONE,
-    body_file: Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")] = None,
+    half: HalfOption = None,
+    body_file: BodyFile = None,
     from_file: FromOption = None,
     as_stored: AsStored = False,
     keep_times: KeepTimes = False,
@@ -100,25 +106,31 @@ def run(
 
     A line of --from is an object with the names that get shows; the body is base64 in `body`, or text in `body_text`.
     What export --as jsonl and get write is read as it is.
+    With --half the message waits in RMQ_SYS_TRANS_HALF_TOPIC until `transaction resolve` commits it or rolls it back.
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
     open_for_writing = partial(_open_or_connect, session, settings, recover=recover, force_empty_log=force_empty_log)
+    _check_half(half, from_file, transaction, delay_level)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
         replay = Replay.given(as_stored, keep_times, topic_map, queue_map)
         return _put_many(session, open_for_writing(), replay, from_file, topic)
-    if as_stored or keep_times or topic_map or queue_map:
-        raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --from")
-    if topic is None:
-        raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
+    _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
     row = {
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
         "delay_level": delay_level, "transaction": transaction.value,
         "properties": dict(_parse_property(text) for text in property or ()),
     }  # fmt: skip
     message = _message(session, row, _read_body(session, body, body_file))
-    return _put_one(session, open_for_writing(), message)
+    return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
+
+
+def _require_topic(topic: str | None, *, for_from: bool) -> None:
+    if for_from:
+        raise typer.BadParameter("--as-stored, --keep-times, --topic-map and --queue-map are for --from")
+    if topic is None:
+        raise typer.BadParameter("give a TOPIC, or --from with a file of messages")
 
 
 def _open_or_connect(
@@ -176,8 +188,36 @@ def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
         raise typer.BadParameter(str(error)) from None
 
 
+def _check_half(group: str | None, from_file: str | None, transaction: Transaction, delay_level: int | None) -> None:
+    if group is None:
+        return
+    if not group:
+        raise typer.BadParameter("a half needs the name of its producer group", param_hint="--half")
+    if from_file is not None or transaction is not Transaction.NONE or delay_level is not None:
+        raise typer.BadParameter("--half puts one message, without --from, --transaction and --delay-level")
+
+
+def _put_half(session: Session, opened: WritableStore | StoreClient, message: Message, *, group: str) -> Result:
+    from store.formats import HALF_TOPIC
+    from store.services import TransactionalMessageService
+    from store.serving import StoreClient
+
+    with session.interrupts.deferred():
+        if isinstance(opened, StoreClient):
+            answer = opened.transactions.prepare(message, group)
+        else:
+            service = TransactionalMessageService(opened, session.environment.clock_ms)
+            answer = service.prepare(message, group)
+            # Writes the count of open halves (5.x).
+            service.last_work()
+    return _one_result(session, _row(message, answer) | {"topic": HALF_TOPIC, "queue_id": 0})
+
+
 def _put_one(session: Session, opened: WritableStore | StoreClient, message: Message) -> Result:
-    row = _put_row(session, opened, message)
+    return _one_result(session, _put_row(session, opened, message))
+
+
+def _one_result(session: Session, row: dict[str, Any]) -> Result:
     _say_no_segment(session, row)
     verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
     return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]), verdict)

@@ -16,6 +16,7 @@ from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from store.services import Transaction
+    from store.serving import StoreClient
 
 EXAMPLES = {
     "transaction show": (
@@ -98,17 +99,69 @@ def run_resolve(
     Appends what a broker appends at the producer's answer: with --commit the message in its topic, and with both the
     op records that keep the broker from asking again. Queues, index and checkpoint follow. Takes transactions that
     are in doubt or inconsistent, and with --commit those that were committed and lack the op record.
+
+    Where `rmqctl serve` has the store open, its process takes the answer, as if the producer had been asked. What it
+    appends is not undone.
     """
     session: Session = ctx.obj
     if commit == rollback:
         raise typer.BadParameter("give one of --commit and --rollback")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
+    served = session.find_served()
+    if served is not None:
+        return _resolve_served(session, served, transaction_id, consent, commit=commit)
+
     from store.services import plan_resolve
 
     with planning(session, consent) as opened:
         change = plan_resolve(opened, transaction_id, commit=commit)
         return run_change(session, "transaction resolve", change, consent)
+
+
+def _resolve_served(
+    session: Session, served: StoreClient, transaction_id: str, consent: ChangeOptions, *, commit: bool
+) -> Result:
+    """Let the process that serves the store end the transaction that its files show."""
+    from store.services import TransactionState, find_open_transaction, review_transactions
+
+    if consent.quarantine is not None or not consent.keep:
+        raise typer.BadParameter("a store that is served is only appended to; leave out --quarantine, --no-quarantine")
+    review = review_transactions(session.open_store().opened)
+    transaction = find_open_transaction(review, transaction_id, commit=commit)
+    half = transaction.halves[-1]
+    facts: dict[str, Any] = {
+        "applied": False,
+        "transaction": transaction_id,
+        "resolution": "commit" if commit else "rollback",
+        "state_before": transaction.state.value,
+        "half_log_offset": half.log_offset,
+        "half_queue_offsets": [half.queue_offset],
+    }
+    question = f"{facts['resolution'].capitalize()} the half at log offset {half.log_offset}?"
+    if consent.dry_run or not (consent.yes or session.ask(question)):
+        verdict = f"would {facts['resolution']} the half at log offset {half.log_offset}"
+        return _resolved(facts, [], OK if consent.dry_run else FINDINGS, verdict)
+    appended: list[dict[str, Any]] = []
+    group = transaction.producer_group or ""
+    with session.interrupts.deferred():
+        # One that was committed already gets the op record alone.
+        if commit and transaction.state is not TransactionState.COMMITTED:
+            answer = served.transactions.commit(half.log_offset, group, is_answer=True)
+            if answer.log_offset < 0:
+                session.fail(f"the served store refused the message: {answer.status.value} {answer.reason}".rstrip())
+                return _resolved(facts, [], FINDINGS, "nothing was changed")
+            appended.append({"topic": transaction.topic, "log_offset": answer.log_offset, "size": answer.size})
+        else:
+            served.transactions.rollback(half.log_offset, group, is_answer=True)
+    done = "committed" if commit else "rolled back"
+    verdict = f"process {served.process_id} has {done} the half at log offset {half.log_offset}"
+    return _resolved({**facts, "applied": True, "change_id": None}, appended, OK, verdict)
+
+
+def _resolved(facts: dict[str, Any], appended: list[dict[str, Any]], exit_code: int, verdict: str) -> Result:
+    tables = [Table("actions", [], ("action", "file", "size_bytes", "reason")), Table("appended", appended)]
+    return Result("transaction resolve", facts, tables, exit_code, verdict)
 
 
 def _row(transaction: Transaction) -> dict[str, Any]:

@@ -122,8 +122,7 @@ class ConsumerFilterTable:
 
     def load(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
         """Take in the file, in place of everything."""
-        copy = read_config_file(config_folder, FILE_NAME, fs).loaded
-        found = list(_entries((copy.document or {}) if copy is not None else {}))
+        found = read_consumer_filters(config_folder, fs)
         self.is_ignored = any(not one.fits(self.bloom) for one in found)
         if self.is_ignored:
             return
@@ -144,6 +143,12 @@ class ConsumerFilterTable:
     def persist(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
         """Write the file, the former one as .bak."""
         write_config_file(config_folder, FILE_NAME, self.encode(now_ms), fs)
+
+
+def read_consumer_filters(config_folder: Path, fs: Filesystem) -> list[ConsumerFilter]:
+    """The filters as the file has them."""
+    copy = read_config_file(config_folder, FILE_NAME, fs).loaded
+    return list(_entries((copy.document or {}) if copy is not None else {}))
 
 
 def _loaded(one: ConsumerFilter, now_ms: int) -> ConsumerFilter:

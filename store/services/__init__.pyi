@@ -4,6 +4,7 @@ from store.services.delay import DelayState as DelayState
 from store.services.delay import review_delays as review_delays
 from store.services.delay_offsets import plan_delay_offsets as plan_delay_offsets
 from store.services.filter_manager import ConsumerFilterManager as ConsumerFilterManager
+from store.services.resolve import find_open_transaction as find_open_transaction
 from store.services.resolve import plan_resolve as plan_resolve
 from store.services.schedule import ScheduleMessageService as ScheduleMessageService
 from store.services.transaction_check import CheckRules as CheckRules

@@ -30,8 +30,7 @@ def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> C
         raise UncleanStore("the last owner did not shut down", file=opened.layout.abort, code="unclean-copy")
     found = recover_to_append(opened)
     review = review_transactions(opened)
-    transaction = _find(review, transaction_id)
-    _require_open(transaction, transaction_id, commit=commit)
+    transaction = find_open_transaction(review, transaction_id, commit=commit)
     half = opened.log.lookup(transaction.halves[-1].log_offset)
     assert half is not None, "the review has read it"
     named = _halves_to_name(transaction, review)
@@ -51,6 +50,16 @@ def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> C
         "half_queue_offsets": named,
     }
     return change
+
+
+def find_open_transaction(review: TransactionReview, transaction_id: str, *, commit: bool) -> Transaction:
+    """The transaction with this UNIQ_KEY, or with a half of this message id.
+
+    BadRequest where there is none, or it has ended otherwise.
+    """
+    transaction = _find(review, transaction_id)
+    _require_open(transaction, transaction_id, commit=commit)
+    return transaction
 
 
 def _find(review: TransactionReview, transaction_id: str) -> Transaction:

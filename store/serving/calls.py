@@ -4,6 +4,8 @@
     put            messages → a result each
     get            one broker call; hold_ms waits for a message first
     lookup, query  by log offset, by key
+    prepare, commit, rollback       a half of a producer group; the log offset of one to end
+    register, unregister            the SQL subscription of a consumer group
     topics, queues, offsets, offset_by_time
     stats          the runtime report, counters by topic and group
     flush          everything put so far is durable
@@ -26,6 +28,7 @@ from store.reading.filter.sql92 import SqlFilter, compile_sql
 from store.reading.filter.tags import TagExpression
 from store.services.served_store import DEFAULT_GROUP, ServedStore
 from store.serving.frames import Frame, Head, unpack_messages
+from store.serving.remote import put_row
 from store.stats.broker_stats import RINGS
 
 LONGEST_HOLD_MS = 60_000
@@ -72,7 +75,7 @@ class Calls:
             return Frame({"results": self._put_columns(messages)})
         else:
             results = [self._store.put(message) for message in messages]
-        return Frame({"results": [_put_row(result) for result in results]})
+        return Frame({"results": [put_row(result) for result in results]})
 
     def _put_replayed(self, message: Message, head: Head) -> PutResult:
         return self._store.put_replayed(
@@ -89,6 +92,36 @@ class Calls:
             ]
             for row in range(len(messages))
         ]  # fmt: skip
+
+    # Transactions and filters.
+
+    def _call_prepare(self, head: Head, attachment: bytes) -> Frame:
+        (message,) = unpack_messages(head["messages"], attachment)
+        return Frame({"result": put_row(self._store.transactions.prepare(message, str(head["producer_group"])))})
+
+    def _call_commit(self, head: Head, attachment: bytes) -> Frame:
+        half, group = int(head["half_log_offset"]), str(head["producer_group"])
+        result = self._store.transactions.commit(half, group, is_answer=bool(head.get("is_answer")))
+        return Frame({"result": put_row(result)})
+
+    def _call_rollback(self, head: Head, attachment: bytes) -> Frame:
+        half, group = int(head["half_log_offset"]), str(head["producer_group"])
+        self._store.transactions.rollback(half, group, is_answer=bool(head.get("is_answer")))
+        return Frame({})
+
+    def _call_register(self, head: Head, attachment: bytes) -> Frame:
+        group, topic, expression = str(head["group"]), str(head["topic"]), str(head["expression"])
+        version = head.get("client_version")
+        filters = self._store.filters
+        is_taken = filters.register(group, topic, expression, int(version) if version is not None else None)
+        # A broker writes the file within ten seconds; who registered here may read it at once.
+        filters.persist()
+        return Frame({"is_taken": is_taken})
+
+    def _call_unregister(self, head: Head, attachment: bytes) -> Frame:
+        self._store.filters.unregister(str(head["group"]))
+        self._store.filters.persist()
+        return Frame({})
 
     # Getting.
 
@@ -208,10 +241,3 @@ def describe_filter(given: object) -> dict[str, str] | None:
 
 def _have_same_hosts(messages: list[Message]) -> bool:
     return len({(message.born_host, message.store_host) for message in messages}) == 1
-
-
-def _put_row(result: PutResult) -> list[Any]:
-    return [
-        result.status.value, result.log_offset, result.size, result.queue_offset, result.store_timestamp_ms,
-        result.reason,
-    ]  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from store import errors
-from store.commitlog.put_result import PutResult, PutStatus
+from store.commitlog.put_result import PutResult
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
 from store.formats.message import Message, StoredMessage, decode_record
 from store.message_store import END_OF_TIME_MS, QueryResult
@@ -26,6 +26,7 @@ from store.reading.messages import MessageIterator
 from store.serving.calls import describe_filter
 from store.serving.frames import Frame, Head, pack_messages, receive_frame, send_frame, split_records
 from store.serving.place import connect_to, socket_path
+from store.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 
 MOST_PUT_BYTES = 8 << 20
 """Bytes of messages in one frame of put_all, one message at least."""
@@ -44,6 +45,8 @@ class StoreClient:
         """The owner's process."""
         self.line: str = hello["line"]
         self.services: list[str] = hello["services"]
+        self.transactions = RemoteTransactions(self._call)
+        self.filters = RemoteFilters(self._call)
 
     @classmethod
     def connect(cls, root: str | Path) -> Self:
@@ -97,12 +100,7 @@ class StoreClient:
     def _put(self, messages: Sequence[Message], options: dict[str, Any]) -> list[PutResult]:
         rows, attachment = pack_messages(messages)
         answer = self._call({"call": "put", "messages": rows, **options}, attachment).head
-        return [
-            PutResult(PutStatus(status), log_offset, size, queue_offset, store_ms, 1, reason, message)
-            for message, (status, log_offset, size, queue_offset, store_ms, reason) in zip(
-                messages, answer["results"], strict=True
-            )
-        ]
+        return [read_put_row(row, message) for message, row in zip(messages, answer["results"], strict=True)]
 
     # Getting.
 

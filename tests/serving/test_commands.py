@@ -40,7 +40,7 @@ def serving(root: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 def served_here(root: Path) -> Iterator[None]:
     """In this process, so that a command line costs no start of another one."""
     with (
-        open_store(root, read_only=False, services=["statistics"], settings=SMALL) as store,
+        open_store(root, read_only=False, services=["statistics", "transactions"], settings=SMALL) as store,
         ControlServer(store),
     ):
         yield
@@ -128,7 +128,10 @@ def test_settings_of_a_put_are_refused_where_the_owner_has_its_own(root: Path) -
 
 
 def test_stats_show_the_counters_and_the_flags(root: Path) -> None:
-    with open_store(root, read_only=False, services=["statistics"], settings=SMALL) as store, ControlServer(store):
+    with (
+        open_store(root, read_only=False, services=["statistics", "transactions"], settings=SMALL) as store,
+        ControlServer(store),
+    ):
         store.put(Message.of("T", "x"))
         shown = rmqctl("stats", "--format", "json", store=root)
         assert (shown.code, shown.json["flags"], shown.json["process_id"]) == (0, [], os.getpid())
@@ -210,3 +213,87 @@ def test_follow_beside_another_owner_watches_its_files(has_watchfiles: bool, roo
             for number in range(1, 200):
                 store.put(text_message(number))
             assert [json.loads(next_line(process))["queue_offset"] for _ in range(1, 200)] == list(range(1, 200))
+
+
+# Transactions and filters.
+
+
+@pytest.fixture
+def halves(root: Path) -> Iterator[None]:
+    """A served store with the halves U1 and U2 of the group payers."""
+    with served_here(root):
+        for key in ("U1", "U2"):
+            assert rmqctl("put", "Pay", "42", "--uniq-key", key, "--half", "payers", store=root).code == 0
+        yield
+
+
+def states(root: Path) -> dict[str, str]:
+    found = rmqctl("--format", "json", "transaction", "show", store=root).json["transactions"]
+    return {one["uniq_key"]: one["state"] for one in found}
+
+
+@pytest.mark.usefixtures("halves")
+def test_the_process_that_serves_ends_transactions(root: Path) -> None:
+    commit = rmqctl("--format", "json", "transaction", "resolve", "U1", "--commit", "--yes", store=root)
+    assert (commit.code, [row["topic"] for row in commit.json["appended"]]) == (0, ["Pay"])
+    assert rmqctl("transaction", "resolve", "U2", "--rollback", "--yes", store=root).code == 0
+    assert states(root) == {"U1": "committed", "U2": "rolled-back"}
+    again = rmqctl("transaction", "resolve", "U2", "--commit", "--yes", store=root)
+    assert (again.code, "is rolled-back already" in again.err) == (2, True)
+
+
+@pytest.mark.usefixtures("halves")
+def test_a_dry_run_of_an_end_asks_the_process_for_nothing(root: Path) -> None:
+    assert rmqctl("transaction", "resolve", "U1", "--commit", "--dry-run", store=root).code == 0
+    assert states(root) == {"U1": "in-doubt", "U2": "in-doubt"}
+    kept = rmqctl("transaction", "resolve", "U1", "--commit", "--yes", "--no-quarantine", store=root)
+    assert (kept.code, "only appended to" in kept.err) == (2, True)
+
+
+def test_a_half_is_put_into_a_store_that_nobody_serves(root: Path) -> None:
+    settings = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+    put = rmqctl(*settings, "--format", "json", "put", "Pay", "42", "--uniq-key", "U1", "--half", "payers", store=root)
+    assert (put.code, put.json["results"][0]["topic"]) == (0, "RMQ_SYS_TRANS_HALF_TOPIC")
+    assert states(root) == {"U1": "in-doubt"}
+
+
+@pytest.mark.parametrize(
+    "words", [("--half", ""), ("--half", "g", "--delay-level", "1"), ("--half", "g", "--from", "-")]
+)
+def test_a_half_is_one_message_of_a_producer_group(words: tuple[str, ...], root: Path) -> None:
+    assert rmqctl("put", "Pay", "42", *words, store=root).code == 2
+    assert not root.exists()
+
+
+def test_a_group_gets_by_the_expression_that_was_registered(root: Path) -> None:
+    with served_here(root):
+        for amount in (3, 7):
+            rmqctl("put", "Orders", str(amount), "--property", f"amount={amount}", store=root)
+        taken = rmqctl("--format", "json", "filter", "register", "billing", "Orders", "amount > 5", store=root)
+        assert (taken.code, taken.json["is_registered"]) == (0, True)
+        found = rmqctl("--format", "json", "get", "Orders", "--group", "billing", "--body", "utf8", store=root)
+        assert [one["body"] for one in found.json["messages"]] == ["7"]
+        shown = rmqctl("--format", "json", "filter", "show", store=root).json["filters"]
+        assert [(one["group"], one["expression"], one["is_dead"]) for one in shown] == [
+            ("billing", "amount > 5", False)
+        ]
+        assert rmqctl("filter", "unregister", "billing", store=root).code == 0
+        assert rmqctl("--format", "json", "filter", "show", store=root).json["filters"][0]["is_dead"] is True
+
+
+def test_a_filter_needs_a_store_that_is_served(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL):
+        pass
+    assert rmqctl("filter", "register", "g", "T", "a > 5", store=root).code == 2
+    assert rmqctl("--format", "json", "filter", "show", store=root).json["filters"] == []
+
+
+def test_an_expression_that_does_not_compile_is_a_finding(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL):
+        pass
+    (root / "config").mkdir()
+    entry = '{"consumerGroup":"g","topic":"T","expression":"a >","expressionType":"SQL92","bornTime":5}'
+    table = f'{{"filterDataByTopic":{{"T":{{"groupFilterData":{{"g":{entry}}},"topic":"T"}}}}}}'
+    (root / "config" / "consumerFilter.json").write_text(table)
+    shown = rmqctl("filter", "show", store=root)
+    assert (shown.code, "does not compile" in shown.out) == (1, True)

@@ -279,3 +279,38 @@ def test_eight_writers_and_four_readers_see_every_message_once(root: Path) -> No
         for thread in threads:
             thread.join(60)
         assert seen == {n: [text_message(number).body for number in range(50)] for n in range(4)}
+
+
+# Transactions and filters.
+
+
+def test_a_half_that_another_process_puts_is_committed_or_rolled_back_by_it(
+    served: ServedStore, client: StoreClient
+) -> None:
+    first, second = (client.transactions.prepare(text_message(n), "payers") for n in range(2))
+    assert (first.is_ok, first.queue_offset, second.queue_offset) == (True, 0, 1)
+    committed = client.transactions.commit(first.log_offset, "payers")
+    client.transactions.rollback(second.log_offset, "payers")
+    served.catch_up()
+    (message,) = served.messages("T", 0)
+    assert (message.log_offset, message.prepared_transaction_offset) == (committed.log_offset, first.log_offset)
+    assert [op.body for op in served.messages("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0)] == [b"0", b"1"]
+
+
+def test_a_half_of_another_group_is_not_ended(client: StoreClient) -> None:
+    half = client.transactions.prepare(text_message(1), "payers")
+    with pytest.raises(BadRequest, match="the half is of the producer group payers, not thieves"):
+        client.transactions.commit(half.log_offset, "thieves")
+
+
+def test_a_filter_that_another_process_registers_is_in_the_file_at_once(
+    served: ServedStore, client: StoreClient
+) -> None:
+    path = served.layout.root / "config" / "consumerFilter.json"
+    assert client.filters.register("G", "T", "a > 5", 7) is True
+    assert '"expression":"a > 5"' in path.read_text()
+    assert client.filters.register("G", "T", "a > 6", 6) is False
+    client.filters.unregister("G")
+    assert '"dead":true' in path.read_text()
+    with pytest.raises(BadRequest, match="ends too early"):
+        client.filters.register("G", "T", "a >")
