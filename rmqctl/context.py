@@ -249,6 +249,10 @@ class Session:
         """The process that serves the store, connected until the result is printed; None without one."""
         if self.options.uri is not None:
             return None
+        from store.serving import has_socket
+
+        if not has_socket(self.root):
+            return None
         from store.serving import StoreClient
 
         client = StoreClient.find(self.root)

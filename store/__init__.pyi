@@ -29,7 +29,6 @@ from store.formats.message import StoredMessage as StoredMessage
 from store.message_store import MessageStore as MessageStore
 from store.message_store import QueryResult as QueryResult
 from store.message_store import QueueState as QueueState
-from store.message_store import WritableStore as WritableStore
 from store.open import OpenOptions as OpenOptions
 from store.open import open_store as open_store
 from store.opened.staged import staged_store as staged_store
@@ -41,3 +40,4 @@ from store.recovery.checkpoint_review import plan_checkpoint as plan_checkpoint
 from store.recovery.plan import plan_recovery as plan_recovery
 from store.recovery.truncate import plan_truncate as plan_truncate
 from store.services.served_store import ServedStore as ServedStore
+from store.writable_store import WritableStore as WritableStore

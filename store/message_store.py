@@ -1,44 +1,36 @@
-"""MessageStore: one store, opened for reading; WritableStore: one that takes messages as well.
+"""MessageStore: one store, opened for reading.
 
-How a message travels:
+How a message is found:
 
-    put → CommitLog (a record) → Dispatcher (a run of records) → ConsumeQueueStore (20 bytes) and IndexService (keys)
     get → ConsumeQueue (where the record is) → CommitLog (the record)
     query → IndexService (log offsets) → CommitLog (the records, compared with the key)
 
-store/open.py opens one; store/live/services.py holds the threads of one that is written to.
+store/open.py opens one; writable_store.py has the one that takes messages.
 
 Source: DefaultMessageStore (4.9.8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from store.commitlog.bulk import MessageColumns, PutManyResult
-from store.commitlog.bulk_put import put_many
 from store.commitlog.commit_log import CommitLog
-from store.commitlog.put_result import PutResult, PutStatus
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.errors import BadRequest, DamagedRecord, StoreClosed
-from store.formats.message import Message, StoredMessage
-from store.formats.properties import says_no_wait
+from store.formats.message import StoredMessage
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
 from store.reading.get import GetResult, GetStatus, MessageFilter, get_message
-from store.reading.messages import MessageIterator
+from store.reading.messages import MessageReader
 
 if TYPE_CHECKING:
     from store.five.compaction.get import CompactedQueue, CompactedQueues
-    from store.live.arrivals import MessageArrivingListener
-    from store.live.running_flags import RunningFlags
-    from store.live.services import StoreServices
 
 QUERY_ROUNDS = 3
 END_OF_TIME_MS = (1 << 63) - 1
@@ -65,7 +57,7 @@ class QueueState:
     max_physic_offset: int
 
 
-class MessageStore:
+class MessageStore(MessageReader):
     """One store, opened for reading. All methods may be called from several threads.
 
     reopen  opens the store afresh, for refresh()
@@ -91,12 +83,7 @@ class MessageStore:
     # Reading.
 
     def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int = 32,
-        message_filter: MessageFilter | None = None,
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
     ) -> GetResult:
         """One broker call: messages of one queue from a queue offset on.
 
@@ -131,51 +118,12 @@ class MessageStore:
             self._compacted = CompactedQueues(opened)
         return self._compacted.find(topic, queue_id)
 
-    def messages(
-        self,
-        topic: str,
-        queue_id: int,
-        start: int | None = None,
-        *,
-        max_count: int | None = None,
-        message_filter: MessageFilter | None = None,
-        one_call: bool = False,
-        only_sound: bool = False,
-        outer: bool = False,
-    ) -> MessageIterator:
-        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
-
-        >>> import tempfile
-        >>> from store import Message, open_store
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with open_store(f"{folder}/store", read_only=False) as store:
-        ...         results = [store.put(Message.of("T", f"message {number}")) for number in range(3)]
-        ...         store.catch_up()
-        ...         [message.body for message in store.messages("T", 0, start=1)]
-        [b'message 1', b'message 2']
-        """
-        first = self.min_offset(topic, queue_id) if start is None else start
-        return MessageIterator(
-            lambda offset, count: self._read_on(topic, queue_id, offset, count, message_filter, one_call),
-            first,
-            max_count=max_count,
-            one_call=one_call,
-            only_sound=only_sound,
-            outer=outer,
-        )
-
     def _read_on(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        message_filter: MessageFilter | None,
-        one_call: bool,
+        self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
     ) -> GetResult:
         """Makes one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
         answer = self.get(topic, queue_id, offset, max_count, message_filter)
-        if answer.status is GetStatus.OFFSET_FOUND_NULL and not one_call and answer.next_offset <= offset:
+        if answer.status is GetStatus.OFFSET_FOUND_NULL and answer.next_offset <= offset:
             with self._current.reading() as opened:
                 queue = opened.queues.find(topic, queue_id)
                 answer.next_offset = queue.pass_hole(offset) if queue is not None else answer.next_offset
@@ -323,175 +271,6 @@ class MessageStore:
     def _require_open(self) -> None:
         if not self._open:
             raise StoreClosed("the store is closed", file=self.layout.root)
-
-
-class WritableStore(MessageStore):
-    """A store that messages can be put into; its services run until close()."""
-
-    def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
-        super().__init__(opened)
-        # The compacted copies do not follow the puts of this process.
-        self._has_compaction = False
-        # A store that takes puts is its own only writer, so nothing ever takes this log's place.
-        self._log: CommitLog = opened.log
-        self._clock = opened.clock
-        self._services = services
-        sync = opened.config.flush_disk_type == "SYNC_FLUSH"
-        self._group_commit = services.group_commit if sync else None
-        self._flushed_by = services.woken_by_puts
-        self._ha = services.ha if services.ha.is_waited_for else None
-        self._waits = self._flushed_by is not None or self._ha is not None
-        self._sync_timeout_ms = opened.config.sync_flush_timeout
-
-    @property
-    def flags(self) -> RunningFlags:
-        """The bits that say whether the store can be read and written; they may be set and cleared."""
-        return self._services.flags
-
-    def add_listener(self, listener: MessageArrivingListener) -> None:
-        """Calls `listener` for every message that is put from here on, when it can be got."""
-        self._services.arrivals.add(listener)
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int = 32,
-        message_filter: MessageFilter | None = None,
-    ) -> GetResult:
-        """One broker call, as of a MessageStore; StoreClosed while NOT_READABLE is set."""
-        if not self.flags.is_readable:
-            raise StoreClosed("the store's flag NOT_READABLE is set", file=self.layout.root)
-        return super().get(topic, queue_id, offset, max_count, message_filter)
-
-    def describe_findings(self) -> list[str]:
-        """Damage and disorder that the services met so far, as sentences for people; complete after close()."""
-        return self._services.describe_findings()
-
-    def put(self, message: Message) -> PutResult:
-        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.
-
-        >>> import tempfile
-        >>> from store import Message, open_store
-        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
-        ...     first = store.put(Message.of("Orders", "hello", tags="paid"))
-        ...     second = store.put(Message.of("Orders", b"", queue_id=1))
-        >>> first.status.name, first.queue_offset, second.log_offset == first.size
-        ('PUT_OK', 0, True)
-
-        A message that cannot be put is no exception: `status` and `reason` of the result say why.
-        """
-        services = self._services
-        if not self._open or services.refusal or self._log.locked_since_ms:
-            refusal = self._refusal()
-            if refusal is not None:
-                return refusal
-        result = self._log.put(message)
-        return self._after_put(result) if self._waits else result
-
-    def put_replayed(
-        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
-    ) -> PutResult:
-        """Appends a message that another store had, with that store's time if one is given.
-
-        as_stored  it is not delayed again
-        waits      for disk and slaves, as settings and message say
-
-        For one thread: a message that another one puts meanwhile may get the same time.
-        """
-        refusal = self._refusal()
-        if refusal is not None:
-            return refusal
-        result = self._log.put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
-        if waits:
-            return self._after_put(result)
-        if self._flushed_by is not None:
-            self._flushed_by.wakeup()
-        return result
-
-    def put_batch(self, messages: Sequence[Message]) -> PutResult:
-        """Appends messages of one queue together: all of them, or none."""
-        refusal = self._refusal()
-        if refusal is not None:
-            return refusal
-        return self._after_put(self._log.put_batch(messages))
-
-    def put_many(self, messages: MessageColumns) -> PutManyResult:
-        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
-        refusal = self._refusal()
-        if refusal is not None:
-            return PutManyResult.all_refused(len(messages), refusal)
-        result = put_many(self._log, messages)
-        self._flush_many(messages, result)
-        if self._ha is not None and (result.log_offsets >= 0).any():
-            status = self._ha.replicate(int((result.log_offsets + result.sizes).max()))
-            result.status = result.status if status is PutStatus.PUT_OK else status
-        return result
-
-    def _refusal(self) -> PutResult | None:
-        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
-        services = self._services
-        if not self._open:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
-        services.raise_failure()
-        if services.refusal:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
-        since_ms = self._log.locked_since_ms
-        if since_ms and self._clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
-            return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
-        return None
-
-    def _after_put(self, result: PutResult) -> PutResult:
-        """Wait for disk and slaves, as settings and message say (submitFlushRequest, submitReplicaRequest)."""
-        if not result.is_ok:
-            return result
-        flushed = self._after_flush(result)
-        if self._ha is None or (result.message is not None and says_no_wait(result.message.properties)):
-            return flushed
-        status = self._ha.replicate(result.log_offset + result.size)
-        # As in the broker, a slave's failure hides that of the disk.
-        return flushed if status is PutStatus.PUT_OK else result._replace(status=status)
-
-    def _after_flush(self, result: PutResult) -> PutResult:
-        if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
-            if self._flushed_by is not None:
-                self._flushed_by.wakeup()
-            return result
-        if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
-            return result
-        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
-
-    def _flush_many(self, messages: MessageColumns, result: PutManyResult) -> None:
-        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
-        waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
-        if self._group_commit is None or not waiting.any():
-            if self._flushed_by is not None:
-                self._flushed_by.wakeup()
-            return
-        first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
-        segment_size = self.config.mapped_file_size_commit_log
-        segment_count = (end - 1) // segment_size - first // segment_size + 1
-        if not self._group_commit.flush_to(end, self._sync_timeout_ms * segment_count):
-            result.status = PutStatus.FLUSH_DISK_TIMEOUT
-
-    def catch_up(self) -> None:
-        """Returns when everything put so far is in queues and index."""
-        self._services.catch_up()
-
-    def refresh(self) -> None:
-        """Returns when readers see everything put so far."""
-        self._require_open()
-        self.catch_up()
-
-    def close(self) -> None:
-        """Makes everything durable and gives the store back. Closing twice is fine."""
-        if self._open:
-            self._open = False
-            try:
-                self._services.stop()
-            finally:
-                self._current.close()
 
 
 def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:

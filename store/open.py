@@ -1,56 +1,32 @@
-"""Opening a store, for reading or for writing.
-
-For writing: take the lock; refuse after an unclean exit unless asked to recover; plan and apply the recovery; start the
-services; leave the abort marker. MessageStore.close undoes that in the broker's order.
+"""Opening a store, for reading or for writing (open_for_writing.py).
 
 For reading nothing is written and no lock is taken. What is missing or behind is built in a scratch folder; a store
 that was not shut down is shown as it will be after recovery, unless a live broker holds it or `as_is` is asked for.
-
-Source: DefaultMessageStore.load, start (4.9.8).
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from store.change.change import Change
-from store.commitlog.resync import has_bytes_behind
-from store.config import StoreConfig
-from store.consumequeue.consume_queue_store import QueueKey
-from store.consumequeue.resting import RestingQueue
-from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem
-from store.disk.lock import StoreLock, is_locked
+from store.disk.lock import is_locked
 from store.disk.overlay import Overlay
-from store.disk.transient_pool import TransientStorePool
-from store.errors import BadRequest, UncleanStore
-from store.ha.link import Address
+from store.errors import BadRequest
 from store.layout import StoreLayout
-from store.message_store import MessageStore, WritableStore
-from store.opened.detect import (
-    FoundStore,
-    find_store,
-    is_absent_or_empty,
-    make_layout,
-    refuse_unchangeable,
-    refuse_wrong_queue_types,
-    require_store,
-)
+from store.message_store import MessageStore
+from store.opened.detect import find_store, make_layout, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
-from store.opened.staged import staging
-from store.opened.verified import remember_verified
 from store.recovery.view import show_view
 
 if TYPE_CHECKING:
-    from store.live.services import StoreServices
     from store.recovery.recover import Progress
     from store.services.served_store import ServedStore
+    from store.writable_store import WritableStore
 
 
 class OpenOptions(TypedDict, total=False):
@@ -123,19 +99,18 @@ def open_store(
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
     """
-    opener = _make_opener(root, options, to_change=not read_only)
     if not read_only:
-        return opener.for_writing(options.get("recover", False), services)
+        return _open_for_writing(root, options, services)
     if services is not None:
         raise BadRequest("services need a store that is opened for writing")
-    return opener.for_reading(options.get("as_is", False))
+    return _open_for_reading(root, options)
 
 
-def _make_opener(root: str | Path, options: OpenOptions, *, to_change: bool) -> _Opener:
+def _open_for_reading(root: str | Path, options: OpenOptions) -> MessageStore:
     settings, scratch = options.get("settings") or {}, options.get("scratch")
     scratch = Path(scratch) if scratch is not None else None
-    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=to_change)
-    return _Opener(
+    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=False)
+    opener = _ReadingOpener(
         make_layout(folder, settings, fs),
         settings,
         fs,
@@ -144,15 +119,38 @@ def _make_opener(root: str | Path, options: OpenOptions, *, to_change: bool) -> 
         options.get("progress"),
         scratch,
         options.get("note"),
-        options.get("force_empty_log", False),
-        _address(options.get("listen")),
-        _address(options.get("master")),
     )
+    return opener.open(options.get("as_is", False))
+
+
+def _open_for_writing(root: str | Path, options: OpenOptions, services: Collection[str] | None) -> WritableStore:
+    # Readers need neither, and both take long to import.
+    from store.ha.link import Address
+    from store.open_for_writing import WritingOpener
+
+    def address(text: str | None) -> Address | None:
+        return Address.parse(text) if text is not None else None
+
+    settings = options.get("settings") or {}
+    folder, fs = reach_store(root, options.get("fs"), to_change=True)
+    opener = WritingOpener(
+        make_layout(folder, settings, fs),
+        settings,
+        fs,
+        options.get("clock", system_clock_ms),
+        options.get("compat"),
+        options.get("progress"),
+        options.get("recover", False),
+        options.get("force_empty_log", False),
+        address(options.get("listen")),
+        address(options.get("master")),
+    )
+    return opener.open(services)
 
 
 @dataclass(frozen=True, slots=True)
-class _Opener:
-    """The common base of opening for reading and for writing."""
+class _ReadingOpener:
+    """Opens one store for reading; the fields are options of open_store."""
 
     layout: StoreLayout
     settings: Mapping[str, Any]
@@ -162,11 +160,9 @@ class _Opener:
     progress: Progress | None
     scratch: Path | None
     note: Callable[[str], None] | None
-    force_empty_log: bool
-    listen: Address | None
-    master: Address | None
 
-    def for_reading(self, as_is: bool) -> MessageStore:
+    def open(self, as_is: bool) -> MessageStore:
+        """The store as readers see it, now and at each refresh."""
         require_store(self.layout, self.fs)
         notes: list[str] = []
         store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
@@ -187,7 +183,8 @@ class _Opener:
 
         scratch = Scratch(self.scratch)
         try:
-            opened = OpenedStore.for_view(self._find(), self.fs, self.clock, Overlay(scratch.folder), note)
+            found = find_store(self.layout, self.settings, self.fs, compat=self.compat)
+            opened = OpenedStore.for_view(found, self.fs, self.clock, Overlay(scratch.folder), note)
             opened.scratch = scratch
             is_live = is_locked(self.layout.lock, self.fs)
             show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=self.progress)
@@ -195,129 +192,3 @@ class _Opener:
             scratch.close()
             raise
         return opened
-
-    def for_writing(self, recover: bool, services: Collection[str] | None) -> WritableStore:
-        if is_absent_or_empty(self.layout, self.fs):
-            made = self.fs.make_folder(self.layout.root)
-            for folder in self.layout.writable_commitlogs:
-                made += self.fs.make_folder(folder)
-            for folder in made:
-                self.fs.fsync_folder(folder.parent)
-        else:
-            require_store(self.layout, self.fs)
-            refuse_unchangeable(self.layout, self.fs)
-            refuse_wrong_queue_types(self.layout, self.fs)
-        lock = StoreLock(self.layout.lock, self.fs)
-        lock.acquire()
-        try:
-            return self._with_lock(lock, recover, services)
-        except BaseException:
-            lock.release()
-            raise
-
-    def _with_lock(self, lock: StoreLock, recover: bool, services: Collection[str] | None) -> WritableStore:
-        # Readers need neither, and both take long to import.
-        from store.live.services import StoreServices
-        from store.reading.filter.subscription import use_bit_maps
-        from store.recovery.plan import plan_recovery
-
-        if self.fs.exists(self.layout.abort) and not recover:
-            raise UncleanStore(
-                "the last owner did not shut down",
-                file=self.layout.abort,
-                code="unclean",
-            )
-        # Found before the recovery: it may take away the files that tell the sizes.
-        found = self._find()
-        with (
-            staging(self.layout, self.fs, "open", dry_run=False) as folder,
-            contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
-        ):
-            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
-            log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
-            resting = _unchanged(staged.queues.resting(), change, self.layout)
-            change_id = change.apply()
-        pool = _transient_pool(found.config)
-        allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
-        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
-        _set_positions(opened, log_end)
-        if found.config.enable_calc_filter_bit_map:
-            use_bit_maps(opened)
-        opened.checkpoint.confirm_log_offset = confirmed
-        base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
-        store = _store_with(opened, base, services)
-        remember_verified(opened)
-        base.start()
-        if services is not None:
-            _start_services(store)
-        store.notes += [*change.remarks, *change.notes]
-        store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
-        return store
-
-    def _find(self) -> FoundStore:
-        return find_store(self.layout, self.settings, self.fs, compat=self.compat)
-
-    def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
-        return OpenedStore.load(found, self.fs, self.clock, **options)
-
-
-def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:
-    if services is None:
-        return WritableStore(opened, base)
-    from store.services.served_store import ServedStore
-
-    return ServedStore(opened, base, services)
-
-
-def _start_services(store: WritableStore) -> None:
-    try:
-        cast("ServedStore", store).start_services()
-    except BaseException:
-        # The caller gets no store to close.
-        store.close()
-        raise
-
-
-def _address(text: str | None) -> Address | None:
-    return Address.parse(text) if text is not None else None
-
-
-def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
-    """Describes the cut of a damaged log for the user; a broker writes a line in its own log."""
-    if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
-        return []
-    cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
-    return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
-
-
-def _unchanged(
-    resting: Mapping[QueueKey, RestingQueue], change: Change, layout: StoreLayout
-) -> Mapping[QueueKey, RestingQueue]:
-    """Leaves out the queues of topics that the change touches."""
-    in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]
-    if layout.consumequeue in in_queues:
-        return {}
-    topics = {path.relative_to(layout.consumequeue).parts[0] for path in in_queues}
-    return {key: queue for key, queue in resting.items() if key[0] not in topics} if topics else resting
-
-
-def _set_positions(opened: OpenedStore, log_end: int) -> None:
-    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
-    files = opened.log.segments
-    files.truncate_dirty_files(log_end)
-    files.flushed_where = files.committed_where = log_end
-    last = files.last
-    if last is not None and has_bytes_behind(last, log_end - last.file_start, opened.fs):
-        opened.log.stale_segment = last.file_start
-    opened.queues.recover()
-    if files.files:
-        opened.queues.truncate_dirty(log_end)
-    opened.queues.correct_min_offsets(opened.log.min_offset)
-    for (topic, queue_id), next_offset in opened.queues.next_offsets():
-        opened.log.set_queue_offset(topic, queue_id, next_offset)
-
-
-def _transient_pool(config: StoreConfig) -> TransientStorePool | None:
-    if not config.uses_transient_pool:
-        return None
-    return TransientStorePool(config.transient_store_pool_size, config.mapped_file_size_commit_log)

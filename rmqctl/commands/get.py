@@ -168,11 +168,15 @@ def _place_of(msg_id: str | None, log_offset: int | None) -> int:
 
 
 def _filter(tags: str | None, sql: str | None) -> Any:
-    from store.reading import TagExpression, compile_sql
-
     if tags is not None:
+        from store.reading import TagExpression
+
         return TagExpression(tags)
-    return compile_sql(sql) if sql is not None else None
+    if sql is not None:
+        from store.reading import compile_sql
+
+        return compile_sql(sql)
+    return None
 
 
 def _subscription(session: Session, opened: MessageStore | StoreClient, topic: str, group: str) -> Any:

@@ -9,12 +9,13 @@ The status is that of the first call that decided: once messages were found or l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from store.errors import DamagedRecord
 from store.formats.message import INNER_BATCH, StoredMessage
-from store.reading.get import GetResult, GetStatus
+from store.reading.get import GetResult, GetStatus, MessageFilter
 
 GO_ON = frozenset(
     (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)
@@ -103,3 +104,57 @@ class MessageIterator:
             return True
         self.unsound_count += 1
         return not self.only_sound
+
+
+class MessageReader(ABC):
+    """Reads queues by broker calls: of a store's files, or of the process that serves it."""
+
+    @abstractmethod
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
+    ) -> GetResult:
+        """One broker call: messages of one queue from a queue offset on."""
+
+    @abstractmethod
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of a queue's first message; 0 for an unknown queue."""
+
+    def messages(
+        self,
+        topic: str,
+        queue_id: int,
+        start: int | None = None,
+        *,
+        max_count: int | None = None,
+        message_filter: MessageFilter | None = None,
+        one_call: bool = False,
+        only_sound: bool = False,
+        outer: bool = False,
+    ) -> MessageIterator:
+        """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with open_store(f"{folder}/store", read_only=False) as store:
+        ...         results = [store.put(Message.of("T", f"message {number}")) for number in range(3)]
+        ...         store.catch_up()
+        ...         [message.body for message in store.messages("T", 0, start=1)]
+        [b'message 1', b'message 2']
+        """
+        call = self.get if one_call else self._read_on
+        first = self.min_offset(topic, queue_id) if start is None else start
+        return MessageIterator(
+            lambda offset, count: call(topic, queue_id, offset, count, message_filter),
+            first,
+            max_count=max_count,
+            one_call=one_call,
+            only_sound=only_sound,
+            outer=outer,
+        )
+
+    def _read_on(
+        self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
+    ) -> GetResult:
+        """Makes one call of many."""
+        return self.get(topic, queue_id, offset, max_count, message_filter)

@@ -33,9 +33,9 @@ from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC, Message, StoredMes
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
 from store.layout import StoreLayout
 from store.live.service import ServiceThread
-from store.message_store import WritableStore
 from store.services.delay import read_delay_offsets
 from store.services.rewritten import read_unit
+from store.writable_store import WritableStore
 
 FIRST_DELAY_MS = 1000
 ROUND_MS = 100

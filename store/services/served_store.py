@@ -30,13 +30,13 @@ from store.errors import BadRequest
 from store.formats.message import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.timetable import TimedTask, Timetable
-from store.message_store import WritableStore
 from store.services.filter_manager import ConsumerFilterManager
 from store.services.schedule import ScheduleMessageService
 from store.services.transaction_service import TransactionalMessageService
 from store.services.transactions import CHECK_GROUP
 from store.stats.broker_stats import RINGS, BrokerStatsManager
 from store.stats.store_stats import ROTATE_MS, SAMPLE_MS, StoreStatsService
+from store.writable_store import WritableStore
 
 if TYPE_CHECKING:
     from store.commitlog.bulk import MessageColumns, PutManyResult

@@ -31,7 +31,6 @@ from store.commitlog.put_result import PutStatus
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.errors import StoreIOError
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
-from store.message_store import WritableStore
 from store.reading.get import GetResult, GetStatus
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
@@ -44,6 +43,7 @@ from store.services.transaction_messages import (
     immune_message,
     put_back_message,
 )
+from store.writable_store import WritableStore
 
 PASS_LIMIT_MS = 60_000
 OPS_OF_A_PULL = 32

@@ -33,7 +33,6 @@ from store.formats.host import LOCALHOST, Host
 from store.formats.message import HALF_TOPIC, Message, StoredMessage
 from store.formats.properties import REAL_TOPIC
 from store.live.service import ServiceThread
-from store.message_store import WritableStore
 from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
@@ -47,6 +46,7 @@ from store.services.transaction_messages import (
 )
 from store.services.transaction_metrics import TransactionMetrics
 from store.services.transactions import CHECK_GROUP
+from store.writable_store import WritableStore
 
 ROUND_MS = 100
 CHECK_INTERVAL_4_9_MS = 60_000

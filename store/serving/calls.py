@@ -24,9 +24,8 @@ from store.commitlog.bulk import MessageColumns
 from store.commitlog.put_result import PutResult
 from store.errors import BadRequest
 from store.formats.message import Message
-from store.reading.filter.sql92 import SqlFilter, compile_sql
-from store.reading.filter.tags import TagExpression
 from store.services.served_store import DEFAULT_GROUP, ServedStore
+from store.serving.filters import read_filter
 from store.serving.frames import Frame, Head, unpack_messages
 from store.serving.remote import put_row
 from store.stats.broker_stats import RINGS
@@ -217,26 +216,6 @@ class Calls:
     def _call_stop(self, head: Head, attachment: bytes) -> Frame:
         self._on_stop()
         return Frame({"log_offset": self._store.max_log_offset})
-
-
-def read_filter(given: Head | None) -> TagExpression | SqlFilter | None:
-    """The filter that a request names, as `describe_filter` wrote it."""
-    if given is None:
-        return None
-    if "tags" in given:
-        return TagExpression(str(given["tags"]))
-    return compile_sql(str(given["sql"]))
-
-
-def describe_filter(given: object) -> dict[str, str] | None:
-    """A filter as a request names it; BadRequest for one that is not a text."""
-    if given is None:
-        return None
-    if isinstance(given, TagExpression):
-        return {"tags": given.text}
-    if isinstance(given, SqlFilter):
-        return {"sql": given.text}
-    raise BadRequest("a filter for a served store is a TagExpression or a compiled SQL expression")
 
 
 def _have_same_hosts(messages: list[Message]) -> bool:

@@ -22,8 +22,8 @@ from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
 from store.formats.message import Message, StoredMessage, decode_record
 from store.message_store import END_OF_TIME_MS, QueryResult
 from store.reading.get import GetResult, GetStatus, MessageFilter
-from store.reading.messages import MessageIterator
-from store.serving.calls import describe_filter
+from store.reading.messages import MessageReader
+from store.serving.filters import describe_filter
 from store.serving.frames import Frame, Head, pack_messages, receive_frame, send_frame, split_records
 from store.serving.place import connect_to, socket_path
 from store.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
@@ -33,7 +33,7 @@ MOST_PUT_BYTES = 8 << 20
 STOP_POLL_S = 0.02
 
 
-class StoreClient:
+class StoreClient(MessageReader):
     """One connection to the owner of a store."""
 
     def __init__(self, path: Path, connection: Any) -> None:
@@ -119,28 +119,6 @@ class StoreClient:
         options = {"filter": describe_filter(message_filter), **({"group": group} if group is not None else {})}
         answer = self._call(head | options)
         return _get_result(answer)
-
-    def messages(
-        self,
-        topic: str,
-        queue_id: int,
-        start: int | None = None,
-        *,
-        max_count: int | None = None,
-        message_filter: MessageFilter | None = None,
-        one_call: bool = False,
-        only_sound: bool = False,
-        outer: bool = False,
-    ) -> MessageIterator:
-        """Iterate over messages of one queue, from `start` or the queue's first to its end."""
-        return MessageIterator(
-            lambda offset, count: self.get(topic, queue_id, offset, count, message_filter),
-            self.min_offset(topic, queue_id) if start is None else start,
-            max_count=max_count,
-            one_call=one_call,
-            only_sound=only_sound,
-            outer=outer,
-        )
 
     def wait_for_message(
         self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: MessageFilter | None = None

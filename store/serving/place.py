@@ -26,6 +26,11 @@ def socket_path(root: Path) -> Path:
     return root / OWN_FOLDER / SOCKET_NAME
 
 
+def has_socket(root: Path) -> bool:
+    """Whether a process may serve the store at `root`; a killed one leaves its socket."""
+    return os.path.lexists(socket_path(root))
+
+
 def listen_at(path: Path, fs: Filesystem) -> socket.socket:
     """Listen at the path, for a caller that holds the store's lock.
 

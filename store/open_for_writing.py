@@ -1,0 +1,187 @@
+"""Opening a store for writing.
+
+    1. take the lock
+    2. refuse after an unclean exit, unless asked to recover
+    3. plan and apply the recovery
+    4. load the files, each part where the recovery found its end
+    5. start the services, and leave the abort marker
+
+WritableStore.close undoes that in the broker's order.
+
+Source: DefaultMessageStore.load, start (4.9.8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from store.change.change import Change
+from store.commitlog.resync import has_bytes_behind
+from store.config import StoreConfig
+from store.consumequeue.consume_queue_store import QueueKey
+from store.consumequeue.resting import RestingQueue
+from store.disk.allocate import AllocateMappedFileService
+from store.disk.filesystem import Filesystem
+from store.disk.lock import StoreLock
+from store.disk.overlay import Overlay
+from store.disk.transient_pool import TransientStorePool
+from store.errors import UncleanStore
+from store.ha.link import Address
+from store.layout import StoreLayout
+from store.live.services import StoreServices
+from store.opened.detect import (
+    FoundStore,
+    find_store,
+    is_absent_or_empty,
+    refuse_unchangeable,
+    refuse_wrong_queue_types,
+    require_store,
+)
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import staging
+from store.opened.verified import remember_verified
+from store.reading.filter.subscription import use_bit_maps
+from store.recovery.plan import plan_recovery
+from store.writable_store import WritableStore
+
+if TYPE_CHECKING:
+    from store.recovery.recover import Progress
+    from store.services.served_store import ServedStore
+
+
+@dataclass(frozen=True, slots=True)
+class WritingOpener:
+    """Opens one store for writing; the fields are options of open_store."""
+
+    layout: StoreLayout
+    settings: Mapping[str, Any]
+    fs: Filesystem
+    clock: Callable[[], int]
+    compat: str | None
+    progress: Progress | None
+    recover: bool
+    force_empty_log: bool
+    listen: Address | None
+    master: Address | None
+
+    def open(self, services: Collection[str] | None) -> WritableStore:
+        """The store, with the services of a broker if they are named."""
+        if is_absent_or_empty(self.layout, self.fs):
+            made = self.fs.make_folder(self.layout.root)
+            for folder in self.layout.writable_commitlogs:
+                made += self.fs.make_folder(folder)
+            for folder in made:
+                self.fs.fsync_folder(folder.parent)
+        else:
+            require_store(self.layout, self.fs)
+            refuse_unchangeable(self.layout, self.fs)
+            refuse_wrong_queue_types(self.layout, self.fs)
+        lock = StoreLock(self.layout.lock, self.fs)
+        lock.acquire()
+        try:
+            return self._with_lock(lock, services)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _with_lock(self, lock: StoreLock, services: Collection[str] | None) -> WritableStore:
+        if self.fs.exists(self.layout.abort) and not self.recover:
+            raise UncleanStore(
+                "the last owner did not shut down",
+                file=self.layout.abort,
+                code="unclean",
+            )
+        # Found before the recovery: it may take away the files that tell the sizes.
+        found = self._find()
+        with (
+            staging(self.layout, self.fs, "open", dry_run=False) as folder,
+            contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
+        ):
+            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
+            log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
+            resting = _unchanged(staged.queues.resting(), change, self.layout)
+            change_id = change.apply()
+        pool = _transient_pool(found.config)
+        allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
+        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
+        _set_positions(opened, log_end)
+        if found.config.enable_calc_filter_bit_map:
+            use_bit_maps(opened)
+        opened.checkpoint.confirm_log_offset = confirmed
+        base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
+        store = _store_with(opened, base, services)
+        remember_verified(opened)
+        base.start()
+        if services is not None:
+            _start_services(store)
+        store.notes += [*change.remarks, *change.notes]
+        store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
+        return store
+
+    def _find(self) -> FoundStore:
+        return find_store(self.layout, self.settings, self.fs, compat=self.compat)
+
+    def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
+        return OpenedStore.load(found, self.fs, self.clock, **options)
+
+
+def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:
+    if services is None:
+        return WritableStore(opened, base)
+    from store.services.served_store import ServedStore
+
+    return ServedStore(opened, base, services)
+
+
+def _start_services(store: WritableStore) -> None:
+    try:
+        cast("ServedStore", store).start_services()
+    except BaseException:
+        # The caller gets no store to close.
+        store.close()
+        raise
+
+
+def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
+    """Describes the cut of a damaged log for the user; a broker writes a line in its own log."""
+    if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
+        return []
+    cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
+    return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
+
+
+def _unchanged(
+    resting: Mapping[QueueKey, RestingQueue], change: Change, layout: StoreLayout
+) -> Mapping[QueueKey, RestingQueue]:
+    """Leaves out the queues of topics that the change touches."""
+    in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]
+    if layout.consumequeue in in_queues:
+        return {}
+    topics = {path.relative_to(layout.consumequeue).parts[0] for path in in_queues}
+    return {key: queue for key, queue in resting.items() if key[0] not in topics} if topics else resting
+
+
+def _set_positions(opened: OpenedStore, log_end: int) -> None:
+    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
+    files = opened.log.segments
+    files.truncate_dirty_files(log_end)
+    files.flushed_where = files.committed_where = log_end
+    last = files.last
+    if last is not None and has_bytes_behind(last, log_end - last.file_start, opened.fs):
+        opened.log.stale_segment = last.file_start
+    opened.queues.recover()
+    if files.files:
+        opened.queues.truncate_dirty(log_end)
+    opened.queues.correct_min_offsets(opened.log.min_offset)
+    for (topic, queue_id), next_offset in opened.queues.next_offsets():
+        opened.log.set_queue_offset(topic, queue_id, next_offset)
+
+
+def _transient_pool(config: StoreConfig) -> TransientStorePool | None:
+    if not config.uses_transient_pool:
+        return None
+    return TransientStorePool(config.transient_store_pool_size, config.mapped_file_size_commit_log)

@@ -1,0 +1,28 @@
+"""Filters of the control socket: a request names one by its text, and the owner compiles it anew."""
+
+from __future__ import annotations
+
+from store.errors import BadRequest
+from store.reading.filter.sql92 import SqlFilter, compile_sql
+from store.reading.filter.tags import TagExpression
+from store.serving.frames import Head
+
+
+def read_filter(given: Head | None) -> TagExpression | SqlFilter | None:
+    """The filter that a request names, as `describe_filter` wrote it."""
+    if given is None:
+        return None
+    if "tags" in given:
+        return TagExpression(str(given["tags"]))
+    return compile_sql(str(given["sql"]))
+
+
+def describe_filter(given: object) -> dict[str, str] | None:
+    """A filter as a request names it; BadRequest for one that is not a text."""
+    if given is None:
+        return None
+    if isinstance(given, TagExpression):
+        return {"tags": given.text}
+    if isinstance(given, SqlFilter):
+        return {"sql": given.text}
+    raise BadRequest("a filter for a served store is a TagExpression or a compiled SQL expression")
