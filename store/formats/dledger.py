@@ -50,3 +50,17 @@ def is_dledger_entry(data: bytes | memoryview, log_offset: int) -> bool:
         return False
     magic, _, _, _, pos, *_ = DLEDGER_HEADER.unpack_from(data)
     return magic in DLEDGER_MAGICS and pos == log_offset
+
+
+def holds_record_entry(head: bytes | memoryview, log_offset: int) -> bool:
+    """Whether a whole entry with a record begins here: its numbers fit its place, its size and its record.
+
+    No damage to a plain record makes it one: the record's own magic would have to stand at two places.
+    """
+    record = DLEDGER_HEADER.size
+    if not is_dledger_entry(head, log_offset) or len(head) < record + MAGIC_AT + 4:
+        return False
+    _, size, index, term, _, _, _, _, body_size = DLEDGER_HEADER.unpack_from(head)
+    record_size = int.from_bytes(head[record : record + 4], "big")
+    has_record = first_record_at(head) == record and record_size == body_size
+    return has_record and size == record + body_size and index >= 0 and term >= 0

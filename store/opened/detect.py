@@ -20,13 +20,13 @@ from store.disk.filesystem import Entry, Filesystem
 from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
+from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.index_page import index_file_size
-from store.formats.message import BLANK_MAGIC, LMQ_PREFIX, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2
+from store.formats.message import LMQ_PREFIX
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
-_DLEDGER_MAGICS = (1, 2, 3)
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 NEWER_QUEUES = "consumequeue_r"
 CURRENT, IDENTITY = "CURRENT", "IDENTITY"
@@ -246,20 +246,19 @@ def refuse_dledger(layout: StoreLayout, fs: Filesystem) -> None:
     if layout.dledger is not None:
         raise UnsupportedFormat(f"a DLedger commit log: {_DLEDGER_RULE}", file=layout.dledger)
     for entry in _segments(layout, fs):
-        if entry.size >= 8 and _begins_with_entry(entry.path, fs):
+        if _begins_with_entry(entry, fs):
             raise UnsupportedFormat(f"DLedger entries in the commit log: {_DLEDGER_RULE}", file=entry.path, offset=0)
 
 
-def _begins_with_entry(path: Path, fs: Filesystem) -> bool:
+def _begins_with_entry(segment: Entry, fs: Filesystem) -> bool:
     try:
-        head = fs.read(fs.open_read(path), 0, 8)
+        head = fs.read(fs.open_read(segment.path), 0, min(segment.size, SEGMENT_HEAD_SIZE))
     except StoreIOError as error:
         if error.errno == errno.EIO:
             # A bad sector tells nothing; the walk says where it is.
             return False
         raise
-    first, second = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:8], "big")
-    return first in _DLEDGER_MAGICS and second not in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, BLANK_MAGIC)
+    return holds_record_entry(head, parse_segment_name(segment.path.name) or 0)
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from store.formats.dledger import DLEDGER_HEADER
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.processes import command_line, run, run_as_a_stranger
@@ -193,8 +194,17 @@ def test_a_structure_of_the_5x_line_is_refused_by_its_name(path: str, name: str,
 
 
 def test_dledger_entries_in_the_log_are_refused_by_their_name(store: Path) -> None:
-    overwrite(first_segment(store), 0, (1).to_bytes(4, "big") + (300).to_bytes(4, "big"))
+    first = first_segment(store)
+    record = first.read_bytes()[:RECORD_4]
+    size = int.from_bytes(record[:4], "big")
+    overwrite(first, 0, DLEDGER_HEADER.pack(1, 48 + size, 0, 0, 0, 0, 0, 0, size) + record[:size])
     assert "DLedger" in assert_one_sentence(rmqctl(*DRY_RUN, store=store), NOT_READABLE, f"{0:020d}").err
+
+
+@pytest.mark.parametrize("magic", [1, 2, 3])
+def test_a_damaged_record_with_the_number_of_an_entry_is_damage(magic: int, store: Path) -> None:
+    overwrite(first_segment(store), 0, magic.to_bytes(4, "big") + (300).to_bytes(4, "big"))
+    assert (rmqctl(*DRY_RUN, store=store).code, rmqctl("check", store=store).code) == (OK, FINDINGS)
 
 
 # Damage in records: recovery ends the log there, whatever the bytes say.
