@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from store.check.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
 from store.disk.filesystem import Descriptor, Filesystem
+from store.formats.java import crc32
+from store.formats.message import BORN_TIMESTAMP_AT, LOG_OFFSET_AT, decode_record
 from tests.recovery import power_cuts
 from tests.recovery.nth_call import FAILURES, runs
-from tests.support.simulated_disk import SimulatedDisk
+from tests.recovery.served_records import TornRecord, records_of, unexplained
+from tests.support.simulated_disk import Cut, SimulatedDisk
 
 
 def test_nothing_promised_is_lost_by_a_power_cut(tmp_path: Path) -> None:
@@ -30,6 +35,97 @@ def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(power_cuts, "SimulatedDisk", ForgetfulDisk)
     with pytest.raises(AssertionError, match="run seed"):
         list(power_cuts.power_cuts(tmp_path, 200, seed=1))
+
+
+@pytest.fixture
+def unpromised(tmp_path: Path) -> tuple[Cut, dict[int, bytes]]:
+    """A store as a power cut could leave it, its last record promised to nobody, and the records that were put."""
+    work = power_cuts.Work(tmp_path / "store", Filesystem(), power_cuts.Promises(), power_cuts.random.Random(1))
+    work.put(20, "SYNC_FLUSH")
+    (work.root / "abort").touch()
+    promised = dict(sorted(work.promises.kept.items(), key=lambda one: one[0][1])[:-1])
+    return Cut(tmp_path, "a planted fault", promised), work.written
+
+
+def overwrite(cut: Cut, log_offset: int, data: bytes) -> None:
+    segment = max(path for path in (cut.root / "store/commitlog").iterdir() if int(path.name) <= log_offset)
+    with segment.open("r+b") as file:
+        file.seek(log_offset - int(segment.name))
+        file.write(data)
+
+
+@pytest.mark.parametrize(("field", "size"), [("queue offset and log offset", 16), ("log offset", 8)])
+def test_a_torn_head_of_a_record_that_nobody_was_promised_is_taken(
+    field: str, size: int, unpromised: tuple[Cut, dict[int, bytes]]
+) -> None:
+    cut, written = unpromised
+    overwrite(cut, max(written) + LOG_OFFSET_AT + 8 - size, bytes(size))
+    power_cuts.verify(cut, written)
+
+
+def test_a_torn_body_is_cut(unpromised: tuple[Cut, dict[int, bytes]]) -> None:
+    cut, written = unpromised
+    overwrite(cut, max(written) + 100, bytes(8))
+    power_cuts.verify(cut, written)
+    assert max(written) not in records_of(cut.root / "store")
+
+
+def other_body(raw: bytes) -> bytes:
+    """The record with another body, and the CRC of that."""
+    found = decode_record(raw)
+    body = b"!" * len(found.body)
+    return raw.replace(found.body, body).replace(found.body_crc.to_bytes(4, "big"), crc32(body).to_bytes(4, "big"), 1)
+
+
+@pytest.mark.parametrize(
+    ("which", "planted", "said"),
+    [
+        (-1, other_body, "the body of the record"),
+        (-2, lambda raw: raw[:BORN_TIMESTAMP_AT] + bytes(8) + raw[BORN_TIMESTAMP_AT + 8 :], "the promised record"),
+        (-2, other_body, "is lost"),
+        (None, lambda raw: raw, "never put"),
+    ],
+)
+def test_a_planted_fault_is_found_by_the_comparison_with_what_was_put(
+    which: int | None, planted: Callable[[bytes], bytes], said: str, unpromised: tuple[Cut, dict[int, bytes]]
+) -> None:
+    cut, written = unpromised
+    if which is None:
+        written.pop(max(written))
+    else:
+        place = sorted(written)[which]
+        overwrite(cut, place, planted(written[place]))
+    with pytest.raises(AssertionError, match=said):
+        power_cuts.verify(cut, written)
+
+
+def test_a_recovery_that_serves_torn_bodies_is_found_out(
+    unpromised: tuple[Cut, dict[int, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, written = unpromised
+    monkeypatch.setitem(power_cuts.SMALLER, "checkCRCOnRecover", False)
+    overwrite(cut, max(written) + 100, bytes(8))
+    with pytest.raises(AssertionError, match="the body of the record"):
+        power_cuts.verify(cut, written)
+
+
+def test_findings_about_anything_but_the_torn_record_stand(unpromised: tuple[Cut, dict[int, bytes]]) -> None:
+    _, written = unpromised
+    message = decode_record(written[max(written)])
+    torn = {message.log_offset: TornRecord(message, message)}
+    about = [
+        Finding(BAD_SELF_OFFSET, "log", message.log_offset),
+        Finding(QUEUE_SHIFT, "queue", 3, message.topic, message.queue_id),
+        Finding(INDEX_HEADER, "index", 0),
+    ]
+    others = [
+        Finding(BAD_SELF_OFFSET, "log", message.log_offset + 1),
+        Finding(BAD_CRC, "log", message.log_offset),
+        Finding(QUEUE_SHIFT, "queue", 3, message.topic, message.queue_id + 1),
+        Finding(MISSING_UNIT, "queue", 3, message.topic, message.queue_id),
+    ]
+    assert unexplained([*about, *others], torn) == others
+    assert unexplained(about, {}) == about
 
 
 @pytest.mark.parametrize("failure", FAILURES)
