@@ -132,11 +132,14 @@ class ScanRules:
     check_crc  verify body CRCs (a record with a bad one is Damage)
     accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
     by_place   a record has the log offset at which it was read, whatever its damaged bytes name
+    cuts_torn  the last record before zeros is Damage where its properties end in a zero byte: a power cut kept a part
+               of it. No CRC covers properties, and no producer's text ends so.
     """
 
     check_crc: bool = False
     accept_v2: bool = True
     by_place: bool = False
+    cuts_torn: bool = False
 
 
 DEFAULT_RULES = ScanRules()
@@ -161,9 +164,15 @@ def scan_segment(
         # A run keeps its columns, so that it can be handed to other threads.
         array = np.empty((len(COLUMN_NAMES), room), np.int64)
         count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
+        is_torn = bool(rules.cuts_torn and count and _is_torn(buffer, array[:, count - 1], pages.end))
+        count -= is_torn
         if count:
             misplaced = _put_in_place(array[:, :count], segment.file_start) if rules.by_place else 0
             yield Run(segment.file_start, segment.path, buffer, array, count, misplaced)
+        if is_torn:
+            position = int(array[Column.POSITION, count])
+            yield Damage(segment.file_start, segment.path, position, DamageReason.TORN_PROPERTIES, -1)
+            return
         position = int(state[0])
         if state[1] != ScanOutcome.FULL:
             is_cut = pages.may_cut(position, state)
@@ -171,6 +180,14 @@ def scan_segment(
                 yield pages.unreadable(position) if is_cut else _outcome(segment, position, state)
                 return
         room = capacity
+
+
+def _is_torn(buffer: memoryview, record: Int64Array, end: int) -> bool:
+    """Whether the properties of the record in these columns end in a zero byte, and zeros follow."""
+    stop = int(record[Column.POSITION] + record[Column.SIZE])
+    if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
+        return False
+    return not any(buffer[stop : min(end, stop + BLANK_SIZE)])
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:

@@ -58,6 +58,7 @@ class DamageReason(IntEnum):
     BAD_SELF_OFFSET = 11
     BAD_PROPERTIES_CRC = 12
     UNREADABLE = 13
+    TORN_PROPERTIES = 14
 
     def describe(self) -> str:
         """The reason as a clause for people."""
@@ -79,5 +80,6 @@ _DESCRIPTIONS = {
     DamageReason.BAD_SELF_OFFSET: "stored log offset differs from the place",
     DamageReason.BAD_PROPERTIES_CRC: "bad properties CRC",
     DamageReason.UNREADABLE: "pages that can't be read (a bad sector, or the file was shortened)",
+    DamageReason.TORN_PROPERTIES: "properties end in zeros, and zeros follow: a power cut kept a part of the record",
 }
 assert set(_DESCRIPTIONS) == set(DamageReason)

@@ -126,9 +126,10 @@ class OpenedStore:
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
-    def scan_rules(self, *, check_crc: bool) -> ScanRules:
+    def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
         """Rules of the broker line for the walk of the log."""
-        return ScanRules(check_crc=check_crc, accept_v2=self.line.accepts_v2, by_place=not self.as_broker)
+        ours = not self.as_broker
+        return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn and ours)
 
     def close(self) -> None:
         """Drops maps and descriptors, and the scratch folder."""

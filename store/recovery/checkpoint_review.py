@@ -22,8 +22,8 @@ from store.formats.run import Run
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost_queues import build_all_lost
-from store.recovery.recover import dispatch_stretch
 from store.recovery.start import first_store_timestamp, starting_segment
+from store.recovery.stretch import dispatch_stretch
 
 Progress = Callable[[int, int], None]
 _NUMBERS = CheckpointPage._fields[:5]

@@ -25,7 +25,9 @@ class Difference(StrEnum):
     HUGE_SIZE = "huge-size"
     DELIVER_TIME = "deliver-time"
     LOST_QUEUES = "lost-queues"
+    LOST_INDEX = "lost-index"
     TORN_UNITS = "torn-units"
+    TORN_PROPERTIES = "torn-properties"
     MISPLACED_RECORD = "misplaced-record"
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
@@ -49,8 +51,12 @@ _REASONS = {
     "the hash of their tags, so that they are delivered at once; rmqctl gives them their deliver time",
     Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
     "its queue offsets a second time; rmqctl builds them from the log",
+    Difference.LOST_INDEX: "a broker does not notice an index of which every file is lost, and indexes from where it "
+    "starts to dispatch; rmqctl builds the whole index from the log",
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
     "it; rmqctl rewrites units that contradict their records where it dispatches them again",
+    Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "
+    "of them that reached the disk; rmqctl cuts it where they end in zeros and zeros follow",
     Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
     "then passes over all that follows in its queue; rmqctl dispatches it under the one at which it is",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "
@@ -82,6 +88,8 @@ def applying(
         found.append(Difference.DELIVER_TIME)
     if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues.awake()):
         found.append(Difference.ZERO_QUEUE_FILE)
+    if isinstance(end.outcome, Damage) and end.outcome.reason == DamageReason.TORN_PROPERTIES:
+        found.append(Difference.TORN_PROPERTIES)
     if keep_index:
         found.append(Difference.KEPT_INDEX)
     return found

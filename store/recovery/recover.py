@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.commitlog.end import LogEnd, find_end, walk_log
+from store.commitlog.end import LogEnd, find_end
 from store.disk.mapped_file import MappedFile
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
@@ -36,8 +36,10 @@ from store.reading.filter.subscription import use_bit_maps
 from store.recovery.confirm import UpTo, confirm_offset
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
+from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_lost_queues
 from store.recovery.start import is_abnormal, starting_segment
+from store.recovery.stretch import dispatch_stretch
 
 Progress = Callable[[int, int], None]
 END_OF_LOG = (1 << 63) - 1
@@ -130,7 +132,7 @@ class _Recovery:
         if opened.config.message_index_enable:
             self.handlers.append(opened.index)
         self.keeps_times = opened.line.recovers_with_delay_levels or not as_broker
-        self.builds_lost_queues = False
+        self.builds_lost_queues = self.builds_lost_index = False
         self.unkept_keys = 0
         self.delayed_count = 0
 
@@ -151,7 +153,7 @@ class _Recovery:
         queues.rewrites_torn_units = not self.as_broker
         levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
         with levels, FanOut(self._walked_by()) as builders:
-            self.found.end = walk(opened, self.start, [builders], progress)
+            self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
             cut_log(opened, self.found)
             # What is behind the end is read while the builders still work.
             self.losses.read_behind(self.found.behind, self.found.end)
@@ -177,9 +179,17 @@ class _Recovery:
         self.found.findings += self.opened.queues.describe_findings()
 
     def _drop_index(self) -> None:
-        """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start."""
+        """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.
+
+        An index of which every file is lost is built up to there as well.
+        """
         opened, start = self.opened, self.start
+        stop = start if self.is_abnormal else self.found.queue_end_before
         unread_from = opened.index.drop_unreadable()
+        if not self.as_broker and (built := build_lost_index(opened, stop)):
+            self.found.remarks += built
+            self.builds_lost_index = True
+            return
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
         if not self.keep_index:
@@ -189,7 +199,6 @@ class _Recovery:
         if self.keep_index and begins and min(begins) < start:
             dispatch_stretch(opened, min(begins), start, [opened.index])
         elif unread_from is not None and opened.config.message_index_enable:
-            stop = start if self.is_abnormal else self.found.queue_end_before
             dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)
@@ -214,6 +223,7 @@ class _Recovery:
             as_broker=self.as_broker,
         )
         differences += [Difference.LOST_QUEUES] if self.builds_lost_queues else []
+        differences += [Difference.LOST_INDEX] if self.builds_lost_index else []
         differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
         differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
         return differences
@@ -242,6 +252,8 @@ def walk(
     start: int,
     handlers: Sequence[Handler],
     progress: Progress | None = None,
+    *,
+    cuts_torn: bool = False,
 ) -> LogEnd:
     """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
     segments = opened.log.segments.files
@@ -253,7 +265,8 @@ def walk(
         if progress is not None:
             progress(run.end - start, total)
 
-    return find_end(segments, start, opened.scan_rules(check_crc=opened.config.check_crc_on_recover), on_run)
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover, cuts_torn=cuts_torn)
+    return find_end(segments, start, rules, on_run)
 
 
 def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
@@ -262,18 +275,6 @@ def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
     found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
     files.truncate_dirty_files(found.log_end)
     files.flushed_where = files.committed_where = found.log_end
-
-
-def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
-    """Hands the records from `start` to before `stop` to the handlers."""
-    for step in walk_log(opened.log.segments.files, start, opened.scan_rules(check_crc=False)):
-        if isinstance(step, Run):
-            columns = step.columns
-            count = int((columns.position + step.file_start < stop).sum())
-            for handler in handlers if count else ():
-                handler.dispatch(step.part(0, count))
-            if count < step.count:
-                return
 
 
 def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:

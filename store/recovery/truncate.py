@@ -1,6 +1,6 @@
 """truncate-dirty as a plan: log, queues and index cut back to one log offset.
 
-0. units and queues that are lost are built from the log
+0. units and queues that are lost are built from the log, and an index of which every file is
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
 2. the log is cut there, queues lose the units behind; what an earlier cut left behind the log's end goes
 3. index files that reach behind it are rebuilt from the beginning of the first of them
@@ -17,9 +17,11 @@ from store.errors import BadRequest
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
+from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
-from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, dispatch_stretch, walk
+from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, walk
+from store.recovery.stretch import dispatch_stretch
 
 
 def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
@@ -49,6 +51,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
         losses.read_behind(found.behind, end)
     losses.read_units(found.log_end, END_OF_LOG)
     found.lost = losses.report()
+    built += build_lost_index(opened, found.log_end)
     change = new_change(opened, "truncate-dirty")
     change.remarks = [*opened.assumed, *built] if built else []
     change.facts = {

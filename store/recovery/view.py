@@ -27,8 +27,9 @@ def show_view(
     queues, index = opened.queues, opened.index
     assert isinstance(queues, QueueView)
     assert isinstance(index, IndexView)
-    segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     is_crashed = opened.abort.exists() and not is_live and not as_is
+    segments = opened.log.segments.files
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover, cuts_torn=is_crashed)
     start = starting_segment(opened, abnormal=True).log_offset
     if is_crashed:
         found = find_crashed_end(list(segments), start, rules, progress)

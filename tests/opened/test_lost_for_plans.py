@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from store import check_store, open_store
-from store.check.findings import LOST_INDEX
+from store.check.findings import LOST_INDEX, STALE_TAIL
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
-from tests.support.stores import SMALL, make_store, stored_messages, text_message
+from tests.support.stores import SMALL, make_store, recover, stored_messages, text_message
 
 OF_QUEUES = [name for name in LOST if "index" not in name and "part of" not in name]
 SIZES = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
@@ -112,7 +112,30 @@ def test_truncate_dirty_builds_what_is_lost_and_cuts_it_as_well(
     with open_store(root) as store, open_store(twin) as reader:
         assert stored_messages(store) == stored_messages(reader)
         assert store.notes == []
-    assert kinds(root) - {LOST_INDEX} == kinds(twin)
+    assert kinds(root) == kinds(twin)
+
+
+@pytest.mark.parametrize("lost", ["the index", "all that is derived"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recover", "--normal"),
+        ("recover", "--abnormal"),
+        ("truncate-dirty",),
+        ("truncate-dirty", "--offset", "16571"),
+    ],
+    ids=" ".join,
+)
+def test_an_index_of_which_every_file_is_lost_is_built_again(
+    lost: str, words: tuple[str, ...], whole: Path, tmp_path: Path
+) -> None:
+    root = copy(whole, tmp_path)
+    (root / "abort").touch()
+    LOST[lost](root)
+    assert rmqctl(*SIZES, *words, "--yes", store=root).code in (0, 1)
+    assert kinds(root) - {STALE_TAIL} == set()
+    recover(root, settings=SMALL)
+    assert recover(root, settings=SMALL)[0].rows() == []
 
 
 @pytest.mark.parametrize("words", [["recover", "--yes"], ["put", "T", "x"], ["truncate-dirty", "--yes"]])

@@ -135,8 +135,10 @@ class Round:
             differing = differing_files(real, ours, end, self.archive.settings["mappedFileSizeCommitLog"])
             if not as_broker and applying & EXPLAINS_QUEUES:
                 differing = [path for path in differing if not path.startswith("consumequeue/")]
-            if Difference.RECORD_AT_QUEUE_END in applying:
+            if {Difference.RECORD_AT_QUEUE_END, Difference.LOST_INDEX} & applying:
                 differing = [path for path in differing if path != "index"]
+            if Difference.TORN_PROPERTIES in applying:
+                differing = []
             if differing:
                 self.faults.append(f"{name}: {len(differing)} files differ: {differing[:4]} ({sorted(applying)})")
 

@@ -1,8 +1,8 @@
 """Compares the records that a store serves after a power cut with those that were put.
 
-A record that nobody was promised may be gone or whole. Of a torn one, recovery cuts whatever its CRC covers. No CRC
-covers the head and the properties, so a broker takes a record that is torn in them only; then check may name what the
-record says wrongly, and nothing else.
+A record that nobody was promised may be gone or whole. A torn one is cut: by the CRC of its body, or because its
+properties end in zeros. What remains is a sector that was torn within: no CRC covers head and properties, so a record
+whose body and end are whole is taken, as a broker takes it; then check may name what it says wrongly, and nothing else.
 """
 
 from __future__ import annotations
@@ -50,13 +50,15 @@ def records_of(root: Path) -> dict[int, bytes]:
 
 def torn_records(root: Path, written: Mapping[int, bytes], promised: Collection[bytes]) -> dict[int, TornRecord]:
     """The served records that differ from the written ones, by log offset; AssertionError where that may not be."""
-    found = {}
-    for log_offset, raw in records_of(root).items():
+    found, served = {}, records_of(root)
+    for log_offset, raw in served.items():
         assert log_offset in written, f"the record at {log_offset} was never put"
         if raw != written[log_offset]:
             torn = found[log_offset] = TornRecord(decode_record(written[log_offset]), decode_record(raw))
             assert torn.put.body not in promised, f"the promised record at {log_offset} is torn"
             assert torn.put.body == torn.served.body, f"the body of the record at {log_offset} is torn"
+            is_last = log_offset + len(raw) not in served
+            assert not is_last or raw[-1], f"the properties of the last record, at {log_offset}, are torn"
     return found
 
 

@@ -76,6 +76,17 @@ def lose_a_queue(root: Path) -> None:
     shutil.rmtree(root / "consumequeue" / "T" / "1")
 
 
+def lose_the_index(root: Path) -> None:
+    shutil.rmtree(root / "index")
+
+
+def crash_over_torn_properties(root: Path) -> None:
+    with open_store(root) as store:
+        last = store.get("T", LAST % 3, LAST // 3).messages[0]
+    overwrite_record(root, LAST, last.size - 9, bytes(9))
+    crash(root)
+
+
 def tear_a_unit(root: Path) -> None:
     overwrite_unit(root, 0, 5, 12, bytes(8))
     crash(root)
@@ -113,6 +124,8 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.HUGE_SIZE: (crash_over_a_huge_size, {}),
     Difference.DELIVER_TIME: (crash_without_queues_of_delayed_messages, {}),
     Difference.LOST_QUEUES: (lose_a_queue, {}),
+    Difference.LOST_INDEX: (lose_the_index, {}),
+    Difference.TORN_PROPERTIES: (crash_over_torn_properties, {}),
     Difference.TORN_UNITS: (tear_a_unit, {}),
     Difference.MISPLACED_RECORD: (crash_without_queues_over_a_wrong_place, {}),
     Difference.RECORD_AT_QUEUE_END: (lose_the_last_unit, {"compat": "5.3"}),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.check.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
+from store.commitlog import scan
 from store.disk.filesystem import Descriptor, Filesystem
 from store.formats.java import crc32
 from store.formats.message import BORN_TIMESTAMP_AT, LOG_OFFSET_AT, decode_record
@@ -63,9 +64,10 @@ def test_a_torn_head_of_a_record_that_nobody_was_promised_is_taken(
     power_cuts.verify(cut, written)
 
 
-def test_a_torn_body_is_cut(unpromised: tuple[Cut, dict[int, bytes]]) -> None:
+@pytest.mark.parametrize("place", [100, -3], ids=["body", "properties"])
+def test_a_torn_record_is_cut(place: int, unpromised: tuple[Cut, dict[int, bytes]]) -> None:
     cut, written = unpromised
-    overwrite(cut, max(written) + 100, bytes(8))
+    overwrite(cut, max(written) + place % len(written[max(written)]), bytes(3))
     power_cuts.verify(cut, written)
     assert max(written) not in records_of(cut.root / "store")
 
@@ -106,6 +108,16 @@ def test_a_recovery_that_serves_torn_bodies_is_found_out(
     monkeypatch.setitem(power_cuts.SMALLER, "checkCRCOnRecover", False)
     overwrite(cut, max(written) + 100, bytes(8))
     with pytest.raises(AssertionError, match="the body of the record"):
+        power_cuts.verify(cut, written)
+
+
+def test_a_recovery_that_serves_torn_properties_is_found_out(
+    unpromised: tuple[Cut, dict[int, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut, written = unpromised
+    monkeypatch.setattr(scan, "_is_torn", lambda *_: False)
+    overwrite(cut, max(written) + len(written[max(written)]) - 3, bytes(3))
+    with pytest.raises(AssertionError, match="the properties of the last record"):
         power_cuts.verify(cut, written)
 
 
