@@ -183,7 +183,7 @@ def scan_segment(
 
 
 def _is_torn(buffer: memoryview, record: Int64Array, end: int) -> bool:
-    """Whether the properties of the record in these columns end in a zero byte, and zeros follow."""
+    """Tells whether the properties of the record in these columns end in a zero byte, and zeros follow."""
     stop = int(record[Column.POSITION] + record[Column.SIZE])
     if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
         return False

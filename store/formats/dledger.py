@@ -53,7 +53,7 @@ def is_dledger_entry(data: bytes | memoryview, log_offset: int) -> bool:
 
 
 def holds_record_entry(head: bytes | memoryview, log_offset: int) -> bool:
-    """Whether a whole entry with a record begins here: its numbers fit its place, its size and its record.
+    """Tells whether an entry begins here whose numbers fit its place and its record.
 
     No damage to a plain record makes it one: the record's own magic would have to stand at two places.
     """
