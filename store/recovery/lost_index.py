@@ -1,4 +1,4 @@
-"""Builds an index of which every file is lost, for recovery and truncation.
+"""Builds an index that has lost all its files, for recovery and truncation.
 
 A broker does not notice it: it indexes what comes from where it starts to dispatch.
 """
@@ -12,7 +12,8 @@ from store.recovery.stretch import dispatch_stretch
 def build_lost_index(opened: OpenedStore, stop: int) -> list[str]:
     """Indexes the records before log offset `stop` where no index file is left.
 
-    Gives a sentence for people where it did. The index is in an overlay. Files that can't be read are not lost: they are dropped before.
+    Gives a sentence for people where it did. The index is in an overlay. Files that can't be read are not lost: they
+    are dropped before.
     """
     index, begin = opened.index, max(opened.log.min_offset, 0)
     if not opened.config.message_index_enable or index.files or index.removed_paths() or begin >= stop:
