@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 
-from rmqctl.context import Environment, Session
+from rmqctl.context import Session
+from rmqctl.environment import Environment
 from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
@@ -48,6 +50,7 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real())
     words = list(sys.argv[1:] if arguments is None else arguments)
+    session.command_line = shlex.join(["rmqctl", *words])
     with session.interrupts.installed():
         try:
             code = _run_and_report(session, words)

@@ -1,6 +1,6 @@
 """A command's surroundings: streams, terminal and clock, the global options, and the opened store.
 
-    Environment  the outside world; tests put their own in its place
+    Environment  the outside world; tests put their own in its place     environment.py
     Options      the global options as they were given             options.py
     Session      both together, with what commands need: open the store, say something, ask, show a result
 
@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
-import sys
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import typer
 
+from rmqctl.environment import Environment
 from rmqctl.interrupts import Interrupts
 from rmqctl.options import DEFAULT_STORE, Color, Options, OptionValues, read_options
 from rmqctl.output import Format, render
@@ -43,38 +40,6 @@ LONGEST_LINE = 2000
 """Characters of one line on stderr: what a user gave is not echoed whole."""
 
 
-@dataclass(slots=True)
-class Environment:
-    """Streams, terminal, variables and clock of the process."""
-
-    stdin: IO[bytes]
-    stdout: TextIO
-    stderr: TextIO
-    variables: Mapping[str, str]
-    clock_ms: Callable[[], int]
-    width: int | None = None
-    """Columns of the terminal; None asks it."""
-
-    @classmethod
-    def real(cls) -> Environment:
-        """The process's own environment.
-
-        Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
-        """
-        reconfigure = getattr(sys.stdout, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-        return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, lambda: time.time_ns() // 1_000_000)
-
-    def columns(self) -> int:
-        return self.width or shutil.get_terminal_size().columns
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether stdin and stderr are terminals, so that a question is read and answered."""
-        return self.stdin.isatty() and self.stderr.isatty()
-
-
 class Session:
     """One run of one command."""
 
@@ -86,12 +51,20 @@ class Session:
         self._values: OptionValues = {}
         self._log: RunLog | None = None
         self._failures: list[str] = []
+        self.command_line = ""
 
     def take_options(self, values: OptionValues) -> None:
         """Global options as parsed, by name; those behind the command win, and add to the settings before it."""
         both = [*(self._values.get("settings") or ()), *(values.get("settings") or ())]
         self._values = {**self._values, **values, "settings": both}
         self.options = read_options(self._values)
+
+    def check_settings(self) -> None:
+        """Refuses settings that RocketMQ does not know, and values that they cannot have."""
+        if self.options.settings or self.options.broker_conf is not None:
+            from store.config import StoreConfig
+
+            StoreConfig().with_settings(self.settings())
 
     def take_pace(self) -> None:
         """Sets the process's pace and priority by the options, until the session ends."""
@@ -175,26 +148,41 @@ class Session:
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
-    def open_reader(self, *, as_it_is: bool = False) -> StoreReader:
+    def open_reader(self, *, as_it_is: bool = False, any_size: bool = False) -> StoreReader:
         """The files of --store, for commands that don't open the store; refuses a folder that is no store.
 
         as_it_is  refuses only a folder without any of a broker's files
+        any_size  lets segments be of another size than mappedFileSizeCommitLog says
         """
-        reader = self._files()
-        if as_it_is:
-            reader.check_has_broker_files()
-        else:
-            reader.check_is_store()
+        if not as_it_is:
+            return self.open_readers([str(self.place)], any_size=any_size)[str(self.place)]
+        reader = self._reader(str(self.place))
+        reader.check_has_broker_files()
         return reader
 
-    def _files(self) -> StoreReader:
+    def open_readers(self, stores: Sequence[str], *, any_size: bool = False) -> dict[str, StoreReader]:
+        """The files of several stores by their names as given; the settings are for each of them."""
+        from store.config import StoreConfig
+        from store.errors import BadRequest
+
+        settings = self.settings()
+        if len(stores) > 1 and "storePathCommitLog" in settings:
+            raise BadRequest("storePathCommitLog names the log of one store, and several are given")
+        readers = {store: self._reader(store) for store in stores}
+        for reader in readers.values():
+            reader.check_is_store()
+            if "mappedFileSizeCommitLog" in settings and not any_size:
+                reader.check_segment_sizes(StoreConfig().with_settings(settings).mapped_file_size_commit_log)
+        return readers
+
+    def _reader(self, store: str) -> StoreReader:
         from store.disk import StoreReader
         from store.opened import make_layout
 
-        if self.options.uri is not None:
-            return StoreReader(self.options.uri)
-        layout = make_layout(self.root, self.settings())
-        return StoreReader(str(self.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        if "://" in store:
+            return StoreReader(store)
+        layout = make_layout(Path(store).expanduser(), self.settings())
+        return StoreReader(store, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
 
     def open_store(self, **settings: str) -> MessageStore:
         """The store of --store, open for reading until the command's result is printed."""
@@ -271,12 +259,16 @@ class Session:
 
     def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
         given = self.settings(**settings)
-        self.log(f"opening {self.place}, settings given: {given or 'none'}")
+        self.log(f"opening {self.place}, settings given: {_described(given)}")
         return {"settings": given, "clock": self.environment.clock_ms, "progress": bar.update}
 
     def _log_range(self, opened: MessageStore) -> None:
         if self._log is not None:
-            self.log(f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, {opened.config}")
+            changed = opened.config.changed_settings()
+            self.log(
+                f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, "
+                f"settings given or inferred: {_described(changed)}"
+            )
 
     def open_for_reading(self) -> MessageStore:
         """Opens the store for readers, also behind a body with a wrong CRC.
@@ -285,7 +277,7 @@ class Session:
 
         A store that was not shut down is shown as its recovery will leave it, which cuts there.
         """
-        is_closed = not self._files().exists("abort")
+        is_closed = not self._reader(str(self.place)).exists("abort")
         known = self.settings()
         lax = {"checkCRCOnRecover": "false"} if is_closed and "checkCRCOnRecover" not in known else {}
         return self.open_store(**lax)
@@ -332,14 +324,14 @@ class Session:
         if self._log is not None:
             self._log.write(level, text, error=error)
 
-    def start_log(self, command: str) -> None:
+    def start_log(self) -> None:
         """Begins the log that --log and --verbose ask for."""
         if self.options.log is not None or self.options.verbose:
             from rmqctl import __version__
             from rmqctl.log import RunLog
 
             self._log = RunLog(self.options.log, self.environment.stderr if self.options.verbose else None)
-            self.log(f"rmqctl {__version__}, process {os.getpid()}: {command}, {self.options}")
+            self.log(f"rmqctl {__version__}, process {os.getpid()}, in {Path.cwd()}: {self.command_line}")
 
     def end_log(self) -> None:
         if self._log is not None:
@@ -399,3 +391,8 @@ class Session:
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()
+
+
+def _described(settings: Mapping[str, object]) -> str:
+    """Settings as --set takes them."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"

@@ -68,8 +68,9 @@ class Command(_TakesGlobals, TyperCommand):
 
     def invoke(self, ctx: Context) -> object:
         self.take_globals(ctx)
-        ctx.obj.start_log(ctx.command_path)
+        ctx.obj.start_log()
         ctx.obj.take_pace()
+        ctx.obj.check_settings()
         return super().invoke(ctx)
 
 

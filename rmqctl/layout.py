@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WHOLE_NAMES = {"change id", "msg id"}
+_WHOLE_NAMES = {"change_id", "msg_id"}
 _LONGEST_WHOLE_NAME = 32
 _LEAST_WIDTHS = {"file": 21, "topic": 19}
 """So that a segment's name is never torn, and a topic can be recognised."""
@@ -19,6 +19,7 @@ _LEAST_WIDTH = 8
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S*")
 # A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.
 _PIECES = re.compile(r"\d{4}-\d\d-\d\dT(?=\d\d:)|[^\s/,]+[/,]?|[/,]|\s+")
+_WORDS_OF_A_NAME = re.compile(r"[^_]*_|[^_]+")
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Column:
     def least_width(self, *, whole_moments: bool) -> int:
         """Columns of the terminal needed at least; a moment may go on two lines unless `whole_moments`."""
         longest = max(map(text_width, self.cells), default=0)
-        header = max((text_width(word) for word in self.header.split()), default=0)
+        header = max((text_width(word) for word in _WORDS_OF_A_NAME.findall(self.header)), default=0)
         if any(map(_MOMENT.fullmatch, self.cells)):
             if whole_moments:
                 return max(header, longest)
@@ -45,7 +46,9 @@ class Column:
         return max(map(text_width, [self.header, *self.cells]))
 
     def folded(self, width: int) -> Column:
-        return Column(fold(self.header, width), [fold(cell, width) for cell in self.cells], self.numeric)
+        return Column(
+            fold(self.header, width, _WORDS_OF_A_NAME), [fold(cell, width) for cell in self.cells], self.numeric
+        )
 
 
 def fit_columns(columns: Sequence[Column], width: int, gap: int) -> list[Column]:
@@ -74,15 +77,15 @@ def _share(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]
     return widths
 
 
-def fold(text: str, width: int) -> str:
+def fold(text: str, width: int, pieces: re.Pattern[str] = _PIECES) -> str:
     """Folds `text` to lines of `width` at most.
 
-    Cuts at blanks and behind slashes and commas; only longer pieces are torn.
+    Cuts at blanks and behind slashes and commas; only longer `pieces` are torn.
     """
     if text_width(text) <= width:
         return text
     lines = [""]
-    for piece in _PIECES.findall(text):
+    for piece in pieces.findall(text):
         if text_width(lines[-1] + piece.rstrip()) > width:
             lines[-1] = lines[-1].rstrip()
             lines.append("")

@@ -8,32 +8,48 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from rmqctl.result import Facts, Result, Row
 from rmqctl.show import escape_controls, escape_in_json
 
+MOST_IN_MEMORY = 32 << 20
+"""Characters of a JSON document that is not written yet."""
+
 
 def render_json(result: Result, stream: TextIO) -> None:
-    """One document. Facts stand first where they are known before the rows."""
-    stream.write(f'{{\n  "schema": {json.dumps(result.schema)}')
+    """One whole document, or none where a row cannot be read. Facts known before the rows stand first.
+
+    A large document waits in a temporary file until it is whole.
+    """
+    with tempfile.SpooledTemporaryFile(MOST_IN_MEMORY, "w+", encoding="utf-8", newline="") as document:
+        for part in _document(result, lambda value: json_for(stream, value)):
+            document.write(part)
+        document.seek(0)
+        shutil.copyfileobj(document, stream)
+
+
+def _document(result: Result, to_text: Callable[[object], str]) -> Iterator[str]:
+    yield f'{{\n  "schema": {json.dumps(result.schema)}'
     if not callable(result.facts):
-        _write_facts(result.facts, stream)
+        yield from _facts(result.facts, to_text)
     for table in result.tables:
-        stream.write(f",\n  {json.dumps(table.name)}: [")
+        yield f",\n  {json.dumps(table.name)}: ["
         number = -1
         for number, row in enumerate(table.rows):
-            stream.write(f"{',' if number else ''}\n    {json_for(stream, row)}")
-        stream.write("\n  ]" if number >= 0 else "]")
+            yield f"{',' if number else ''}\n    {to_text(row)}"
+        yield "\n  ]" if number >= 0 else "]"
     if callable(result.facts):
-        _write_facts(result.read_facts(), stream)
-    stream.write("\n}\n")
+        yield from _facts(result.read_facts(), to_text)
+    yield "\n}\n"
 
 
-def _write_facts(facts: Facts, stream: TextIO) -> None:
+def _facts(facts: Facts, to_text: Callable[[object], str]) -> Iterator[str]:
     for name, value in facts.items():
-        stream.write(f",\n  {json.dumps(name)}: {json_for(stream, value)}")
+        yield f",\n  {json.dumps(name)}: {to_text(value)}"
 
 
 def render_jsonl(result: Result, stream: TextIO) -> None:

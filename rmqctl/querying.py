@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rmqctl.backend import Engine, choose_backend, log_bytes_of, stores_of
+from rmqctl.backend import Engine, choose_backend, stores_of
 from rmqctl.context import Session
 from rmqctl.spark import spark_session
 
 if TYPE_CHECKING:
     from store import CheckOptions, Finding
+    from store.disk import StoreReader
     from store.embedded import Engine as EmbeddedEngine
     from store.tables import Export
 
@@ -52,21 +53,20 @@ def open_tables(
     spark_above_gib: int,
     *,
     outer: bool = False,
+    any_size: bool = False,
 ) -> Iterator[Tables]:
     """The tables of the stores given, by the engine that the options choose.
 
-    outer  a record of several messages is one row, instead of a row a message
+    outer     a record of several messages is one row, instead of a row a message
+    any_size  segments may be of another size than mappedFileSizeCommitLog says
     """
-    from store.disk import StoreReader
-
-    stores = stores_of(session, given)
-    for store in stores:
-        StoreReader(store).check_is_store()
+    stores = session.open_readers(stores_of(session, given), any_size=any_size)
     above = spark_above_gib << 30
-    backend = choose_backend(engine, log_bytes_of(stores), master=master, remote=remote, spark_above_bytes=above)
+    log_bytes = sum(file.size for reader in stores.values() for file in reader.segments())
+    backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
     if backend.is_spark:
         with spark_session(session, master, remote, why=backend.why) as spark:
-            yield SparkTables(session, stores, spark, outer)
+            yield SparkTables(session, list(stores), spark, outer)
         return
     session.note(f"engine: {backend}")
     if session.environment.stdout is sys.stdout:
@@ -74,7 +74,7 @@ def open_tables(
     from store.embedded import open_engine
 
     with open_engine(stores, outer=outer) as opened:
-        yield EmbeddedTables(session, stores, opened)
+        yield EmbeddedTables(session, list(stores), opened, stores)
 
 
 def _spare_pandas() -> None:
@@ -108,6 +108,7 @@ class EmbeddedTables:
     session: Session
     stores: Sequence[str]
     engine: EmbeddedEngine
+    readers: Mapping[str, StoreReader]
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
         with self.session.progress("asking") as bar:
@@ -127,11 +128,12 @@ class EmbeddedTables:
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
         from store.check import by_place, check_files
-        from store.disk import StoreReader
 
         with self.session.progress("auditing") as bar:
             found = check_files(
-                StoreReader(store), options, on_progress=lambda done: bar.update(done.bytes_done, done.bytes_in_all)
+                self.readers[store],
+                options,
+                on_progress=lambda done: bar.update(done.bytes_done, done.bytes_in_all),
             )
             return sorted(found, key=by_place)
 

@@ -167,7 +167,7 @@ def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
     # Only of the main list is it worth a line that it is empty.
     tables = [block for number, block in enumerate(tables) if block.rows or not number]
     facts = {name: value for name, value in result.read_facts().items() if value is not None}
-    rows = [[words(name), show_value(name, value, times)] for name, value in facts.items()]
+    rows = [[name, show_value(name, value, times)] for name, value in facts.items()]
     return iter([*([Block([], rows, [False, False])] if facts else []), *tables])
 
 
@@ -176,5 +176,4 @@ def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
     columns = list(table.read_columns() or (rows[0].keys() if rows else ()))
     numeric = [any(is_number(row.get(column)) for row in rows) for column in columns]
     cells = [[show_value(column, row.get(column), times) for column in columns] for row in rows]
-    noun = words(table.name)
-    return Block([words(column) for column in columns], cells, numeric, noun, noun if with_title else "")
+    return Block(columns, cells, numeric, words(table.name), table.name if with_title else "")

@@ -261,6 +261,15 @@ class StoreConfig:
             self.transient_store_pool_enable and self.flush_disk_type == "ASYNC_FLUSH" and self.broker_role != "SLAVE"
         )
 
+    def changed_settings(self) -> dict[str, object]:
+        """The settings that are not at their default, by RocketMQ name."""
+        fields = dataclasses.fields(self)
+        return {
+            _camel(field.name): getattr(self, field.name)
+            for field in fields
+            if getattr(self, field.name) != _DEFAULTS[field.name]
+        }
+
     def with_settings(self, settings: Mapping[str, object]) -> StoreConfig:
         """Copies with settings given by RocketMQ name (`mappedFileSizeCommitLog`).
 

@@ -92,6 +92,15 @@ class DamagedFile(StoreError):
 class WrongFileSize(DamagedFile):
     """A preallocated file whose length is not the configured size; a broker refuses to start on it."""
 
+    @classmethod
+    def of(cls, size: int, expected: int, file: str | os.PathLike[str]) -> WrongFileSize:
+        """The error for a file of `size` bytes."""
+        return cls(
+            f"the file has {size} bytes instead of {expected}",
+            file=file,
+            hint="move it away or give the right file size; a broker does not start with it either",
+        )
+
 
 class ForeignFile(DamagedFile):
     """A name that no broker writes, in a folder where a broker expects only its own files."""

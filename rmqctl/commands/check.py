@@ -68,7 +68,7 @@ def run(
         from_offset=from_offset,
         settings=session.settings(),
     )
-    check = _Check(session, session.open_reader(), options)
+    check = _Check(session, session.open_reader(any_size=True), options)
     table = Table("findings", check.rows(), COLUMNS)
     return Result("check", check.facts, [table], lambda: FINDINGS if check.count else OK, check.verdict)
 

@@ -88,7 +88,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int, *, outer
     """Records by a condition on the table `messages` of the embedded engine."""
     from store.embedded import open_engine
 
-    with open_engine([str(session.place)], outer=outer) as engine:
+    with open_engine(session.open_readers([str(session.place)], any_size=True), outer=outer) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
     return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)

@@ -11,6 +11,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.output import Format
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -22,6 +23,7 @@ EXAMPLES = (
     "rmqctl --store /backup/store fingerprint --verify before.json",
 )
 SEE_ALSO = ("diff", "check")
+SHORT_DIGITS = 16
 
 
 def run(
@@ -33,7 +35,8 @@ def run(
     """Print SHA-256 digests of a store.
 
     One per segment up to its valid end, per queue, per index file, and one for the store. Stale bytes, preallocated
-    tails and the names of index files don't count, so a copy and a restored backup have the same fingerprint.
+    tails and the names of index files don't count, so a copy and a restored backup have the same fingerprint. A
+    table has the beginning of each digest; --wide and the other formats have all of it.
     """
     session: Session = ctx.obj
 
@@ -47,14 +50,27 @@ def run(
         session.warn("the RocksDB with the consume queues is not looked at, only its messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint_files(reader, bar.update)
-    parts = Table("parts", [asdict(one) for one in digests], ("kind", "name", "end", "sha256", "note"))
+    is_whole = session.options.wide or session.format not in (Format.TABLE, Format.PLAIN)
+    rows = [_row(one, is_whole=is_whole) for one in digests]
+    parts = Table("parts", rows, ("kind", "name", "end", "sha256", "note"))
     if before is None:
-        verdict = f"the fingerprint of {count(len(digests), 'part')} is {whole}"
+        verdict = f"{count(len(digests), 'part')}, SHA-256 {_short(whole)}"
         return Result("fingerprint", {"sha256": whole}, [parts], verdict=verdict)
-    rows = digest_differences(before, digests)
-    facts = {"sha256": whole, "verified": not rows, "difference_count": len(rows)}
-    verdict = f"{len(rows)} parts differ" if rows else "the store has the fingerprint of the file"
-    return Result("fingerprint", facts, [Table("differences", rows), parts], FINDINGS if rows else OK, verdict)
+    different = digest_differences(before, digests)
+    facts = {"sha256": whole, "verified": not different, "difference_count": len(different)}
+    verdict = f"{count(len(different), 'part')} differ" if different else "the store has the fingerprint of the file"
+    tables = [Table("differences", different), parts]
+    return Result("fingerprint", facts, tables, FINDINGS if different else OK, verdict)
+
+
+def _row(one: Digest, *, is_whole: bool) -> dict[str, Any]:
+    row = asdict(one)
+    return row if is_whole else row | {"sha256": _short(one.sha256)}
+
+
+def _short(digest: str) -> str:
+    """The beginning of a digest, which is enough to compare two by eye."""
+    return f"{digest[:SHORT_DIGITS]}…" if len(digest) > SHORT_DIGITS else digest
 
 
 def _read(path: Path) -> list[Digest]:

@@ -77,6 +77,7 @@ def run(
     ):
         if not force_empty_log:
             require_log(layout, fs)
+        session.open_reader()
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
         made = rebuild(folder, infer_config(layout, session.settings(), fs), scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)

@@ -83,7 +83,7 @@ def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
     from store.embedded import open_engine
 
     query = "select topic, count(*) as messages, sum(size) as bytes from messages group by topic order by bytes desc"
-    with open_engine([str(session.root)], outer=True) as engine:
+    with open_engine(session.open_readers([str(session.place)], any_size=True), outer=True) as engine:
         _, rows = engine.query(query, limit=1 << 20)
     return [(row["topic"], int(row["messages"]), int(row["bytes"])) for row in rows]
 

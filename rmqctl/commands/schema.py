@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from rmqctl.commands import COMMANDS
 from rmqctl.context import Session
 from rmqctl.exit_codes import OK
+from rmqctl.output import Format
 from rmqctl.result import Result, Table
 from rmqctl.show import did_you_mean
 
@@ -36,7 +38,8 @@ def run(
 
     Every --format json document names its schema in `schema` and is valid against it. A name has the same type and
     meaning in every command; times are milliseconds since 1970 and end in _ms. The number behind the schema's name
-    goes up when a name goes or changes its meaning.
+    goes up when a name goes or changes its meaning. Without --format the schema is printed as JSON, whose lines are
+    not folded; --format jsonl prints it on one line, the other formats a row for each name.
     """
     from rmqctl.programs import json_for
     from rmqctl.schema import load_schema
@@ -50,6 +53,18 @@ def run(
     known = {one.replace("-", " "): one for one in paths}
     if path not in known:
         raise typer.BadParameter(f"no command is called {' '.join(words)!r}{did_you_mean(' '.join(words), paths)}")
-    schema = load_schema(known[path])
-    session.environment.stdout.write(json_for(session.environment.stdout, schema, indent=2) + "\n")
+    schema, given, stdout = load_schema(known[path]), session.options.format, session.environment.stdout
+    if given not in (Format.AUTO, Format.JSON, Format.JSONL):
+        return Result("schema", {}, [Table("names", list(_names(schema, schema["$defs"])))])
+    stdout.write(json_for(stdout, schema, indent=None if given is Format.JSONL else 2) + "\n")
     return OK
+
+
+def _names(schema: Mapping[str, Any], words: Mapping[str, Any], prefix: str = "") -> Iterator[dict[str, str]]:
+    """Each name of a document, those of its rows behind the list's own; `words` are the definitions."""
+    for name, said in schema.get("properties", {}).items():
+        meaning = {**words.get(name, {}), **said}
+        types = meaning.get("type", "string")
+        shown = types if isinstance(types, str) else " or ".join(types)
+        yield {"name": prefix + name, "type": shown, "description": meaning.get("description", "")}
+        yield from _names(said.get("items", {}), words, f"{prefix}{name}[].")

@@ -125,11 +125,7 @@ class MappedFileQueue:
                 hint="move it away; a broker does not start with it either",
             )
         if entry.size != self.file_size:
-            raise WrongFileSize(
-                f"the file has {entry.size} bytes instead of {self.file_size}",
-                file=entry.path,
-                hint="move it away or give the right file size; a broker does not start with it either",
-            )
+            raise WrongFileSize.of(entry.size, self.file_size, entry.path)
         return MappedFile(
             entry.path,
             file_start,

@@ -16,7 +16,7 @@ from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.places import LocalPlace, Place, connect
 from store.disk.readable import Salvaged, Stretch
 from store.disk.segment_folders import dledger_log, find_dledgers
-from store.errors import ForeignFile, NotAStore, StoreIOError
+from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
@@ -92,6 +92,12 @@ class StoreReader:
             if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):
                 wanted = "a folder" if name in _FOLDERS else "a file"
                 raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
+
+    def check_segment_sizes(self, size: int) -> None:
+        """WrongFileSize for the first segment of another size, as a store that is opened raises it."""
+        for segment in self.segments():
+            if segment.size != size:
+                raise WrongFileSize.of(segment.size, size, self.name_of(segment.path))
 
     def _check_is_folder(self) -> None:
         root = self._place.look_at("")

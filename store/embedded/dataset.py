@@ -10,7 +10,7 @@ Log slices are read in a few threads and handed over in their order; of everythi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,7 +70,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
     """A table of stores. With several of them the first column is `store`, the address as it was given."""
 
     def __init__(
-        self, stores: Sequence[str], table: str, columns: dict[str, str], watch: Watch, *, outer: bool = False
+        self,
+        stores: Mapping[str, StoreReader],
+        table: str,
+        columns: dict[str, str],
+        watch: Watch,
+        *,
+        outer: bool = False,
     ) -> None:
         # The base class cannot be instantiated; what DuckDB needs of a dataset are these two names.
         self._stores = stores
@@ -93,18 +99,19 @@ class TableDataset(ds.Dataset):  # type: ignore[misc] # pyarrow has no types
 
     def _batches(self, schema: pa.Schema, expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         try:
-            for store in self._stores:
-                yield from self._batches_of(store, schema, expression)
+            for store, files in self._stores.items():
+                yield from self._batches_of(store, files, schema, expression)
         except GeneratorExit:
             raise
         except BaseException as failure:
             self._watch.failure = self._watch.failure or failure
             raise
 
-    def _batches_of(self, store: str, schema: pa.Schema, expression: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+    def _batches_of(
+        self, store: str, files: StoreReader, schema: pa.Schema, expression: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
         constants = {STORE: store} if len(self._stores) > 1 else {}
         wanted = ExpressionFilter(expression, self._schema, constants)
-        files = StoreReader(store)
         if not wanted.choose([files], lambda _: {}):
             return
         part_bytes = LOCAL_PART_BYTES if files.is_local else REMOTE_PART_BYTES
@@ -156,6 +163,14 @@ def _with_constants(batch: pa.RecordBatch, schema: pa.Schema, constants: dict[st
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def readers_of(stores: Sequence[str]) -> dict[str, StoreReader]:
+    """Readers of stores by their addresses as given; NotAStore where there is none."""
+    readers = {store: StoreReader(store) for store in stores}
+    for reader in readers.values():
+        reader.check_is_store()
+    return readers
+
+
 def export_arrow(
     stores: str | Path | Sequence[str | Path],
     table: str = "messages",
@@ -179,9 +194,7 @@ def export_arrow(
     if table not in TABLES:
         raise BadRequest(f"no table is called {table!r}", hint=", ".join(TABLES))
     addresses = [str(store) for store in ([stores] if isinstance(stores, str | Path) else stores)]
-    for address in addresses:
-        StoreReader(address).check_is_store()
-    dataset = TableDataset(addresses, table, TABLES[table], Watch())
+    dataset = TableDataset(readers_of(addresses), table, TABLES[table], Watch())
     unknown = sorted(set(columns or ()) - set(dataset.schema.names))
     if unknown:
         raise BadRequest(f"{table} has no column {', '.join(unknown)}", hint=", ".join(dataset.schema.names))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +25,7 @@ import duckdb
 import pyarrow as pa
 
 from store.disk.store_reader import StoreReader
-from store.embedded.dataset import OnProgress, TableDataset, Watch
+from store.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
 from store.errors import BadRequest, StoreIOError
 from store.tables.json_values import Row, rows_of, unique_names
 from store.tables.query_text import check_is_query, in_double_quotes
@@ -53,7 +53,13 @@ class Engine:
     """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
 
     def __init__(
-        self, connection: Any, stores: Sequence[str], watch: Watch, worker: Executor, *, outer: bool = False
+        self,
+        connection: Any,
+        stores: Mapping[str, StoreReader],
+        watch: Watch,
+        worker: Executor,
+        *,
+        outer: bool = False,
     ) -> None:
         self.is_fleet = len(stores) > 1
         self._connection = connection
@@ -119,14 +125,16 @@ class Engine:
 
 
 @contextmanager
-def open_engine(stores: Sequence[str], memory_bytes: int | None = None, *, outer: bool = False) -> Iterator[Engine]:
+def open_engine(
+    stores: Sequence[str] | Mapping[str, StoreReader], memory_bytes: int | None = None, *, outer: bool = False
+) -> Iterator[Engine]:
     """DuckDB with the tables of these stores.
 
+    stores        their addresses, or readers of checked stores by the names that the column `store` has
     memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
     outer         a record of several messages is one row of `messages`, instead of a row a message (5.x)
     """
-    for store in stores:
-        StoreReader(store).check_is_store()
+    readers = stores if isinstance(stores, Mapping) else readers_of(stores)
     watch = Watch()
     with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
         connection = duckdb.connect(
@@ -139,7 +147,7 @@ def open_engine(stores: Sequence[str], memory_bytes: int | None = None, *, outer
         try:
             restrict(connection)
             with ThreadPoolExecutor(1) as worker:
-                yield Engine(connection, stores, watch, worker, outer=outer)
+                yield Engine(connection, readers, watch, worker, outer=outer)
         finally:
             watch.is_stopped = True
             connection.close()

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from rmqctl.app import main
 from rmqctl.commands import COMMANDS
-from rmqctl.context import Environment
+from rmqctl.environment import Environment
 from rmqctl.schema import load_schema
 
 NOW_MS = 1_800_000_000_000

@@ -17,6 +17,7 @@ from rmqctl.exit_codes import exit_code_of
 from store import Message, errors, open_store
 from store.disk import Filesystem
 from tests.cli.running import rmqctl
+from tests.support.stores import make_store
 
 PATHS = [command.path.split() for command in COMMANDS]
 
@@ -161,8 +162,9 @@ def test_global_options_are_taken_before_and_behind_the_command(tmp_path: Path) 
 
 
 def test_a_setting_behind_the_command_adds_to_those_before_it(tmp_path: Path) -> None:
-    run = rmqctl("--set", "a=1", "quarantine", "list", "--set", "b=2", "--verbose", store=tmp_path)
-    assert "settings={'a': '1', 'b': '2'}" in run.err
+    words = ("--set", "haListenPort=1", "get", "T", "--set", "haHousekeepingInterval=2", "--verbose")
+    run = rmqctl(*words, store=make_store(tmp_path / "store", 1))
+    assert "settings given: haListenPort=1, haHousekeepingInterval=2" in run.err
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -186,7 +188,8 @@ def test_a_log_says_what_was_run_and_how_it_ended_without_control_characters(tmp
     log = tmp_path / "run.log"
     run = rmqctl("get", "T", "--log", log, store=tmp_path / "no\x1b[31mne")
     lines = log.read_text().splitlines()
-    assert "rmqctl get" in lines[0]
+    assert lines[0].endswith(f"get T --log {log}")
+    assert "object" not in lines[0]
     assert lines[-1].endswith("INFO exit code 4")
     assert any("no such folder" in line for line in lines)
     for text in (run.err, log.read_text()):

@@ -11,7 +11,7 @@ from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-DIFFERS = ("free  ", "disk used  ")
+DIFFERS = ("free_bytes ", "disk_used_percent ")
 """Lines that say something of the machine."""
 
 

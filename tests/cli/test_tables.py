@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rmqctl.backend import Engine, choose_backend, stores_of
-from rmqctl.context import Environment, Session
+from rmqctl.context import Session
+from rmqctl.environment import Environment
 from rmqctl.exit_codes import FINDINGS, OK, USAGE
 from rmqctl.shell import completions
 from store.errors import BadRequest

@@ -1,0 +1,43 @@
+"""The process's surroundings: streams, terminal, variables and clock."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import IO, TextIO
+
+
+@dataclass(slots=True)
+class Environment:
+    """Streams, terminal, variables and clock of the process."""
+
+    stdin: IO[bytes]
+    stdout: TextIO
+    stderr: TextIO
+    variables: Mapping[str, str]
+    clock_ms: Callable[[], int]
+    width: int | None = None
+    """Columns of the terminal; None asks it."""
+
+    @classmethod
+    def real(cls) -> Environment:
+        """The process's own environment.
+
+        Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
+        """
+        reconfigure = getattr(sys.stdout, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+        return cls(sys.stdin.buffer, sys.stdout, sys.stderr, os.environ, lambda: time.time_ns() // 1_000_000)
+
+    def columns(self) -> int:
+        return self.width or shutil.get_terminal_size().columns
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether stdin and stderr are terminals, so that a question is read and answered."""
+        return self.stdin.isatty() and self.stderr.isatty()
