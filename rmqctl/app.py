@@ -73,7 +73,13 @@ def _run_and_report(session: Session, words: list[str]) -> int:
 
 def _run(session: Session, words: list[str]) -> int:
     command: Any = typer.main.get_command(app)
-    answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session)
+    streams = sys.stdout, sys.stderr
+    try:
+        answer = command.main(args=words, prog_name="rmqctl", standalone_mode=False, obj=session)
+    except SystemExit as end:
+        # Typer wraps the streams and exits with 1 where a pipe is closed.
+        sys.stdout, sys.stderr = streams
+        raise end.__context__ or end from None
     if isinstance(answer, Result):
         session.show(answer)
         return answer.final_exit_code()

@@ -73,4 +73,4 @@ def run(
     files = [path for path in to.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
-    return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written to {to}")
+    return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")

@@ -63,7 +63,7 @@ def run(
     with os_errors(html, "write the report"):
         html.write_bytes(data)
     facts = {"file": str(html), "size_bytes": len(data), "worst_rank": found.worst}
-    return Result("report", facts, [], FINDINGS if found.worst else OK, f"{html}: {verdict}")
+    return Result("report", facts, [], FINDINGS if found.worst else OK, verdict.removesuffix("."))
 
 
 def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:

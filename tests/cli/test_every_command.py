@@ -1,0 +1,274 @@
+"""Every command in every format: on a terminal of 80 columns, piped, in an encoding without the letters, cut off."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqctl.app import main
+from rmqctl.commands import COMMANDS
+from rmqctl.environment import Environment
+from rmqctl.exit_codes import FINDINGS, OK, USAGE
+from rmqctl.layout import text_width
+from rmqctl.output import Format
+from tests.cli.running import NOW_MS, Keyboard, Text, rmqctl
+from tests.support.golden import copy_store, golden
+from tests.support.processes import running
+
+LINES = {
+    "info": "info",
+    "doctor": "doctor",
+    "report": "report --html OUT/NEW.html",
+    "dump": "dump commitlog --limit 20",
+    "find": "find order5",
+    "stale": "stale",
+    "put": "put 订单主题 '🙂 hello' --key 键",
+    "get": "get TopicA --max 5",
+    "index-query": "index-query TopicA order5",
+    "recover": "recover --abnormal --dry-run",
+    "truncate-dirty": "truncate-dirty --offset 1024 --dry-run",
+    "clean-expired": "clean-expired --force --reserved-hours 0 --dry-run",
+    "simulate": "simulate",
+    "checkpoint show": "checkpoint show",
+    "checkpoint rewrite": "checkpoint rewrite --dry-run",
+    "check": "check",
+    "rebuild": "rebuild --dry-run",
+    "salvage": "salvage",
+    "usage": "usage --by topic,queue,tag,day",
+    "timeline": "timeline",
+    "lag": "lag",
+    "diff": "diff STORE OTHER",
+    "fingerprint": "fingerprint",
+    "audit": "audit",
+    "sql": 'sql "select * from messages limit 5"',
+    "export": "export --to OUT/NEW --as csv",
+    "flush-bench": "flush-bench --messages 20 --mode async",
+    "delay show": "delay show",
+    "delay rewrite-offsets": "delay rewrite-offsets --dry-run",
+    "timer show": "timer show",
+    "timer rebuild": "timer rebuild --dry-run",
+    "transaction show": "transaction show",
+    "transaction resolve": "transaction resolve 0 --commit --dry-run",
+    "compaction mend": "compaction mend --dry-run",
+    "schema": "schema",
+    "config check": "config check",
+    "config show": "config show",
+    "config rebuild-topics": "config rebuild-topics --dry-run",
+    "config settings": "config settings",
+    "undo": "undo 20260101T000000.000-recover",
+    "quarantine list": "quarantine list",
+    "quarantine purge": "quarantine purge --yes",
+    # Without a master, a slave or a process that serves the store these end at once.
+    "receive": "receive no-address --to OUT/NEW",
+    "send": "send --listen no-address",
+    "serve": "serve --metrics no-address",
+    "stats": "stats",
+    "flush": "flush",
+    "stop": "stop",
+}
+FORMS = [form for form in Format if form is not Format.AUTO]
+NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "send", "receive")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that a command may change."""
+    root = tmp_path_factory.mktemp("every") / "store"
+    copy_store(golden("normal").store, root)
+    return root
+
+
+def words_of(path: str, store: Path, out: Path, form: Format = Format.AUTO) -> list[str]:
+    line = LINES[path].replace("STORE", str(store)).replace("OTHER", str(golden("torn").store))
+    return ["--quiet", "--format", form.value, *shlex.split(line.replace("OUT", str(out)).replace("NEW", form.value))]
+
+
+def check_table(out: str) -> None:
+    wide = [line for line in out.splitlines() if text_width(line) > 80]
+    assert not wide, wide[:3]
+
+
+def check_csv(out: str) -> None:
+    rows = list(csv.reader(io.StringIO(out, newline=""), strict=True))
+    assert {len(row) for row in rows} == {len(rows[0])}
+
+
+def check_json(out: str) -> None:
+    assert json.loads(out)
+
+
+def check_jsonl(out: str) -> None:
+    for line in out.splitlines():
+        assert isinstance(json.loads(line), dict)
+
+
+CHECKS = {
+    Format.TABLE: check_table,
+    Format.PLAIN: check_table,
+    Format.CSV: check_csv,
+    Format.JSON: check_json,
+    Format.JSONL: check_jsonl,
+}
+
+
+def test_each_command_has_its_line() -> None:
+    assert LINES.keys() == {place.path for place in COMMANDS}
+
+
+@pytest.mark.parametrize("path", LINES)
+def test_a_command_prints_each_format_whole_and_on_80_columns(path: str, store: Path, tmp_path: Path) -> None:
+    runs = {
+        form: rmqctl(*words_of(path, store, tmp_path, form), store=store, terminal=form is Format.TABLE)
+        for form in (FORMS if path != "flush-bench" else [Format.TABLE])
+    }
+    for form, run in runs.items():
+        if run.code in (OK, FINDINGS):
+            assert run.out or form is Format.JSONL
+            CHECKS.get(form, lambda out: None)(run.out)
+        else:
+            assert (run.out, run.err.startswith("rmqctl: "), "Traceback" in run.err) == ("", True, False), run.err
+    if {run.code for run in runs.values()} <= {OK, FINDINGS} and Format.JSON in runs:
+        assert headings(runs[Format.MARKDOWN].out) <= names_of_rows(runs[Format.JSON].json)
+
+
+def headings(markdown: str) -> set[str]:
+    """The columns of each table; facts have none."""
+    lines = markdown.splitlines()
+    rules = [number for number, line in enumerate(lines) if line.startswith(("|:-", "|--"))]
+    return {cell.strip() for number in rules for cell in lines[number - 1].strip("|").split("|")} - {""}
+
+
+def names_of_rows(document: dict[str, object]) -> set[str]:
+    rows = [row for value in document.values() if isinstance(value, list) for row in value]
+    return {name for row in rows if isinstance(row, dict) for name in row}
+
+
+@pytest.mark.parametrize("path", ["put", "get", "find", "dump", "export", "report"])
+def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, tmp_path: Path) -> None:
+    for form in (Format.TABLE, Format.JSON):
+        run = rmqctl(*words_of(path, store, tmp_path, form), store=store, encoding="ascii")
+        assert run.code in (OK, FINDINGS), run.err
+
+
+@pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
+def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: Path) -> None:
+    for form in (Format.JSON, Format.CSV):
+        run = rmqctl(*words_of(path, tmp_path, tmp_path, form), store=tmp_path / "absent")
+        if run.code not in (OK, FINDINGS):
+            assert (run.out, run.err.count("\n")) == ("", 1), run.err
+
+
+@pytest.mark.parametrize("path", LINES)
+def test_a_setting_that_no_broker_has_is_refused_by_each(path: str, store: Path, tmp_path: Path) -> None:
+    for setting in ("noSuchSetting=1", "mappedFileSizeCommitLog=x", "flushDiskType=BLUE"):
+        run = rmqctl("--set", setting, *words_of(path, store, tmp_path), store=store)
+        assert (run.code, run.out) == (USAGE, "")
+        assert setting.split("=", maxsplit=1)[0] in run.err
+
+
+REFUSES_SIZES = """usage | sql "select 1" | export --to - --as jsonl | get TopicA | timeline | fingerprint
+    rebuild --dry-run | recover --dry-run | clean-expired --dry-run | checkpoint show | lag | index-query TopicA x"""
+
+
+@pytest.mark.parametrize("line", REFUSES_SIZES.replace("\n", "|").split("|"))
+def test_a_segment_size_that_does_not_fit_is_refused(line: str, store: Path) -> None:
+    run = rmqctl("--quiet", "--set", "mappedFileSizeCommitLog=4096", *shlex.split(line), store=store)
+    assert (run.code, run.out) == (4, "")
+    assert "65536 bytes instead of 4096" in run.err
+
+
+@pytest.mark.parametrize("line", ["check", "audit"])
+def test_a_segment_size_that_does_not_fit_is_a_finding_of_a_check(line: str, store: Path) -> None:
+    run = rmqctl("--quiet", "--set", "mappedFileSizeCommitLog=4096", "-f", "json", line, store=store)
+    assert (run.code, run.json["findings"][0]["kind"]) == (FINDINGS, "wrong-size")
+
+
+def test_a_log_in_another_folder_is_asked_as_any_other(store: Path, tmp_path: Path) -> None:
+    shutil.copytree(store, tmp_path / "store")
+    (tmp_path / "store/commitlog").rename(tmp_path / "log")
+    (tmp_path / "store/commitlog").mkdir()
+    words = ("--quiet", "--set", f"storePathCommitLog={tmp_path / 'log'}", "-f", "jsonl")
+    for line in ('sql "select count(*) n from messages"', "usage", "audit"):
+        moved = rmqctl(*words, *shlex.split(line), store=tmp_path / "store")
+        assert moved.out == rmqctl("--quiet", "-f", "jsonl", *shlex.split(line), store=store).out
+    fleet = ("sql", "select 1", "--store", store, "--store", tmp_path / "store")
+    assert rmqctl(*words, *fleet).code == USAGE
+
+
+WRONG = """dump consumequeue Nope/0 | dump consumequeue Nope/x | get Nope | get TopicA --queue 99 | get --log-offset 7
+    sql "select nothing from messages" | sql "drop table messages" | export --to - --as jsonl --where "a b"
+    export --to OUT/none --where nothing=1 | find --where "nothing = 1" | dump commitlog --where "nothing > 1"
+    dump commitlog --from x | timeline --by nothing | usage --by nothing | diff STORE OUT | check --from 99999999
+    fingerprint --verify OUT | lag --group nobody | config show nothing | index-query TopicA k --begin x
+    truncate-dirty --offset -5 --dry-run | undo nothing | quarantine purge nothing --yes | schema nothing"""
+
+
+@pytest.mark.parametrize("line", [line.strip() for line in WRONG.replace("\n", "|").split("|")])
+def test_a_wrong_argument_never_leaves_half_a_document(line: str, store: Path, tmp_path: Path) -> None:
+    words = shlex.split(line.replace("STORE", str(store)).replace("OUT", str(tmp_path)))
+    for form in (Format.JSON, Format.CSV, Format.PLAIN):
+        run = rmqctl("--quiet", "--format", form.value, *words, store=store)
+        if run.code in (OK, FINDINGS):
+            CHECKS.get(form, lambda out: None)(run.out) if run.out else None
+        else:
+            assert (run.out, run.err.count("\n")) == ("", 1), (form, run.err)
+
+
+class ClosedPipe(Text):
+    """A pipe whose reader goes away after the first bytes."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.mark.parametrize("path", [path for path in LINES if path not in ("schema", "flush-bench", "rebuild")])
+def test_a_closed_pipe_ends_a_command_quietly(path: str, store: Path, tmp_path: Path) -> None:
+    err = Text(False)
+    environment = Environment(Keyboard(b"", False), ClosedPipe(False), err, {"NO_COLOR": "1"}, lambda: NOW_MS, 80)
+    words = words_of(path, store, tmp_path, Format.JSONL)
+    if path == "export":
+        words = ["--quiet", "export", "--to", "-", "--as", "jsonl"]
+    code = main(["--store", str(store), *words], environment)
+    assert code in (OK, FINDINGS) or err.written.startswith(b"rmqctl: "), err.written
+    assert b"roken pipe" not in err.written
+
+
+@pytest.mark.parametrize("line", ["export --to - --as jsonl", "--help"])
+def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "rmqctl", "--quiet", "--store", str(store), *line.split()]
+    run = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writing)
+    assert (run.returncode, b"Error" in run.stderr) == (OK, False)
+
+
+@pytest.mark.parametrize("path", ["info", "find"])
+def test_a_real_terminal_of_80_columns_holds_every_line(path: str, store: Path, tmp_path: Path) -> None:
+    leader, follower = pty.openpty()
+    words = [sys.executable, "-m", "rmqctl", "--store", str(store), *words_of(path, store, tmp_path)]
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "TERM": "xterm"}
+    with running(words, stdout=follower, stderr=subprocess.DEVNULL, env=environment):
+        os.close(follower)
+        check_table(read_all(leader))
+
+
+def read_all(terminal: int) -> str:
+    parts = []
+    try:
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    except OSError:  # Linux's end of a terminal
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode().replace("\r\n", "\n")
