@@ -69,7 +69,7 @@ def _row(one: Digest, *, is_whole: bool) -> dict[str, Any]:
 
 
 def _short(digest: str) -> str:
-    """The beginning of a digest, which is enough to compare two by eye."""
+    """The first digits of a digest."""
     return f"{digest[:SHORT_DIGITS]}…" if len(digest) > SHORT_DIGITS else digest
 
 
