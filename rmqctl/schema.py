@@ -16,7 +16,7 @@ from typing import Any
 VOCABULARY = "vocabulary.json#/$defs/"
 
 
-def load_schema(command: str) -> dict[str, Any]:
+def load_schema(command: str) -> dict[str, object]:
     """Loads the schema of a command's document (`checkpoint show`); FileNotFoundError without one."""
     schema = _read(f"{command.replace(' ', '-')}.json")
     defs: dict[str, Any] = {}

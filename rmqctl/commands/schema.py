@@ -53,7 +53,8 @@ def run(
     known = {one.replace("-", " "): one for one in paths}
     if path not in known:
         raise typer.BadParameter(f"no command is called {' '.join(words)!r}{did_you_mean(' '.join(words), paths)}")
-    schema, given, stdout = load_schema(known[path]), session.options.format, session.environment.stdout
+    schema: dict[str, Any] = load_schema(known[path])
+    given, stdout = session.options.format, session.environment.stdout
     if given not in (Format.AUTO, Format.JSON, Format.JSONL):
         return Result("schema", {}, [Table("names", list(_names(schema, schema["$defs"])))])
     stdout.write(json_for(stdout, schema, indent=None if given is Format.JSONL else 2) + "\n")

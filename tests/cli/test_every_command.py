@@ -75,6 +75,9 @@ LINES = {
     "stats": "stats",
     "flush": "flush",
     "stop": "stop",
+    "filter show": "filter show",
+    "filter register": "filter register GROUP TopicA 'a > 1'",
+    "filter unregister": "filter unregister GROUP",
 }
 FORMS = [form for form in Format if form is not Format.AUTO]
 NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "send", "receive")
