@@ -31,8 +31,8 @@ from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcom
 from store.formats.message import BLANK_SIZE
 from store.formats.run import Int64Array, Run
 
-# Enough records to make a call worth its while, few enough for threads to hand them on often.
-RUN_CAPACITY = 16384 + 64
+# Enough records that Python's part, some calls for each queue and run, hardly counts.
+RUN_CAPACITY = 65536 + 64
 # A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
 FIRST_CAPACITY = 512 + 64
 FIRST_WINDOW_BYTES = 1 << 20
@@ -192,10 +192,12 @@ def _is_torn(buffer: memoryview, record: Int64Array, end: int) -> bool:
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:
     """Writes the log offset where each record was read; returns how many records named another."""
+    count = array.shape[1]
+    if kernels.first_bad_log_offset(array, 0, count, file_start) == count:
+        return 0
     places = array[Column.POSITION] + file_start
     misplaced = int(np.count_nonzero(array[Column.LOG_OFFSET] != places))
-    if misplaced:
-        array[Column.LOG_OFFSET] = places
+    array[Column.LOG_OFFSET] = places
     return misplaced
 
 

@@ -96,6 +96,8 @@ class ConsumeQueue:
         self.failure: StoreError | None = None
         """Why the queue can't be read, when it can't."""
         self._min_address = 0
+        self._had_units = False
+        """Whether `recover` found files: their units may be damaged, and point anywhere."""
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
@@ -122,6 +124,7 @@ class ConsumeQueue:
         files = self.files.files
         if not files:
             return self.max_physic_offset
+        self._had_units = True
         last_ext_address = 1
         end = 0
         for file in files[max(0, len(files) - RECOVER_FILES) :]:
@@ -191,7 +194,9 @@ class ConsumeQueue:
         first = self.files.first
         if first is None:
             return
-        units = unit_array(first)[: first.readable_position // UNIT_SIZE]
+        units = units_of(first.head(_FIRST_UNITS * UNIT_SIZE))
+        if not (units["log_offset"] >= min_log_offset).any():
+            units = unit_array(first)[: first.readable_position // UNIT_SIZE]
         live = units["log_offset"] >= min_log_offset
         index = int(np.argmax(live)) if len(live) else 0
         if not len(live) or not live[index]:
@@ -297,12 +302,24 @@ class ConsumeQueue:
         units = file.read(position, file.readable_position - position)
         return units if units is not None and len(units) else None
 
-    def units_in(self, file: MappedFile) -> FileUnits:
-        """Copy the columns of a file's units up to its end, without pre-blank ones."""
-        units = unit_array(file)[: file.readable_position // UNIT_SIZE]
-        rows = np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units))
+    def ends_before(self, log_offset: int) -> bool:
+        """Whether no unit points at or behind `log_offset`: each was appended here, behind the one before."""
+        return not self._had_units and self.max_physic_offset <= log_offset
+
+    def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
+        """Copies the columns of a file's units that point into log offsets low … high - 1."""
+        first = _first_between(file, low, high)
+        units = unit_array(file)[first : file.readable_position // UNIT_SIZE]
+        inside = (units["log_offset"] >= low) & (units["log_offset"] < high)
+        rows = np.flatnonzero(inside & (units["size"] > 0) & ~is_pre_blank(units))
         log_offsets, sizes = units["log_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int64)
-        return FileUnits(rows + file.file_start // UNIT_SIZE, log_offsets, sizes)
+        return FileUnits(rows + first + file.file_start // UNIT_SIZE, log_offsets, sizes)
+
+    def first_log_offset(self, file: MappedFile) -> int:
+        """The log offset in the first unit of a file that names a record, -1 without one."""
+        first = _first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
+        count = file.readable_position // UNIT_SIZE
+        return int(unit_array(file)["log_offset"][first]) if first < count else -1
 
     def last_log_offset(self, file: MappedFile) -> int:
         """The log offset in the last unit of a full file."""
@@ -423,6 +440,12 @@ def unit_array(file: MappedFile) -> UnitArray:
     StoreIOError when the disk can't give what was written."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return units_of(file.buffer)
+
+
+def _first_between(file: MappedFile, low: int, high: int) -> int:
+    """The first unit of a file that points into log offsets low … high - 1, else how many units were written."""
+    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
+    return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
 
 
 def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:

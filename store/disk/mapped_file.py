@@ -24,6 +24,7 @@ Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections import deque
@@ -253,6 +254,15 @@ class MappedFile:
         if position < 0 or size < 0 or position + size > self.readable_position:
             return None
         return self.raw(position, position + size)
+
+    def head(self, size: int) -> bytes | memoryview:
+        """The first `size` bytes, fewer where fewer were written; a file that is not mapped is read by a call.
+
+        The first fault of a map reads megabytes of a hole in."""
+        size = min(size, self.readable_position)
+        if self._view is None and self._lent is None:
+            return self._fs.read_start(os.fspath(self.path), size)
+        return self.raw(0, size)
 
     def raw(self, start: int, stop: int) -> memoryview:
         """A view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""

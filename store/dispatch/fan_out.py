@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from store import kernels
 from store.formats.run import Run
 
-RUNS_IN_FLIGHT = 16
+RUNS_IN_FLIGHT = 4
 FINISH_POLL_S = 0.5
 
 Piece = TypeVar("Piece")

@@ -33,6 +33,7 @@ __all__ = [
     "first_bad_properties_crc",
     "first_earlier",
     "first_queue_gap",
+    "first_unit_between",
     "follow_chains",
     "hash_queue",
     "key_hashes",
@@ -74,6 +75,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.dispatch import (
         assign_queues,
         find_break,
+        first_unit_between,
         hash_queue,
         order_by_queue,
         pass_repeats,

@@ -5,6 +5,7 @@
 3. order_by_queue sorts the records by queue, keeping the log's order inside each.
 4. pass_repeats finds each queue's first record that has no unit yet.
 5. write_units writes one queue's units.
+6. first_unit_between reads them again: does a unit point into this stretch of the log?
 
 Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSize, ConsumeQueue (4.9.8).
 """
@@ -14,7 +15,16 @@ from __future__ import annotations
 from store.formats.columns import Column
 from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writable, cfunc, kernel, short_kernel
 from store.kernels.hashing import hash_text, to_int
-from store.kernels.native import bytes_equal, read_byte, read_long, size_of, start_of, write_int, write_long
+from store.kernels.native import (
+    bytes_equal,
+    read_byte,
+    read_int,
+    read_long,
+    size_of,
+    start_of,
+    write_int,
+    write_long,
+)
 from store.kernels.properties import (
     DELAY,
     PREFETCH_RECORDS,
@@ -26,6 +36,7 @@ from store.kernels.properties import (
 from store.kernels.scan import SCHEDULE_TOPIC_SIZE, is_schedule_topic
 
 UNIT_SIZE = 20
+PRE_BLANK_SIZE = 0x7FFFFFFF
 MAX_LONG = (1 << 63) - 1
 TRANSACTION_MASK = 0xC
 TRANSACTION_COMMIT = 0x8
@@ -283,3 +294,22 @@ def find_break(
         expected += 1
         end = log_offset + size
     return stop
+
+
+@kernel
+def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long:
+    """First of the units 0 … count - 1 that points into log offsets low … high - 1, or the number of units.
+
+    A unit without a positive size points nowhere, nor does a pre-blank one.
+    """
+    source = start_of(units)
+    count = min(count, size_of(units) // UNIT_SIZE)
+    number: Long
+    for number in range(count):
+        at: Long = number * UNIT_SIZE
+        log_offset: Long = read_long(source, at)
+        size: Long = read_int(source, at + 8)
+        is_pre_blank: Flag = log_offset == 0 and size == PRE_BLANK_SIZE and read_long(source, at + 12) == 0
+        if low <= log_offset < high and size > 0 and not is_pre_blank:
+            return number
+    return count

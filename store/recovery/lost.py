@@ -217,6 +217,8 @@ class LossCounter:
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
         for queue in self._opened.queues.reaching(low):
+            if queue.ends_before(low):
+                continue
             numbers, offsets, sizes = units_between(queue, low, high)
             self.units_cut += len(offsets)
             named.append(offsets)
@@ -272,10 +274,8 @@ def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array,
     """
     found: list[tuple[Int64Array, Int64Array, Int64Array]] = [(np.empty(0, np.int64),) * 3]
     for file in reversed(queue.files.files):
-        numbers, offsets, sizes = queue.units_in(file)
-        inside = (offsets >= low) & (offsets < high)
-        found.append((numbers[inside], offsets[inside], sizes[inside]))
-        if len(offsets) and 0 <= offsets[0] < low:
+        found.append(queue.units_between(file, low, high))
+        if 0 <= queue.first_log_offset(file) < low:
             break
     numbers, offsets, sizes = (np.concatenate(part) for part in zip(*found, strict=True))
     return numbers, offsets, sizes

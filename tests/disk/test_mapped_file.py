@@ -35,6 +35,16 @@ def test_what_is_appended_can_be_read_up_to_the_wrote_position(tmp_path: Path) -
     assert file.read(-1, 2) is None
 
 
+def test_the_head_of_a_file_is_read_without_a_map_and_ends_where_the_written_bytes_end(tmp_path: Path) -> None:
+    new_file(tmp_path).append(b"hello")
+    fs = FaultyFilesystem()
+    file = read_only(MappedFile(tmp_path / f"{0:020d}", 0, SIZE, Filesystem(), writable=False), fs)
+    file.set_positions(5)
+    assert [bytes(file.head(3)), bytes(file.head(9))] == [b"hel", b"hello"]
+    assert "map" not in [name for name, _ in fs.operations]
+    assert bytes(file.buffer[:5]) == bytes(file.head(9))
+
+
 def test_writing_into_the_buffer_and_raising_wrote_is_an_append(tmp_path: Path) -> None:
     file = new_file(tmp_path)
     file.write_buffer[:4] = b"fast"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from types import ModuleType
 
 import numpy as np
@@ -137,6 +138,27 @@ def test_a_damaged_header_makes_no_writes_outside_the_index(count: int) -> None:
     header = np.array([0, 0, 0, 0, 0, count], np.int64)
     kernels.put_index_entries(index, 2, 1000, hashes, records, 0, 1, columns, header)
     assert header[5] == (2 if count <= 0 else 5 if count == 4 else count)
+
+
+@given(
+    units=st.lists(
+        st.tuples(st.integers(-3, 9), st.sampled_from([-1, 0, 7, 0x7FFFFFFF]), st.integers(0, 1)), max_size=9
+    ),
+    low=st.integers(-4, 9),
+    width=st.integers(0, 4),
+)
+def test_the_first_unit_that_points_into_a_stretch_is_the_first_that_names_a_record_there(
+    units: list[tuple[int, int, int]], low: int, width: int
+) -> None:
+    data = b"".join(struct.pack(">qiq", *unit) for unit in units)
+    inside = [
+        number
+        for number, unit in enumerate(units)
+        if low <= unit[0] < low + width and unit[1] > 0 and unit != (0, 0x7FFFFFFF, 0)
+    ]
+    found = both(lambda kernels: int(kernels.first_unit_between(data, len(units), low, low + width)))
+    assert found == min(inside, default=len(units))
+    assert both(lambda kernels: int(kernels.first_unit_between(data, 1000, 100, 200))) == len(units)
 
 
 def find_break(data: bytes, queue_offset: int, max_log_offset: int) -> int:

@@ -133,6 +133,7 @@ def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -
     size = max(UNIT_SIZE * queued + variant % 61 - 40, 0)
     units = work.units.place(_FILLINGS[0][:size], in_front=bool(variant & 8))
     end = kernels.write_units(units, first, work.order, 0, queued, work.columns, work.codes)
+    assert kernels.first_unit_between(units, _LONGS[variant % len(_LONGS)], 5, 5) <= size // UNIT_SIZE
     assert end == max(first, 0) or end <= size
 
 

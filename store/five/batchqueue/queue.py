@@ -139,10 +139,18 @@ class BatchConsumeQueue(ConsumeQueue):
 
     # Asking.
 
-    def units_in(self, file: MappedFile) -> FileUnits:
+    def ends_before(self, log_offset: int) -> bool:
+        return False
+
+    def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
         units = written_units(file)
+        units = units[(units["log_offset"] >= low) & (units["log_offset"] < high)]
         columns = (units[name].astype(np.int64) for name in ("queue_offset", "log_offset", "size"))
         return FileUnits(*columns)
+
+    def first_log_offset(self, file: MappedFile) -> int:
+        units = written_units(file)
+        return int(units["log_offset"][0]) if len(units) else -1
 
     def last_log_offset(self, file: MappedFile) -> int:
         return int(all_units(file)["log_offset"][-1])
