@@ -303,7 +303,7 @@ class ConsumeQueue:
         return units if units is not None and len(units) else None
 
     def ends_before(self, log_offset: int) -> bool:
-        """Whether no unit points at or behind `log_offset`: each was appended here, behind the one before."""
+        """Tells that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
         return not self._had_units and self.max_physic_offset <= log_offset
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
@@ -316,7 +316,7 @@ class ConsumeQueue:
         return FileUnits(rows + first + file.file_start // UNIT_SIZE, log_offsets, sizes)
 
     def first_log_offset(self, file: MappedFile) -> int:
-        """The log offset in the first unit of a file that names a record, -1 without one."""
+        """Gives the log offset in a file's first unit for a record, -1 without one."""
         first = _first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
         count = file.readable_position // UNIT_SIZE
         return int(unit_array(file)["log_offset"][first]) if first < count else -1
@@ -443,7 +443,7 @@ def unit_array(file: MappedFile) -> UnitArray:
 
 
 def _first_between(file: MappedFile, low: int, high: int) -> int:
-    """The first unit of a file that points into log offsets low … high - 1, else how many units were written."""
+    """Finds the first unit that points into log offsets low … high - 1; the number of units without one."""
     file.require_written(_CHUNK_UNITS * UNIT_SIZE)
     return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
 

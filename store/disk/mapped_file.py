@@ -256,9 +256,9 @@ class MappedFile:
         return self.raw(position, position + size)
 
     def head(self, size: int) -> bytes | memoryview:
-        """The first `size` bytes, fewer where fewer were written; a file that is not mapped is read by a call.
+        """Gives the first `size` bytes, or as many as were written.
 
-        The first fault of a map reads megabytes of a hole in."""
+        A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
         size = min(size, self.readable_position)
         if self._view is None and self._lent is None:
             return self._fs.read_start(os.fspath(self.path), size)

@@ -298,9 +298,9 @@ def find_break(
 
 @kernel
 def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long:
-    """First of the units 0 … count - 1 that points into log offsets low … high - 1, or the number of units.
+    """Find the first unit that points into log offsets low … high - 1, or the number of units.
 
-    A unit without a positive size points nowhere, nor does a pre-blank one.
+    Looks at the units 0 … count - 1. A unit without a positive size points nowhere, nor does a pre-blank one.
     """
     source = start_of(units)
     count = min(count, size_of(units) // UNIT_SIZE)
