@@ -50,12 +50,11 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.opened import find_store, make_layout, refuse_rocksdb, require_store
+    from store.opened import find_store, make_layout, require_store
 
     (root, fs), settings = session.reached, session.settings()
     layout = make_layout(root, settings, fs)
     require_store(layout, fs)
-    refuse_rocksdb(layout, fs)
     names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
     is_sound = all(one.starts and not one.traps and not one.lost.messages for one in outcomes)

@@ -5,6 +5,8 @@
                       the next message gets a queue offset that is in use.
     after a shutdown  records without a unit get none: dispatch begins at the log's end
     4.9               dispatch goes on where the queues end
+    log's end         behind the entry that the member's checkpoint says is committed, until the group commits more
+    queue files       one without a unit before the cut leaves the queue and stays on disk, as 5.3.3 was seen to do
 
 The entries stay as they are. Source: DLedgerCommitLog.recoverNormally, recoverAbnormally (5.3.3, 4.9.8).
 """
@@ -12,14 +14,17 @@ The entries stay as they are. Source: DLedgerCommitLog.recoverNormally, recoverA
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.resync import find_record
+from store.disk.store_reader import StoreReader
+from store.five.dledger.files import EntryIndex, read_member_state
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.recover import END_OF_LOG
-from store.recovery.simulate import SimulatedStart, Trap, files_afterwards
+from store.recovery.simulate import FileOutcome, SimulatedStart, Trap, files_afterwards
 from store.recovery.start import is_abnormal, starting_segment
 
 
@@ -50,8 +55,30 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
             _cut_queues(opened, outcome, last + sizes[last], queue_end)
         elif queue_end < end.log_end:
             outcome.traps += _undispatched(end, queue_end)
-    outcome.files = files_afterwards(opened)
+    outcome.files = [_kept(file) for file in files_afterwards(opened)]
+    _end_at_commit(opened, outcome)
     return outcome
+
+
+def _kept(file: FileOutcome) -> FileOutcome:
+    return replace(file, action="truncate") if file.action == "remove" else file
+
+
+def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
+    """Moves the log's end back to that of the committed entries."""
+    folder = opened.layout.dledger
+    assert folder is not None
+    files = StoreReader(str(folder.parent), opened.fs)
+    committed = read_member_state(files, folder.name).committed_index
+    if committed is None:
+        outcome.log_end = opened.log.min_offset
+        outcome.cut_reason = "no checkpoint of the member says what is committed; readers wait for the next put"
+        return
+    for unit in EntryIndex(files, folder.name).units(committed, 1) if committed >= 0 else ():
+        end = int(unit["pos"]) + int(unit["size"])
+        if int(unit["index"]) == committed and end < outcome.log_end:
+            outcome.log_end = end
+            outcome.cut_reason = f"entry {committed}, the last that is known to be committed; later entries wait"
 
 
 def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, queue_end: int) -> None:

@@ -13,7 +13,7 @@ same: the queue showed it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,6 +35,8 @@ from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
 
 QueueKey = tuple[str, int]
+QueueUnits = tuple[QueueKey, Int64Array, Int64Array, Int64Array]
+"""Queue offsets, log offsets and sizes of a queue's units."""
 UNKNOWN: QueueKey = ("", -1)
 """The queue of a record of which nothing can be read."""
 _CUT_SIZE = 8
@@ -214,19 +216,20 @@ class LossCounter:
 
     def read_units(self, low: int, high: int) -> None:
         """Counts the units that point into low … high - 1; those without a record are unreadable messages."""
+        queues = (queue for queue in self._opened.queues.reaching(low) if not queue.ends_before(low))
+        self.count_units((((q.topic, q.queue_id), *units_between(q, low, high)) for q in queues), low, high)
+
+    def count_units(self, queues: Iterable[QueueUnits], low: int, high: int) -> None:
+        """Counts these units, which point into low … high - 1."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
-        for queue in self._opened.queues.reaching(low):
-            if queue.ends_before(low):
-                continue
-            numbers, offsets, sizes = units_between(queue, low, high)
+        for key, numbers, offsets, sizes in queues:
             self.units_cut += len(offsets)
             named.append(offsets)
             missing = ~is_in(offsets, places)
             shown = self._leftover_rows(offsets[missing])
             missing[missing] = ~is_in(offsets[missing], shown)
             if missing.any():
-                key = (queue.topic, queue.queue_id)
                 self._count(key, int(missing.sum()), int(sizes[missing].sum()), "unreadable")
                 self._offsets.setdefault(key, []).append(numbers[missing])
         known = np.concatenate([places, *named])

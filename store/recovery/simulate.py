@@ -18,7 +18,7 @@ from store.commitlog.scan import Blank, End, scan_segment
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
-from store.errors import StoreError
+from store.errors import DamagedFile, StoreError
 from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore, queue_type_faults
@@ -88,17 +88,35 @@ def simulate_start(
     try:
         opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
     except StoreError as error:
-        files = list(_files_on_disk(found.layout, fs))
-        blocker = (error.code or "", error.subject)
-        return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
+        return _refused(found, fs, error)
     try:
         if found.layout.dledger is not None:
             from store.recovery.dledger_start import foretell_dledger_start
 
             return foretell_dledger_start(opened, mode)
+        if opened.line.accepts_v2 and _holds_rocksdb(found.layout, fs):
+            from store.recovery.rocksdb_start import foretell_rocksdb_start
+
+            return _outcome(opened, foretell_rocksdb_start(opened, mode, scratch, progress))
         return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
+    except DamagedFile as error:
+        return _refused(found, fs, error)
     finally:
         opened.close()
+
+
+def _holds_rocksdb(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether the queues' folder holds a RocksDB, if only a part of it, and no queue."""
+    entries = fs.list_folder(layout.consumequeue)
+    files = [entry.path.name for entry in entries if not entry.is_folder]
+    is_database = any(name == "CURRENT" or name.startswith("MANIFEST-") for name in files)
+    return is_database and len(files) == len(entries)
+
+
+def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
+    """The start that an error ends."""
+    files, blocker = list(_files_on_disk(found.layout, fs)), (error.code or "", error.subject)
+    return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
 
 
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
@@ -180,11 +198,12 @@ def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
 
 
 def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
-    """Every commit-log and queue file, kept as it is."""
+    """Every commit-log and queue file, kept as it is; a file beside the topics' folders is a RocksDB's or foreign."""
     queues = (layout.consumequeue, layout.batchconsumequeue)
     for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
         for path, size in _walk_files(folder, fs):
-            yield FileOutcome(relative_name(layout.root, path), "keep", size)
+            if path.parent not in queues:
+                yield FileOutcome(relative_name(layout.root, path), "keep", size)
 
 
 def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:

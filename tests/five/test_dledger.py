@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -69,14 +68,6 @@ def test_lost_queues_come_back_byte_by_byte(name: str, tmp_path: Path) -> None:
     settings = ("--set", "mappedFileSizeConsumeQueue=400")
     assert rmqctl("rebuild", "--queues", "--yes", *settings, store=root).code == 0
     assert contents(root / "consumequeue") == contents(five(name) / "store/consumequeue")
-
-
-def test_the_files_after_a_start_are_foretold() -> None:
-    run = rmqctl("--format", "json", "simulate", store=five("dledger-mixed") / "store")
-    files = {file["file"]: file["size"] for file in run.json["outcomes"][0]["files"]}
-    folders = ("commitlog/", "consumequeue/", "dledger-n0/data/")
-    loaded = json.loads((five("dledger-mixed") / "files-after-load-normal.json").read_bytes())
-    assert files == {name: size for name, (size, _) in loaded.items() if name.startswith(folders)}
 
 
 def test_the_units_that_5_3_cuts_after_a_crash_are_foretold() -> None:

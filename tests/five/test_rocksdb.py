@@ -20,7 +20,7 @@ from tests.support.answers import mismatches
 from tests.support.snapshots import contents
 
 NAMES = ("rocksdb", "rocksdb-aborted", "rocksdb-double")
-REFUSED = [["recover", "--dry-run"], ["put", "T", "x"], ["simulate"]]
+REFUSED = [["recover", "--dry-run"], ["put", "T", "x"]]
 IN_ROCKSDB = ("rocksdb", "rocksdb-aborted")
 
 

@@ -1,0 +1,103 @@
+"""Foretell a broker's next start on queues in a RocksDB (5.x, storeType=defaultRocksDB).
+
+    queues' end    the log offset that the RocksDB remembers as CHECKPOINT, 0 without one
+    after a crash  the walk begins at the newest segment whose first record names a log offset up to it; the times in
+                   the checkpoint file are not read
+    dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
+    truncation     moves the newest unit of each queue in front of the log's end; the files are RocksDB's own
+
+Source: RocksDBConsumeQueueStore.recover, truncateDirty, CommitLog.isMappedFileMatchedRecover (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from store.commitlog.end import LogEnd, find_end
+from store.commitlog.scan import Segment
+from store.errors import BadRequest, DamagedFile
+from store.five.rocksdb.database import QueueDatabase, open_database
+from store.formats.message import LOG_OFFSET_AT
+from store.opened.opened_store import OpenedStore
+from store.recovery.lost import LossCounter, QueueUnits
+from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log
+from store.recovery.start import Start, first_store_timestamp, is_abnormal
+
+
+def foretell_rocksdb_start(
+    opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None = None
+) -> RecoveryReport:
+    """The log's end and the losses.
+
+    Without the package rocksdict the walk begins at the first segment, and only records count as lost. DamagedFile for
+    a RocksDB that does not open.
+    """
+    abnormal = is_abnormal(opened, mode)
+    folder = opened.layout.consumequeue
+    if not (folder / "CURRENT").is_file():
+        raise DamagedFile("the RocksDB with the queues has no CURRENT", file=folder)
+    database, reason = None, ""
+    try:
+        database = open_database(folder, scratch, opened.fs)
+    except BadRequest as error:
+        reason = f"{error.reason}: the whole log is walked"
+    queue_end = database.checkpoint if database is not None else -1
+    start = _starting_segment(opened, queue_end, abnormal=abnormal) if database is not None else Start(0, reason)
+    name = "abnormal" if abnormal else "normal"
+    return _walk(opened, database, start, RecoveryReport(name, start.reason, LogEnd(0, 0), queue_end), progress)
+
+
+def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) -> Start:
+    segments = opened.log.segments.files
+    for segment in reversed(segments):
+        first = _first_log_offset(opened, segment) if abnormal else segment.file_start
+        if 0 <= first <= queue_end:
+            return Start(segment.file_start, f"the newest that the RocksDB's queues reach into ({queue_end})")
+    return Start(segments[0].file_start if segments else 0, "the RocksDB's queues reach into no segment")
+
+
+def _first_log_offset(opened: OpenedStore, segment: Segment) -> int:
+    """The log offset that the segment's first record names, -1 without a record."""
+    if not first_store_timestamp(segment, opened.line):
+        return -1
+    return int.from_bytes(segment.buffer[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big", signed=True)
+
+
+def _walk(
+    opened: OpenedStore,
+    database: QueueDatabase | None,
+    start: Start,
+    found: RecoveryReport,
+    progress: Progress | None,
+) -> RecoveryReport:
+    segments = opened.log.segments.files
+    if not segments:
+        return found
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
+    begin = max(start.log_offset, segments[0].file_start)
+    total = segments[-1].file_start + segments[-1].size - begin
+    found.end = find_end(
+        segments, begin, rules, lambda run: progress(run.end - begin, total) if progress is not None else None
+    )
+    cut_log(opened, found)
+    losses = LossCounter(opened)
+    losses.read_behind(found.behind, found.end)
+    if database is not None:
+        losses.count_units(_units_behind(database, found.log_end), found.log_end, END_OF_LOG)
+    found.lost = losses.report()
+    return found
+
+
+def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:
+    """The units that point at or behind the log's end, queue by queue."""
+    for queue, newest in sorted(database.newest.items()):
+        if newest.log_offset >= log_end:
+            units = database.units(queue)
+            units = units[units["log_offset"] >= log_end]
+            queue_offset, log_offset, size = (
+                units[name].astype(np.int64) for name in ("queue_offset", "log_offset", "size")
+            )
+            yield queue, queue_offset, log_offset, size
