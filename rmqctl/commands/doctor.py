@@ -65,7 +65,7 @@ def run(
         "worst_rank": found.worst,
         "finding_count": len(rows),
         "compat": found.info.line.name,
-        "message_count": found.info.message_count,
+        "message_count": found.info.message_count if found.info.are_queues_read else None,
         "checked_bytes": found.checked_bytes,
         "lost_messages": sum(start.lost.messages for start in found.starts),
     }

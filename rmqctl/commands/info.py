@@ -56,7 +56,9 @@ def run(ctx: typer.Context) -> Result:
 
 
 def _verdict(info: StoreInfo) -> str:
-    amount = f"{count(info.message_count, 'message')} in {count(info.topic_count, 'topic')}"
+    amount = "its queues can't be read"
+    if info.are_queues_read:
+        amount = f"{count(info.message_count, 'message')} in {count(info.topic_count, 'topic')}"
     problems = count(len(info.problems), "problem") if info.problems else "nothing is missing"
     return f"a {info.line} store, {amount}; {problems}"
 
@@ -67,8 +69,18 @@ def _row(problem: Problem) -> dict[str, str]:
 
 
 def _next_command(info: StoreInfo) -> str:
-    """The command of the first problem, else `check`."""
-    return _row(info.problems[0])["command"] if info.problems else "check"
+    """The command of the first problem with one, else `check`."""
+    return next((command for problem in info.problems if (command := _row(problem)["command"])), "check")
+
+
+def _amounts(info: StoreInfo) -> dict[str, int | None]:
+    """Count topics, queues and messages; null for unreadable queues."""
+    amounts = {
+        "topic_count": info.topic_count,
+        "queue_count": len(info.queues),
+        "message_count": info.message_count,
+    }
+    return dict(amounts) if info.are_queues_read else dict.fromkeys(amounts)
 
 
 def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
@@ -86,9 +98,7 @@ def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
         "log_end": log.end,
         "first_ms": log.first_ms if log.first_ms >= 0 else None,
         "last_ms": log.last_ms if log.last_ms >= 0 else None,
-        "topic_count": info.topic_count,
-        "queue_count": len(info.queues),
-        "message_count": info.message_count,
+        **_amounts(info),
         "queues_built_to": info.queues_built_to,
         "index_file_count": info.index.file_count,
         "index_built_to": info.index.built_to,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,10 @@ from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import count, did_you_mean, list_some, printable
+
+if TYPE_CHECKING:
+    from store.forensics import LagReport
 
 EXAMPLES = (
     "rmqctl --store /data/store lag",
@@ -31,7 +35,8 @@ def run(
 
     Holds config/consumerOffset.json, or its .bak where a broker would load that, against each queue's minimum and
     maximum: lag in messages, bytes and time. Names offsets outside of their queue, groups that never consumed, and
-    the messages in retry and dead-letter topics. Exit code 1 when an offset is outside of its queue.
+    the messages in retry and dead-letter topics. Exit code 1 when an offset is outside of its queue, or no table and no
+    queue knows the group or the topic.
     """
     session: Session = ctx.obj
 
@@ -40,6 +45,7 @@ def run(
     report = review_lag(session.open_store(), group, topic)
     if report.source is None:
         session.warn("a broker would load no consumer offsets from config/; every group counts as never consumed")
+    unknown = _unknown(session, report, group, topic)
     wrong = sum(row.state in WRONG_STATES for row in report.queues)
     facts = {
         "offsets_file": str(report.source.path.name) if report.source else None,
@@ -55,6 +61,27 @@ def run(
         for name, count in counts.items()
     ]
     tables = [Table("queues", [asdict(row) for row in report.queues], COLUMNS), Table("retry_topics", topics)]
+    return Result("lag", facts, tables, FINDINGS if wrong or unknown else OK, unknown or _verdict(report, wrong))
+
+
+def _unknown(session: Session, report: LagReport, group: str | None, topic: str | None) -> str:
+    """The verdict on a group or topic that no table and no queue knows; empty without one."""
+    asked = (("consumer group", group, report.groups), ("topic", topic, report.topics))
+    unknown = [(kind, name, known) for kind, name, known in asked if name is not None and name not in known]
+    for kind, name, known in unknown:
+        text = did_you_mean(name, known) or (f"; known are {list_some(sorted(known))}" if known else "")
+        session.note(f"no {kind} is called {name!r}{text}")
+    return "; ".join(f"no {kind} is called {printable(name)!r}" for kind, name, _ in unknown)
+
+
+def _verdict(report: LagReport, wrong: int) -> str:
     behind = len({row.group for row in report.queues if row.lag > 0})
-    verdict = f"{behind} of {facts['group_count']} groups are behind, {wrong} offsets are outside of their queue"
-    return Result("lag", facts, tables, FINDINGS if wrong else OK, verdict)
+    groups = len({row.group for row in report.queues})
+    if not groups:
+        return "no consumer group has an offset"
+    outside = (
+        f"{count(wrong, 'offset')} {'is' if wrong == 1 else 'are'} outside of the queue"
+        if wrong
+        else "all offsets are in their queues"
+    )
+    return f"{behind} of {count(groups, 'group')} behind; {outside}"

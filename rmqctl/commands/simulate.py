@@ -12,6 +12,7 @@ from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for, with_hint
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.disk import Filesystem
@@ -85,8 +86,8 @@ def _verdict(one: SimulatedStart) -> str:
     if not one.lost.messages:
         return f"a {one.compat} broker starts and loses nothing; the log ends at {one.log_end}"
     intact = one.lost.facts()["intact"]
-    count = f"{one.lost.messages} message{'s' if one.lost.messages > 1 else ''}"
-    return f"a {one.compat} broker starts and loses {count}, {intact} of them intact behind the cut"
+    lost = count(one.lost.messages, "message")
+    return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact behind the cut"
 
 
 def _tables(outcomes: list[SimulatedStart]) -> list[Table]:

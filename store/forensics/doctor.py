@@ -143,8 +143,7 @@ class _Examiner:
             ("config", self._config),
             ("lag", self._lag),
         ]
-        has_queue_files = not any(one.holds_queues for one in info.structures)
-        if info.holder is None and has_queue_files:
+        if info.holder is None:
             # First, for a damage where it cuts the log is one thing and not two.
             steps.insert(0, ("simulate", lambda: self._simulate(lines)))
         diagnoses = [*self._info()]

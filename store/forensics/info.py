@@ -102,6 +102,13 @@ class StoreInfo:
     problems: list[Problem] = field(default_factory=list)
     is_walked: bool = False
     """Whether the log was read for lost parts of queues and index."""
+    are_queues_read: bool = False
+    """Whether the queues are known; without the package rocksdict those in a RocksDB are not."""
+
+    @property
+    def is_rocksdb(self) -> bool:
+        """Whether the queues are in a RocksDB, and in no files."""
+        return any(one.holds_queues for one in self.structures)
 
     @property
     def topic_count(self) -> int:
@@ -159,6 +166,7 @@ class _Look:
         info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
         with self._noting():
             info.queues = list(queue_ends(self.reader, max(0, first)))
+            info.are_queues_read = True
         with self._noting():
             self._look_at_log(segments)
         for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):
@@ -177,7 +185,8 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            problem = Problem("unreadable", str(error), code="unreadable")
+            code = error.code if error.code in ("no-rocksdict", "rocksdb-damaged") else "unreadable"
+            problem = Problem("unreadable", str(error), code=code)
             if problem not in self.failures:
                 self.failures.append(problem)
 
@@ -283,7 +292,7 @@ class _Look:
         """Parts that only a walk of the log shows to be lost; a long log is not walked."""
         info = self.info
         parts = list(find_lost_extensions(self.reader, info.queues))
-        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not any(one.holds_queues for one in info.structures)
+        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.is_rocksdb
         is_closed = info.holder is None and info.abort_ms < 0
         if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
             size = StoreConfig().with_settings(info.inferred).mapped_file_size_consume_queue
@@ -301,12 +310,10 @@ def _state_problems(info: StoreInfo) -> Iterator[Problem]:
 def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
     """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
     log, is_live = info.log, info.holder is not None
-    has_queue_files = not any(one.holds_queues for one in info.structures)
     has_records = log.first_ms >= 0 or log.last_ms >= 0
     if not log.segment_count:
         yield Problem("no log", "there is no segment in commitlog/", code="no-log")
-    if not has_queue_files:
-        # check compares the queues in a RocksDB with the log.
+    if not info.are_queues_read:
         pass
     elif has_records and info.queues_built_to < 0:
         yield Problem("no queues", "no consume queue has a unit", code="no-queues")

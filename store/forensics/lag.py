@@ -55,6 +55,7 @@ class LagReport:
     source             the file that the offsets are from; None where a broker would load none
     never_consumed     groups of subscriptionGroup.json without an offset
     retry, dead_letter messages per retry and dead-letter topic
+    groups, topics     every name that the tables and queues know
     """
 
     queues: list[QueueLag]
@@ -62,6 +63,8 @@ class LagReport:
     never_consumed: list[str]
     retry: dict[str, int]
     dead_letter: dict[str, int]
+    groups: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
 
 
 def review_lag(store: MessageStore, group: str | None = None, topic: str | None = None) -> LagReport:
@@ -75,12 +78,15 @@ def review_lag(store: MessageStore, group: str | None = None, topic: str | None 
         for queue_id, consumed in sorted(queues.items())
     ]
     counts = _messages_by_topic(store)
+    never_consumed = _never_consumed(store, offsets)
     return LagReport(
         rows,
         offsets_file(folder, fs).loaded,
-        [name for name in _never_consumed(store, offsets) if group in (None, name)],
+        [name for name in never_consumed if group in (None, name)],
         {name: count for name, count in counts if name.startswith(RETRY_PREFIX)},
         {name: count for name, count in counts if name.startswith(DLQ_PREFIX)},
+        groups=frozenset((*never_consumed, *(name for _, name in offsets))),
+        topics=frozenset((*(name for name, _ in counts), *(of_topic for of_topic, _ in offsets))),
     )
 
 

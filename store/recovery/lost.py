@@ -220,7 +220,7 @@ class LossCounter:
         self.count_units((((q.topic, q.queue_id), *units_between(q, low, high)) for q in queues), low, high)
 
     def count_units(self, queues: Iterable[QueueUnits], low: int, high: int) -> None:
-        """Counts these units, which point into low … high - 1."""
+        """Counts these units; all point into low … high - 1."""
         places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
         named: list[Int64Array] = []
         for key, numbers, offsets, sizes in queues:

@@ -32,22 +32,25 @@ def foretell_rocksdb_start(
 ) -> RecoveryReport:
     """The log's end and the losses.
 
-    Without the package rocksdict the walk begins at the first segment, and only records count as lost. DamagedFile for
-    a RocksDB that does not open.
+    Without the package rocksdict the walk begins at the first segment, only records count as lost, and a finding says
+    so. DamagedFile for a RocksDB that does not open.
     """
     abnormal = is_abnormal(opened, mode)
     folder = opened.layout.consumequeue
     if not (folder / "CURRENT").is_file():
         raise DamagedFile("the RocksDB with the queues has no CURRENT", file=folder)
-    database, reason = None, ""
+    database = None
+    start = Start(0, "where the queues end is not known: the whole log is walked")
+    found = RecoveryReport("abnormal" if abnormal else "normal", start.reason, LogEnd(0, 0))
     try:
         database = open_database(folder, scratch, opened.fs)
     except BadRequest as error:
-        reason = f"{error.reason}: the whole log is walked"
-    queue_end = database.checkpoint if database is not None else -1
-    start = _starting_segment(opened, queue_end, abnormal=abnormal) if database is not None else Start(0, reason)
-    name = "abnormal" if abnormal else "normal"
-    return _walk(opened, database, start, RecoveryReport(name, start.reason, LogEnd(0, 0), queue_end), progress)
+        found.findings.append(str(error))
+    else:
+        found.queue_end_before = database.checkpoint
+        start = _starting_segment(opened, database.checkpoint, abnormal=abnormal)
+        found.start_reason = start.reason
+    return _walk(opened, database, start, found, progress)
 
 
 def _starting_segment(opened: OpenedStore, queue_end: int, *, abnormal: bool) -> Start:

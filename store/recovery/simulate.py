@@ -97,7 +97,10 @@ def simulate_start(
         if opened.line.accepts_v2 and _holds_rocksdb(found.layout, fs):
             from store.recovery.rocksdb_start import foretell_rocksdb_start
 
-            return _outcome(opened, foretell_rocksdb_start(opened, mode, scratch, progress))
+            report = foretell_rocksdb_start(opened, mode, scratch, progress)
+            outcome = _outcome(opened, report)
+            outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
+            return outcome
         return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
     except DamagedFile as error:
         return _refused(found, fs, error)
@@ -198,7 +201,7 @@ def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
 
 
 def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
-    """Every commit-log and queue file, kept as it is; a file beside the topics' folders is a RocksDB's or foreign."""
+    """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
     queues = (layout.consumequeue, layout.batchconsumequeue)
     for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
         for path, size in _walk_files(folder, fs):

@@ -198,3 +198,24 @@ def test_a_store_of_files_alone_imports_nothing_of_it(tmp_path: Path) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert run.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", IN_ROCKSDB)
+def test_info_and_doctor_count_the_queues_of_the_database(name: str) -> None:
+    loaded = {(q["topic"], q["queueId"]): q["max"] for q in lines(name, "load-only.json")[0]["load"]["queues"]}
+    info, doctor = (rmqctl("--format", "json", words, store=five(name) / "store") for words in ("info", "doctor"))
+    assert (info.json["queue_count"], info.json["message_count"]) == EXTENTS[name]
+    assert doctor.json["message_count"] == EXTENTS[name][1]
+    assert info.json["queue_count"] >= len(loaded)
+
+
+EXTENTS = {"rocksdb": (7, 182), "rocksdb-aborted": (7, 145)}
+"""Queues and messages, with those of light queues."""
+
+
+def test_without_the_binding_info_and_doctor_say_what_they_cannot_read(without_rocksdict: None) -> None:
+    root = five("rocksdb") / "store"
+    for words in ("info", "doctor", "simulate"):
+        run = rmqctl(words, store=root)
+        assert (run.code, "pip install 'rmqctl[rocksdb]'" in " ".join(run.out.split())) == (1, True)
+    assert rmqctl("info", store=root).out.splitlines()[0] == "a 5.3 store, its queues can't be read; 1 problem"

@@ -75,7 +75,7 @@ def test_structures_of_5_are_named(tmp_path: Path, folder: str, name: str) -> No
     assert name in [one.name for one in look(root).structures]
 
 
-def test_a_store_with_rocksdb_queues_is_shown(tmp_path: Path) -> None:
+def test_a_rocksdb_that_does_not_open_is_a_problem(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 5)
     shutil.rmtree(root / "consumequeue")
     (root / "consumequeue").mkdir()

@@ -9,6 +9,7 @@ import pytest
 
 from store import open_store
 from store.forensics.lag import LagReport, review_lag
+from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 
 
@@ -60,3 +61,19 @@ def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:
     _, root = copy_of("normal")
     report = with_offsets(root, {"TopicA@G": {0: 1}}, subscriptionGroup={"subscriptionGroupTable": {"G": {}, "H": {}}})
     assert report.never_consumed == ["H"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--group", "Billin"], "no consumer group is called 'Billin'; did you mean 'Billing'?"),
+        (["--topic", "topica"], "no topic is called 'topica'; did you mean 'TopicA'?"),
+        (["--group", "zzz"], "no consumer group is called 'zzz'; known are Billing"),
+    ],
+)
+def test_an_unknown_group_or_topic_is_a_finding(words: list[str], said: str, copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with_offsets(root, {"TopicA@Billing": {0: 1}})
+    run = rmqctl("lag", *words, store=root)
+    assert (run.code, said in run.err) == (1, True)
+    assert run.out.splitlines()[0] == said.split(";")[0]

@@ -159,7 +159,10 @@ def require_binding(folder: Path) -> ModuleType:
         import rocksdict
     except ImportError:
         raise BadRequest(
-            "the consume queues are a RocksDB, and the package rocksdict is not installed", file=folder, hint=INSTALL
+            "the consume queues are a RocksDB, and the package rocksdict is not installed",
+            file=folder,
+            hint=INSTALL,
+            code="no-rocksdict",
         ) from None
     return rocksdict
 
