@@ -209,7 +209,7 @@ def test_info_and_doctor_count_the_queues_of_the_database(name: str) -> None:
     assert info.json["queue_count"] >= len(loaded)
 
 
-EXTENTS = {"rocksdb": (7, 182), "rocksdb-aborted": (7, 145)}
+EXTENTS = {"rocksdb": (7, 182), "rocksdb-aborted": (7, 127)}
 """Queues and messages, with those of light queues."""
 
 
