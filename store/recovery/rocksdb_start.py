@@ -21,6 +21,7 @@ from store.commitlog.scan import Segment
 from store.errors import BadRequest, DamagedFile
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.formats.message import LOG_OFFSET_AT
+from store.opened.detect import has_rocksdb
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter, QueueUnits
 from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log
@@ -37,7 +38,7 @@ def foretell_rocksdb_start(
     """
     abnormal = is_abnormal(opened, mode)
     folder = opened.layout.consumequeue
-    if not (folder / "CURRENT").is_file():
+    if not has_rocksdb(folder, opened.fs):
         raise DamagedFile("the RocksDB with the queues has no CURRENT", file=folder)
     database = None
     start = Start(0, "where the queues end is not known: the whole log is walked")
