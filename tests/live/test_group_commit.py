@@ -237,3 +237,71 @@ def test_a_wait_lasts_as_many_milliseconds_as_it_is_given() -> None:
     started = time.monotonic()
     CommitGroup().wait(30)
     assert 0.03 <= time.monotonic() - started < 7
+
+
+def with_company(queue: MappedFileQueue) -> GroupCommitService:
+    """A service, not started, whose last group had two messages."""
+    service = GroupCommitService(queue, Checkpoint())
+    for _ in range(2):
+        service.join(append(queue))
+    service.work()
+    return service
+
+
+def test_the_first_of_several_threads_flushes_itself(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    queue = queue_on(tmp_path, fs)
+    service = with_company(queue)
+    assert service.flush_to(append(queue), PATIENT_MS)
+    assert fs.count("fdatasync") == 2
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_thread_that_puts_alone_leaves_the_flush_to_the_service(tmp_path: Path, messages: int) -> None:
+    queue = queue_on(tmp_path, Filesystem())
+    service = GroupCommitService(queue, Checkpoint())
+    for _ in range(messages):
+        service.join(append(queue))
+        service.work()
+    assert not service.flush_to(append(queue), 1)
+    service.work()
+    assert queue.flushed_where == queue.max_wrote_offset
+
+
+def test_a_leader_alone_leaves_the_next_flush_to_the_service(tmp_path: Path) -> None:
+    queue = queue_on(tmp_path, Filesystem())
+    service = with_company(queue)
+    assert service.flush_to(append(queue), PATIENT_MS)
+    assert not service.flush_to(append(queue), 1)
+
+
+def test_a_leader_whose_flush_fails_gives_the_error_to_its_group_and_to_the_store(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    queue = queue_on(tmp_path, fs)
+    service, noted = with_company(queue), threading.Event()
+    service.on_failure = noted.set
+    fs.when = lambda name, _: name == "fdatasync"
+    with pytest.raises(StoreIOError):
+        service.flush_to(append(queue), PATIENT_MS)
+    assert noted.is_set()
+    assert isinstance(service.failure, StoreIOError)
+
+
+def test_a_leader_waits_for_the_flush_before_no_longer_than_it_may(tmp_path: Path) -> None:
+    fs = GatedFilesystem()
+    queue = queue_on(tmp_path, fs)
+    fs.gate.set()
+    service = with_company(queue)
+    fs.gate.clear()
+    fs.entered.clear()
+    service.join(append(queue))
+    service.join(append(queue))
+    flushing = threading.Thread(target=service.work)
+    flushing.start()
+    assert fs.entered.wait(60)
+    assert not service.flush_to(append(queue), 20)
+    fs.gate.set()
+    flushing.join()
+    # The group that its leader gave up is the service's.
+    service.work()
+    assert queue.flushed_where == queue.max_wrote_offset
