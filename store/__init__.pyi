@@ -36,7 +36,7 @@ from store.reading.get import GetResult as GetResult
 from store.reading.get import GetStatus as GetStatus
 from store.reading.get import MessageFilter as MessageFilter
 from store.reading.messages import MessageIterator as MessageIterator
-from store.recovery.checkpoint_review import plan_checkpoint as plan_checkpoint
+from store.recovery.checkpoint_plan import plan_checkpoint as plan_checkpoint
 from store.recovery.plan import plan_recovery as plan_recovery
 from store.recovery.truncate import plan_truncate as plan_truncate
 from store.services.served_store import ServedStore as ServedStore

@@ -24,7 +24,7 @@ from store.opened.scratch import Scratch
 from store.recovery.view import show_view
 
 if TYPE_CHECKING:
-    from store.recovery.recover import Progress
+    from store.recovery.walk import Progress
     from store.services.served_store import ServedStore
     from store.writable_store import WritableStore
 

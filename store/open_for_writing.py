@@ -49,7 +49,7 @@ from store.recovery.plan import plan_recovery
 from store.writable_store import WritableStore
 
 if TYPE_CHECKING:
-    from store.recovery.recover import Progress
+    from store.recovery.walk import Progress
     from store.services.served_store import ServedStore
 
 

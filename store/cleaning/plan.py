@@ -33,7 +33,7 @@ from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.plan import add_lost, new_change
-from store.recovery.recover import Progress
+from store.recovery.walk import Progress
 
 BEFORE_THE_LOG = "ends before the log begins"
 

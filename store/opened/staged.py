@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from store.change.quarantine import interrupted_change
 from store.change.workspace import staging_folder
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
@@ -109,6 +108,9 @@ def staging(
 
 def require_no_interrupted_change(layout: StoreLayout, fs: Filesystem) -> None:
     """StoreIOError when a crash left a change half done."""
+    # A dry run asks for none, and this takes long to import.
+    from store.change.quarantine import interrupted_change
+
     change = interrupted_change(layout.root, fs)
     if change is not None:
         raise StoreIOError(f"the change {change.id} was interrupted", file=layout.own, code=change.code, subject=change)

@@ -1,31 +1,28 @@
-"""Compares the checkpoint's promises with the files, and makes a checkpoint that is safe.
+"""Compares the checkpoint's promises with the files.
 
     said > reached   the checkpoint is ahead of the files: a recovery would trust what is not there
     said = 0         never set: an abnormal recovery reads the whole log
     else             the next abnormal recovery starts somewhat earlier than it would have to
 
-A safe checkpoint is found by walking the log with CRC from where an abnormal recovery would start now, to the first
-thing that is no record; what was walked is made durable before the page is published.
+Units and index files that are lost are built in an overlay before, so that they count as if they were there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from store.change.change import Change
 from store.commitlog.commit_log import read_store_timestamp
 from store.commitlog.end import LogEnd, find_end
+from store.errors import DamagedRecord
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.formats.run import Run
-from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.start import first_store_timestamp, starting_segment
-from store.recovery.stretch import dispatch_stretch
+from store.recovery.walk import Progress, dispatch_stretch
 
-Progress = Callable[[int, int], None]
 _NUMBERS = CheckpointPage._fields[:5]
 
 
@@ -136,8 +133,8 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     start, reason = starting_segment(opened, abnormal=True)
     built, found = build_all_lost(opened, finds_absent=False, progress=progress)
     built += _build_lost_index(opened, found.end.log_end)
-    end = _walk(opened, _newest_written_segment(opened), False, progress)
-    queue_end, queue_ms = _queue_end(opened)
+    end = walk_to_end(opened, _newest_written_segment(opened), False, progress)
+    queue_end, queue_ms = newest_in_queues(opened)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
     reached = Reached(
         end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms, first_time_ms(opened)
@@ -160,11 +157,20 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
     """Builds the index files behind the newest one that is there; gives a sentence where some were lost."""
     if not opened.config.message_index_enable or opened.index.failures:
         return []
-    known = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
     if not opened.index.files or opened.index.files[-1].is_readable():
-        dispatch_stretch(opened, max([opened.log.min_offset, 0, *known]), log_end, [opened.index])
+        dispatch_stretch(opened, max(opened.log.min_offset, 0, _index_end(opened)), log_end, [opened.index])
     count = len(opened.index.staged_files())
     return [f"{count} index files are missing or behind, and are built from the log"] if count else []
+
+
+def _index_end(opened: OpenedStore) -> int:
+    """The log offset behind the last message in the index; its own where the log has no such message."""
+    ends = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
+    last = max(ends, default=0)
+    with contextlib.suppress(DamagedRecord):
+        message = opened.log.lookup(last) if ends else None
+        last += message.size if message is not None else 0
+    return last
 
 
 def first_time_ms(opened: OpenedStore) -> int:
@@ -173,41 +179,7 @@ def first_time_ms(opened: OpenedStore) -> int:
     return first_store_timestamp(first, opened.line) if first is not None else 0
 
 
-def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
-    """Makes a page that promises exactly the files' contents, once durable.
-
-    The store has an overlay. NotAStore where the log is empty beside queues: it may only be away.
-    """
-    require_log(opened.layout, opened.fs)
-    start, _ = starting_segment(opened, abnormal=True)
-    end = _walk(opened, start, opened.config.check_crc_on_recover, progress)
-    log_end, log_ms = end.log_end, end.last_store_timestamp_ms
-    _, queue_ms = _queue_end(opened)
-    before = opened.checkpoint.page
-    page = before._replace(
-        physic_ms=log_ms,
-        logics_ms=min(queue_ms, log_ms),
-        index_ms=min(opened.index.flushed_until_ms, log_ms),
-        master_flushed_offset=min(before.master_flushed_offset, log_end),
-        confirm_log_offset=min(before.confirm_log_offset, log_end),
-    )
-    overlay = opened.overlay
-    assert overlay is not None, "a plan is made on a store with an overlay"
-    change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
-    change.facts = {
-        "log_end": log_end,
-        "physic_ms": page.physic_ms,
-        "logics_ms": page.logics_ms,
-        "index_ms": page.index_ms,
-    }
-    if page != before or opened.checkpoint.file_size is None:
-        change.publish_bytes(opened.layout.checkpoint, page.encode(), "promises what the files hold")
-        change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
-        change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
-    return change
-
-
-def _walk(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> LogEnd:
+def walk_to_end(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> LogEnd:
     """The end of the log, walked from `start` on."""
     segments = opened.log.segments.files
     total = segments[-1].file_start + segments[-1].size - start if segments else 0
@@ -226,7 +198,7 @@ def _newest_written_segment(opened: OpenedStore) -> int:
     return newest.file_start if newest is not None else 0
 
 
-def _queue_end(opened: OpenedStore) -> tuple[int, int]:
+def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
     """How far the queues were built: log offset, and the store time of the record that ends there."""
     end = opened.queues.recover()
     newest = (-1, 0)

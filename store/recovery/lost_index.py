@@ -6,7 +6,7 @@ A broker does not notice it: it indexes what comes from where it starts to dispa
 from __future__ import annotations
 
 from store.opened.opened_store import OpenedStore
-from store.recovery.stretch import dispatch_stretch
+from store.recovery.walk import dispatch_stretch
 
 
 def build_lost_index(opened: OpenedStore, stop: int) -> list[str]:

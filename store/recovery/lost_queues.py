@@ -7,8 +7,6 @@ A broker does not notice them: it gives their queue offsets a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from store.commitlog.scan import Segment
 from store.consumequeue.consume_queue_store import QueueKey
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
@@ -16,8 +14,7 @@ from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
 from store.recovery.start import starting_segment
-
-Progress = Callable[[int, int], None]
+from store.recovery.walk import Progress
 
 
 def build_lost_queues(

@@ -38,7 +38,8 @@ from store.recovery.confirm import EPOCH_FILE, keep_confirm_offset
 from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
-from store.recovery.recover import Progress, RecoveryReport, recover_store
+from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.walk import Progress
 
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20

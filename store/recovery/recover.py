@@ -20,12 +20,12 @@ Source: CommitLog.recoverNormally, recoverAbnormally, DefaultMessageStore.recove
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.commitlog.end import LogEnd, find_end
+from store.commitlog.end import LogEnd
 from store.disk.mapped_file import MappedFile
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
@@ -39,9 +39,8 @@ from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_lost_queues
 from store.recovery.start import is_abnormal, starting_segment
-from store.recovery.stretch import dispatch_stretch
+from store.recovery.walk import Progress, dispatch_stretch, walk
 
-Progress = Callable[[int, int], None]
 END_OF_LOG = (1 << 63) - 1
 UNREADABLE_INDEX = "an index file can't be read; it goes with those behind it, and their keys are built from the log"
 
@@ -245,28 +244,6 @@ class _Behind:
 
 def _delayed_units(opened: OpenedStore) -> int:
     return sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
-
-
-def walk(
-    opened: OpenedStore,
-    start: int,
-    handlers: Sequence[Handler],
-    progress: Progress | None = None,
-    *,
-    cuts_torn: bool = False,
-) -> LogEnd:
-    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
-    segments = opened.log.segments.files
-    total = segments[-1].file_start + segments[-1].size - start
-
-    def on_run(run: Run) -> None:
-        for handler in handlers:
-            handler.dispatch(run)
-        if progress is not None:
-            progress(run.end - start, total)
-
-    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover, cuts_torn=cuts_torn)
-    return find_end(segments, start, rules, on_run)
 
 
 def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:

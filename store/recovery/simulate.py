@@ -25,7 +25,8 @@ from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.recovery.lost import LossReport
-from store.recovery.recover import Progress, RecoveryReport, recover_store
+from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
 """A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""

@@ -20,8 +20,8 @@ from store.recovery.lost import LossCounter
 from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
-from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log, walk
-from store.recovery.stretch import dispatch_stretch
+from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.recovery.walk import Progress, dispatch_stretch, walk
 
 
 def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:

@@ -57,6 +57,10 @@ def test_checkpoint_show_says_what_it_built(whole: Path, tmp_path: Path) -> None
     assert "T, queue 1: 80 units were lost, and are built from the log" in rmqctl("checkpoint", "show", store=root).err
 
 
+def test_checkpoint_show_builds_nothing_of_a_whole_store(whole: Path) -> None:
+    assert rmqctl("checkpoint", "show", store=whole).err == ""
+
+
 @pytest.mark.parametrize("lost", OF_QUEUES)
 def test_clean_expired_names_the_same_unconsumed_messages(lost: str, whole: Path, tmp_path: Path) -> None:
     root = copy(whole, tmp_path)

@@ -1,0 +1,47 @@
+"""Walks over the log that hand its records to queues, index and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from store.commitlog.end import LogEnd, find_end, walk_log
+from store.dispatch.fan_out import Handler
+from store.formats.run import Run
+from store.opened.opened_store import OpenedStore
+
+Progress = Callable[[int, int], None]
+"""Is told bytes done and bytes in all."""
+
+
+def walk(
+    opened: OpenedStore,
+    start: int,
+    handlers: Sequence[Handler],
+    progress: Progress | None = None,
+    *,
+    cuts_torn: bool = False,
+) -> LogEnd:
+    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
+    segments = opened.log.segments.files
+    total = segments[-1].file_start + segments[-1].size - start
+
+    def on_run(run: Run) -> None:
+        for handler in handlers:
+            handler.dispatch(run)
+        if progress is not None:
+            progress(run.end - start, total)
+
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover, cuts_torn=cuts_torn)
+    return find_end(segments, start, rules, on_run)
+
+
+def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
+    """Hands the records from `start` to before `stop` to the handlers."""
+    for step in walk_log(opened.log.segments.files, start, opened.scan_rules(check_crc=False)):
+        if isinstance(step, Run):
+            columns = step.columns
+            count = int((columns.position + step.file_start < stop).sum())
+            for handler in handlers if count else ():
+                handler.dispatch(step.part(0, count))
+            if count < step.count:
+                return
