@@ -24,8 +24,9 @@ from store.formats.message import LOG_OFFSET_AT
 from store.opened.detect import has_rocksdb
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter, QueueUnits
-from store.recovery.recover import END_OF_LOG, Progress, RecoveryReport, cut_log
+from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
 from store.recovery.start import Start, first_store_timestamp, is_abnormal
+from store.recovery.walk import Progress
 
 
 def foretell_rocksdb_start(
