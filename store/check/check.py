@@ -39,6 +39,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout
 
 Survey = QueueFile | IndexFile
+TIMER_TRACES = ("timerwheel", "timerlog", "config/timercheck", "consumequeue/rmq_sys_wheel_timer")
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
 """Findings that say why the checkpoint's promise is not kept, and the promise."""
 
@@ -155,7 +156,7 @@ class _Check:
         else:
             yield from of_files
             yield from self._check_queues()
-        if self.files.is_local and (self.files.exists("timerwheel") or self.files.exists("timerlog")):
+        if self.files.is_local and any(self.files.exists(name) for name in TIMER_TRACES):
             from store.check.timer import check_timer
 
             yield from check_timer(self.files)
@@ -163,7 +164,7 @@ class _Check:
             from store.check.state import check_state
 
             yield from check_state(self.files)
-        if self.files.exists("compaction/compactionLog"):
+        if _has_compacted_topics(self.files):
             from store.check.compaction import check_compaction
 
             yield from check_compaction(self.files, self.options.config.delay_levels_ms)
@@ -264,6 +265,14 @@ class _Check:
         if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
             return False
         return len(walked) == len(self.segments) or any(seam.record_count for seam in self.seams)
+
+
+def _has_compacted_topics(files: StoreReader) -> bool:
+    """Whether a compaction log is there, or topics.json says that one should be."""
+    table = files.file_at("config/topics.json")
+    return files.exists("compaction/compactionLog") or (
+        table is not None and b'"COMPACTION"' in bytes(files.read(table.path))
+    )
 
 
 def _has_state_of_5(files: StoreReader) -> bool:

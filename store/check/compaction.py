@@ -11,8 +11,8 @@ Imported only where a store has compacted topics.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -25,18 +25,21 @@ from store.check.findings import (
     Finding,
 )
 from store.commitlog.scan import Damage, Outcome
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.five.batchqueue.units import BatchUnitArray
 from store.five.compaction.files import (
     POSITIONS,
     QueueFiles,
+    compacted_topics,
     expected_units,
-    iterate_names,
     queues_of,
     read_units,
     records_of,
+    start_faults,
 )
 from store.formats.run import Run
+from store.layout import StoreLayout
 
 _COMPARED = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset", "message_count")
 
@@ -52,6 +55,16 @@ def check_compaction(files: StoreReader, delay_levels_ms: tuple[int, ...] = ()) 
         ends[f"{topic}_{queue_id}"] = check.last_offset
     if queues:
         yield from _position_findings(files, ends)
+    yield from _lost_queues(files, {queue.queue for queue in queues})
+
+
+def _lost_queues(files: StoreReader, known: set[tuple[str, int]]) -> Iterator[Finding]:
+    """Queues with messages that topics.json says are compacted, and that have no files here."""
+    topics = compacted_topics(StoreLayout(Path(files.address)), Filesystem()) if files.is_local else frozenset()
+    for topic, queue_id in files.queues() if topics else ():
+        if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
+            detail = "the topic is compacted, and the queue has no compaction log: older messages are lost"
+            yield Finding(COMPACTION_RECORD, files.name_of("compaction"), 0, topic, queue_id, detail=detail)
 
 
 class _QueueCheck:
@@ -60,10 +73,6 @@ class _QueueCheck:
     def __init__(self, files: StoreReader, queue: QueueFiles, levels: tuple[int, ...]) -> None:
         self.files, self.queue, self.levels = files, queue, levels
         self.last_offset = -1
-        self.sizes = [
-            Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
-            for tree in (queue.logs, queue.units)
-        ]
 
     def run(self) -> Iterator[Finding]:
         yield from self._name_findings()
@@ -76,20 +85,13 @@ class _QueueCheck:
         return Finding(kind, self.files.name_of(file.path), offset, topic, queue_id, count, detail)
 
     def _name_findings(self) -> Iterator[Finding]:
-        for name, has_log, has_units in iterate_names(self.queue):
-            if not (has_log and has_units):
-                file = self.queue.logs[name] if has_log else self.queue.units[name]
-                detail = f"the file of {'units' if has_log else 'records'} of this name is missing"
-                yield self._find(COMPACTION_FILES, file, name, detail)
+        for file, fault in start_faults(self.queue):
+            yield self._find(COMPACTION_FILES, file, max(0, file.number), fault)
         for file in self.queue.deleted:
-            detail = "replaced by a run that was cut short" if file.size else "an empty file, set aside"
-            yield self._find(COMPACTION_FILES if file.size else COMPACTION_LEFTOVER, file, 0, detail)
+            if not file.size:
+                yield self._find(COMPACTION_LEFTOVER, file, 0, "an empty file, set aside")
         for file in self.queue.unfinished:
             yield self._find(COMPACTION_LEFTOVER, file, file.number, "of a run that was cut short; no broker reads it")
-        for tree, size in zip((self.queue.logs, self.queue.units), self.sizes, strict=True):
-            for file in tree.values():
-                if file.size != size:
-                    yield self._find(COMPACTION_FILES, file, 0, f"{file.size} bytes instead of {size}")
 
     def _pair_findings(self, log: StoredFile, units: StoredFile, *, is_last: bool) -> Iterator[Finding]:
         runs, outcome = records_of(self.files, log)

@@ -35,7 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 def check_timer(files: StoreReader) -> Iterator[Finding]:
     """Yield the findings of the timer's files."""
     timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem())
-    if timer.is_used:
+    if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
         yield from group_findings(_Check(files, timer).run())
 
 
@@ -56,29 +56,18 @@ class _Check:
 
     def _file_findings(self) -> Iterator[Finding]:
         timer = self.timer
-        if timer.wheel_size not in (0, WHEEL_SIZE):
-            detail = f"{timer.wheel_size} bytes instead of {WHEEL_SIZE}: no broker starts with it"
-            yield Finding(TIMER_FILES, self.wheel_name, 0, detail=detail)
-        if timer.wheel is None and len(timer.units):
-            detail = f"missing: most of {len(timer.units)} units in the log are led to by nothing"
-            yield Finding(TIMER_FILES, self.wheel_name, 0, count=len(timer.units), detail=detail)
-        if timer.checkpoint is None:
-            detail = "missing or too short: what was due in the last 7 days is delivered again"
-            yield Finding(TIMER_FILES, self.check_name, 0, detail=detail)
-        if not timer.log_files and len(timer.used_slots):
-            detail = f"missing: the messages of {len(self._live_slots())} slots are not delivered"
-            yield Finding(TIMER_FILES, self.log_name, 0, count=len(timer.used_slots), detail=detail)
-        sizes = sorted(timer.log_files.values())
-        for path, size in timer.log_files.items():
-            if size != sizes[len(sizes) // 2]:
-                yield Finding(TIMER_FILES, str(path), 0, detail=f"{size} bytes instead of {sizes[len(sizes) // 2]}")
-
-    def _live_slots(self) -> Int64Array:
-        if self.timer.wheel is None:
-            return np.empty(0, np.int64)
-        used = self.timer.used_slots
-        times = self.timer.wheel["time"][used].astype("i8") * self.timer.precision_ms
-        return used[times >= self.timer.read_time_ms]
+        for name, fault in timer.start_faults():
+            yield Finding(TIMER_FILES, self.files.name_of(name), 0, detail=f"{fault}: no broker starts with it")
+        places = {
+            "timer-wheel-lost": (self.wheel_name, len(timer.units)),
+            "timer-check-lost": (self.check_name, 1),
+            "timer-log-lost": (self.log_name, len(timer.live_slots)),
+        }
+        for code, fault in timer.lost_parts(self._queue_end() or 0):
+            place, count = places[code]
+            yield Finding(TIMER_FILES, place, 0, count=count, detail=fault)
+        if timer.checkpoint is not None and timer.is_used and timer.read_time_ms <= 0 and not self._queue_end():
+            yield Finding(TIMER_STATE, self.check_name, 0, detail="no read time")
 
     def _slot_findings(self) -> Iterator[Finding]:
         wheel, used = self.timer.wheel, self.timer.used_slots
@@ -96,7 +85,7 @@ class _Check:
         if len(empty):
             detail = "positions without a time"
             yield Finding(TIMER_WHEEL, self.wheel_name, int(empty[0]), count=len(empty), detail=detail)
-        for slot in self._live_slots().tolist() if self.timer.log_files else ():
+        for slot in self.timer.live_slots.tolist() if self.timer.log_files else ():
             yield from self._live_slot_findings(slot)
 
     def _live_slot_findings(self, slot: int) -> Iterator[Finding]:
@@ -153,12 +142,12 @@ class _Check:
         checkpoint, end = self.timer.checkpoint, self._queue_end()
         if checkpoint is None:
             return
-        if checkpoint.read_time_ms <= 0:
-            detail = "no read time: what was due in the last 7 days is delivered again"
-            yield Finding(TIMER_STATE, self.check_name, 0, detail=detail)
         if end is not None and checkpoint.queue_offset > end:
             detail = f"read the timer queue up to {checkpoint.queue_offset}, which ends at {end}"
             yield Finding(TIMER_STALE, self.check_name, 0, count=checkpoint.queue_offset - end, detail=detail)
+        if not self.files.exists(METRICS) and len(self.timer.units) and not self.files.exists("abort"):
+            detail = "missing: pending messages are counted from 0"
+            yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail=detail)
         if self.files.exists(METRICS):
             try:
                 json.loads(bytes(self.files.read(METRICS)).decode())["timingCount"].items()

@@ -66,10 +66,16 @@ def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
     return _READERS[known](file.path, text) if known is not None else _pairs(file.path, text)
 
 
+def is_torn(text: str) -> bool:
+    """Whether the first two lines of an epoch file are no numbers: a broker stops at it."""
+    lines = text.splitlines()
+    return len(lines) < 2 or not (lines[0].isdigit() and lines[1].removeprefix("-").isdigit())
+
+
 def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
     """Epochs with their start offsets, and the fault of the file, empty without one."""
     lines = text.splitlines()
-    if len(lines) < 2 or not (lines[0].isdigit() and lines[1].removeprefix("-").isdigit()):
+    if is_torn(text):
         return [], "torn: NumberFormatException, no broker in controller mode starts with it"
     found: list[tuple[int, int]] = []
     for line in lines[2:]:

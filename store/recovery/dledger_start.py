@@ -13,19 +13,25 @@ The entries stay as they are. Source: DLedgerCommitLog.recoverNormally, recoverA
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from store.commitlog.end import LogEnd, find_end
+from store.commitlog.end import find_end
 from store.commitlog.resync import find_record
+from store.disk.mapped_file import MappedFile
 from store.disk.store_reader import StoreReader
-from store.five.dledger.files import EntryIndex, read_member_state
+from store.five.dledger.files import HEADER_SIZE, EntryIndex, read_member_state
+from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter
 from store.recovery.recover import END_OF_LOG
-from store.recovery.simulate import FileOutcome, SimulatedStart, Trap, files_afterwards
+from store.recovery.simulate import FileOutcome, SimulatedStart, files_afterwards
 from store.recovery.start import is_abnormal, starting_segment
+from store.recovery.trap import Trap
+
+_MESSAGE = 1
+"""Magic of an entry with a message, the only one that 0.3.1.2 knows."""
 
 
 def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
@@ -40,21 +46,22 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
         sizes[run.file_start] = sizes.get(run.file_start, 0) + int(run.columns.size.sum())
 
     end = find_end(segments, start, opened.scan_rules(check_crc=False), add_sizes)
+    log_end = _accepted_end(segments, end.log_end)
     outcome = SimulatedStart(
         opened.line.name,
         starts=True,
         mode="abnormal" if abnormal else "normal",
         start_segment=start,
         start_reason=reason,
-        log_end=end.log_end,
+        log_end=log_end,
         cut_reason=end.describe(),
     )
     if opened.line.accepts_v2 and segments:
         if abnormal and sizes:
             last = max(sizes)
             _cut_queues(opened, outcome, last + sizes[last], queue_end)
-        elif queue_end < end.log_end:
-            outcome.traps += _undispatched(end, queue_end)
+        elif queue_end < log_end:
+            outcome.traps += _undispatched(log_end, queue_end)
     outcome.files = [_kept(file) for file in files_afterwards(opened)]
     _end_at_commit(opened, outcome)
     return outcome
@@ -73,6 +80,9 @@ def _end_at_commit(opened: OpenedStore, outcome: SimulatedStart) -> None:
     if committed is None:
         outcome.log_end = opened.log.min_offset
         outcome.cut_reason = "no checkpoint of the member says what is committed; readers wait for the next put"
+        outcome.traps.append(
+            Trap("dledger-uncommitted", "the member's checkpoint is lost: nothing counts as committed")
+        )
         return
     for unit in EntryIndex(files, folder.name).units(committed, 1) if committed >= 0 else ():
         end = int(unit["pos"]) + int(unit["size"])
@@ -99,6 +109,26 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, qu
     outcome.traps.append(Trap("dledger-queue-tails", detail))
 
 
-def _undispatched(end: LogEnd, queue_end: int) -> Iterator[Trap]:
-    detail = f"the entries from log offset {max(queue_end, 0)} to {end.log_end} have no units and get none"
+def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:
+    """The end of the entries behind damaged records: DLedger looks at headers alone."""
+    segment = next((one for one in segments if one.file_start <= log_end < one.file_start + one.size), None)
+    # The end is that of a record before, or the place of a damaged one behind its header.
+    at = log_end - HEADER_SIZE if segment is not None and _entry_size(segment, log_end - HEADER_SIZE) else log_end
+    while segment is not None and (size := _entry_size(segment, at)):
+        log_end = at = at + size
+    return log_end
+
+
+def _entry_size(segment: MappedFile, log_offset: int) -> int:
+    """The size of the entry that begins here by its header, 0 without one."""
+    at = log_offset - segment.file_start
+    if at < 0 or at + HEADER_SIZE > segment.size:
+        return 0
+    magic, size, _, _, pos, *_, body_size = DLEDGER_HEADER.unpack_from(segment.buffer, at)
+    is_entry = magic == _MESSAGE and pos == log_offset and size == HEADER_SIZE + body_size and body_size > 0
+    return size if is_entry and at + size <= segment.size else 0
+
+
+def _undispatched(log_end: int, queue_end: int) -> Iterator[Trap]:
+    detail = f"the entries from log offset {max(queue_end, 0)} to {log_end} have no units and get none"
     yield Trap("dledger-no-dispatch", detail)

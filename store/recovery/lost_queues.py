@@ -37,7 +37,27 @@ def build_lost_queues(
     if log.stop <= log.start:
         return []
     dropped = _drop_units_without_extension(opened, begin)
-    repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, log.stop) for queue in opened.queues.awake()}
+    dispatched = start if abnormal else log.stop
+    repairs = repair_queues(opened, log, dispatched, log.stop, finds_absent=finds_absent, progress=progress)
+    return dropped + [_describe(repair) for repair in repairs]
+
+
+def repair_queues(
+    opened: OpenedStore,
+    log: Stretch,
+    dispatched: int,
+    trusted: int,
+    *,
+    finds_absent: bool,
+    progress: Progress | None = None,
+) -> list[Repair]:
+    """Builds the units of a stretch that queues lack; gives the queues that lacked some.
+
+    dispatched    log offset up to which a queue without a folder is looked for
+    trusted       log offset up to which no queue lacks its last units
+    finds_absent  whether the log is read for such queues
+    """
+    repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, trusted) for queue in opened.queues.awake()}
     met: list[Repair] = []
 
     def meet(key: QueueKey) -> Repair | None:
@@ -48,13 +68,12 @@ def build_lost_queues(
         met.append(repair)
         return repair
 
-    dispatched = start if abnormal else log.stop
-    known = max(begin, verified_until(opened))
+    known = max(log.start, verified_until(opened))
     segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=False)
     builder = QueueBuilder(opened.queues, segments, log, rules, extends=True)
     looks = finds_absent and known < dispatched
     builder.repair(repairs, meet, start=known if looks else None, progress=progress)
-    return dropped + [_describe(repair) for repair in (*repairs.values(), *met) if repair.placed]
+    return [repair for repair in (*repairs.values(), *met) if repair.placed]
 
 
 def build_all_lost(

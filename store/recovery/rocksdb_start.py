@@ -18,7 +18,7 @@ import numpy as np
 
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.scan import Segment
-from store.errors import BadRequest, DamagedFile
+from store.errors import BadRequest
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.formats.message import LOG_OFFSET_AT
 from store.opened.detect import has_rocksdb
@@ -39,18 +39,17 @@ def foretell_rocksdb_start(
     """
     abnormal = is_abnormal(opened, mode)
     folder = opened.layout.consumequeue
-    if not has_rocksdb(folder, opened.fs):
-        raise DamagedFile("the RocksDB with the queues has no CURRENT", file=folder)
     database = None
     start = Start(0, "where the queues end is not known: the whole log is walked")
     found = RecoveryReport("abnormal" if abnormal else "normal", start.reason, LogEnd(0, 0))
     try:
-        database = open_database(folder, scratch, opened.fs)
+        # One that is lost altogether is created anew.
+        database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
     except BadRequest as error:
         found.findings.append(str(error))
     else:
-        found.queue_end_before = database.checkpoint
-        start = _starting_segment(opened, database.checkpoint, abnormal=abnormal)
+        found.queue_end_before = database.checkpoint if database is not None else 0
+        start = _starting_segment(opened, found.queue_end_before, abnormal=abnormal)
         found.start_reason = start.reason
     return _walk(opened, database, start, found, progress)
 

@@ -22,10 +22,14 @@ from store.errors import DamagedFile, StoreError
 from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore, queue_type_faults
+from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.recovery.lost import LossReport
+from store.recovery.lost_queues import repair_queues
 from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.side_blockers import side_blockers, timer_traps
+from store.recovery.trap import Trap
 from store.recovery.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
@@ -41,15 +45,6 @@ class FileOutcome:
     file: str
     action: str
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Trap:
-    """A failure at the start, or after it. `code` names it, `subject` is the queue that it is about."""
-
-    code: str
-    detail: str
-    subject: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,30 +86,33 @@ def simulate_start(
     except StoreError as error:
         return _refused(found, fs, error)
     try:
-        if found.layout.dledger is not None:
-            from store.recovery.dledger_start import foretell_dledger_start
-
-            return foretell_dledger_start(opened, mode)
-        if opened.line.accepts_v2 and _holds_rocksdb(found.layout, fs):
-            from store.recovery.rocksdb_start import foretell_rocksdb_start
-
-            report = foretell_rocksdb_start(opened, mode, scratch, progress)
-            outcome = _outcome(opened, report)
-            outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
-            return outcome
-        return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
+        is_5_3 = found.line.starts_at_queue_end
+        for trap in side_blockers(opened) if is_5_3 else ():
+            files, blocker = list(_files_on_disk(found.layout, fs)), (trap.code, trap.subject)
+            return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
+        start = _foretell(opened, mode, scratch, progress)
+        start.traps += timer_traps(opened) if is_5_3 and start.starts else ()
+        return start
     except DamagedFile as error:
         return _refused(found, fs, error)
     finally:
         opened.close()
 
 
-def _holds_rocksdb(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether the queues' folder holds a RocksDB, if only a part of it, and no queue."""
-    entries = fs.list_folder(layout.consumequeue)
-    files = [entry.path.name for entry in entries if not entry.is_folder]
-    is_database = any(name == "CURRENT" or name.startswith("MANIFEST-") for name in files)
-    return is_database and len(files) == len(entries)
+def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
+    """Steps 2 and 3, by the kind of the store."""
+    if opened.layout.dledger is not None:
+        from store.recovery.dledger_start import foretell_dledger_start
+
+        return foretell_dledger_start(opened, mode)
+    if opened.config.queues_in_rocksdb and opened.line.starts_at_queue_end:
+        from store.recovery.rocksdb_start import foretell_rocksdb_start
+
+        report = foretell_rocksdb_start(opened, mode, scratch, progress)
+        outcome = _outcome(opened, report)
+        outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
+        return outcome
+    return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
 
 
 def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
@@ -138,7 +136,7 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
         cut_reason=found.end.describe(),
         files=files,
         lost=LossReport() if blocker else found.lost,
-        traps=[blocker] if blocker else list(_traps(opened, found)),
+        traps=[blocker] if blocker else [*_traps(opened, found), *_lost_queues(opened, found)],
     )
 
 
@@ -183,6 +181,24 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
         detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
         yield Trap(code="record-at-queue-end", detail=detail)
+
+
+def _lost_queues(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
+    """Queues that lack units before the dispatched records; no broker notices them.
+
+    Last, for the units are built on the way.
+    """
+    is_abnormal, queue_end = found.mode == "abnormal", min(found.queue_end_before, found.log_end)
+    log = Stretch(max(opened.log.min_offset, 0), found.end.start if is_abnormal else queue_end)
+    if log.stop <= log.start or opened.config.queues_in_rocksdb:
+        return
+    for repair in repair_queues(opened, log, log.stop, log.start, finds_absent=True):
+        queue = repair.queue
+        detail = (
+            f"{queue.topic}, queue {queue.queue_id} lacks {repair.placed} units and stays without: consumers do not "
+            "see these messages, and their queue offsets are given a second time where they are the last"
+        )
+        yield Trap(code="lost-queue", detail=detail, subject=(queue.topic, queue.queue_id))
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:

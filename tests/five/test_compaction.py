@@ -68,7 +68,7 @@ def test_a_sound_store_has_no_findings(name: str, folder: str) -> None:
         ("left-over files in compacting/", {"compaction-leftover"}),
         ("one cq file missing", {"compaction-files"}),
         ("position-checkpoint removed", {"compaction-position"}),
-        ("whole compaction removed", set()),
+        ("whole compaction removed", {"compaction-record"}),
     ],
 )
 def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set[str], tmp_path: Path) -> None:
@@ -78,8 +78,9 @@ def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set
     assert {finding.kind for finding in check_store(root)} == kinds
     assert ("compaction-files" in kinds) == (not line["loadOnly"]["storeLoad"])
     assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
-    assert list(check_store(root)) == []
     if case != "whole compaction removed":
+        # What was compacted cannot be made from the log.
+        assert list(check_store(root)) == []
         assert _survivors(root) == _survivors(five("compaction") / "store")
 
 

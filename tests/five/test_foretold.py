@@ -12,37 +12,104 @@ from store import open_store
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage, five, lines
 
-CASES = lines("bcq", "damaged.jsonl")
-ACCEPTED_TORN = "second half of the last entry zero"
-"""DLedger checks no length inside of a record."""
-FORETOLD = [
-    pytest.param(name, case, id=f"{name}: {case['damage']['name']}")
-    for name in ("bcq", "rocksdb", "dledger")
-    for case in lines(name, "damaged.jsonl")
-    if case["damage"]["name"] != ACCEPTED_TORN
-]
+SIZES = ("--set", "mappedFileSizeConsumeQueue=400")
+SETTINGS = {
+    "bcq": ("--set", "mapperFileSizeBatchConsumeQueue=552", *SIZES),
+    "lmq": ("--set", "enableLmq=true", "--set", "enableMultiDispatch=true", *SIZES),
+    "rocksdb": ("--set", "storeType=defaultRocksDB", "--set", "enableLmq=true"),
+    "dledger": SIZES,
+}
+NAMES = ("bcq", "compaction", "dledger", "lmq", "rocksdb", "timer")
+CASES = [(name, case) for name in NAMES for case in lines(name, "damaged.jsonl")]
+HARMLESS = {"nothing", "abort left"}
+DISPATCHED_ANEW = {"all queues removed", "all queues removed, abort left", "queues removed, abort left"}
+TRAPS = {
+    "batch queues removed": {"record-at-queue-end", "lost-queue"},
+    "last unit of BatchA/0 zero": {"lost-queue"},
+    "last file of BatchA/0 removed": {"lost-queue"},
+    "comp and n of the first unit of the last file zero": {"lost-queue"},
+    "one LMQ removed": {"lost-queue"},
+    "queues removed": {"record-at-queue-end", "dledger-no-dispatch"},
+    "checkpoint of dledger removed": {"dledger-uncommitted"},
+    "wheel removed": {"timer-wheel-lost"},
+    "timercheck removed": {"timer-check-lost"},
+    "timercheck zero": {"timer-check-lost"},
+    "timerlog removed": {"timer-log-lost"},
+    "all three removed": {"timer-check-lost"},
+}
 
 
-@pytest.mark.parametrize(("name", "case"), FORETOLD)
-def test_whether_a_broker_starts_and_where_its_log_ends_is_foretold(
-    name: str, case: dict[str, Any], tmp_path: Path
-) -> None:
+def simulated(name: str, case: dict[str, Any], tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A damaged copy, and its next start."""
     root = copy_of_five(name, tmp_path)
     damage(root, case["damage"])
-    sizes = ("--set", "mapperFileSizeBatchConsumeQueue=552", "--set", "mappedFileSizeConsumeQueue=400")
-    [start] = rmqctl("--format", "json", *sizes, "simulate", "--compat", "5.3", store=root).json["outcomes"]
-    said = case["loadOnly"]
+    run = rmqctl("--format", "json", *SETTINGS.get(name, ()), "simulate", "--compat", "5.3", store=root)
+    [start] = run.json["outcomes"]
+    return root, start
+
+
+def named(pair: tuple[str, dict[str, Any]]) -> str:
+    return f"{pair[0]}: {pair[1]['damage']['name']}"
+
+
+@pytest.mark.parametrize("pair", CASES, ids=named)
+def test_start_end_and_traps_are_foretold_and_the_damage_is_named_by_check(
+    pair: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    name, case = pair
+    root, start = simulated(name, case, tmp_path)
+    said, what = case["loadOnly"], case["damage"]["name"]
     assert start["starts"] == said["storeLoad"]
+    traps = {trap["name"] for trap in start["traps"]}
     if start["starts"]:
+        assert traps <= TRAPS.get(what, set())
+        assert bool(traps) == (what in TRAPS)
         assert start["log_end"] == said["maxPhyOffset"]
+    assert all(trap["remedy"] for trap in start["traps"])
+    found = rmqctl("--format", "json", *SETTINGS.get(name, ()), "check", store=root).json["findings"]
+    assert bool(found) == (what not in HARMLESS)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["damage"]["name"])
+@pytest.mark.parametrize("case", lines("bcq", "damaged.jsonl"), ids=lambda case: case["damage"]["name"])
 def test_each_damage_is_named_by_doctor(case: dict[str, Any], tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     damage(root, case["damage"])
     run = rmqctl("--format", "json", "doctor", store=root)
     assert (run.code, run.json["worst_rank"] <= 3) == (1, True)
+
+
+BLOCKERS = [
+    ("timer", {"truncate": ("timerwheel", 32)}, "timerwheel: 32 bytes instead of 38707200"),
+    ("timer", {"truncate": ("timerlog/00000000000000000000", 52)}, "timerlog/00000000000000000000: 52 bytes"),
+    ("timer", {"write": ("epochFileCheckpoint", b"")}, "epochFileCheckpoint is empty or torn"),
+    ("compaction", {"truncate": ("compaction/compactionLog/CompB/0/00000000000000000000", 9)}, "9 bytes instead of"),
+    ("rocksdb", {"write": ("consumequeue/CURRENT", b"?")}, "RocksDB can't read the consume queues"),
+]
+
+
+@pytest.mark.parametrize(("name", "how", "reason"), BLOCKERS)
+def test_what_keeps_a_broker_from_starting_is_foretold_and_named_by_doctor(
+    name: str, how: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    root = copy_of_five(name, tmp_path)
+    for path, size in [how["truncate"]] if "truncate" in how else []:
+        with (root / path).open("r+b") as file:
+            file.truncate(size)
+    for path, data in [how["write"]] if "write" in how else []:
+        (root / path).write_bytes(data)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert not start["starts"]
+    assert reason in start["reason"]
+    found = rmqctl("--format", "json", "doctor", store=root).json
+    assert found["worst_rank"] == 1
+    assert any(reason in one["detail"] for one in found["diagnoses"])
+
+
+@pytest.mark.parametrize("name", ["bcq", "compaction", "dledger", "lmq", "lmq-poison1", "rocksdb", "timer"])
+def test_a_sound_store_starts_without_a_trap(name: str) -> None:
+    [start] = rmqctl("--format", "json", "simulate", store=five(name) / "store").json["outcomes"]
+    assert (start["starts"], start["losses"]["messages"]) == (True, 0)
+    assert [trap["name"] for trap in start["traps"]] == []
 
 
 @pytest.mark.parametrize(

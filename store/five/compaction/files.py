@@ -14,7 +14,8 @@ Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,6 +141,27 @@ def expected_units(run: Run, levels: tuple[int, ...] = ()) -> BatchUnitArray:
     codes = np.empty(run.count, np.int64)
     kernels.tags_codes(run.buffer, np.ascontiguousarray(run.array), run.count, np.array(levels, np.int64), codes)
     return units_of_records(run, np.arange(run.count), codes)
+
+
+def start_faults(queue: QueueFiles) -> Iterator[tuple[StoredFile, str]]:
+    """Files of a queue that keep a broker from starting, and their faults."""
+    for name, has_log, has_units in iterate_names(queue):
+        if not (has_log and has_units):
+            file = queue.logs[name] if has_log else queue.units[name]
+            yield file, f"the file of {'units' if has_log else 'records'} of this name is missing"
+    for file in queue.deleted:
+        if file.size:
+            yield file, "replaced by a run that was cut short"
+    for tree in (queue.logs, queue.units):
+        size = usual_size(tree)
+        for file in tree.values():
+            if file.size != size:
+                yield file, f"{file.size} bytes instead of {size}"
+
+
+def usual_size(tree: Mapping[int, StoredFile]) -> int:
+    """The length that most files of a tree have, 0 without files."""
+    return Counter(file.size for file in tree.values()).most_common(1)[0][0] if tree else 0
 
 
 def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:

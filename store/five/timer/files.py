@@ -14,6 +14,7 @@ Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +112,39 @@ class TimerFiles:
     def slot_times_ms(self) -> npt.NDArray[np.int64]:
         """Add up the time of each unit's slot."""
         return np.asarray(self.units["write_time_ms"].astype(np.int64) + self.units["delay_ms"])
+
+    def start_faults(self) -> Iterator[tuple[str, str]]:
+        """Files of a wrong length, and their faults; no broker starts with them."""
+        if self.wheel_size not in (0, WHEEL_SIZE):
+            yield "timerwheel", f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
+        sizes = sorted(self.log_files.values())
+        for path, size in self.log_files.items():
+            if size != sizes[len(sizes) // 2]:
+                yield f"timerlog/{path.name}", f"{size} bytes instead of {sizes[len(sizes) // 2]}"
+
+    def lost_parts(self, queue_end: int) -> Iterator[tuple[str, str]]:
+        """Name each part that is lost, and the consequence of a start without it.
+
+        queue_end  the next queue offset of the timer queue
+        """
+        if self.wheel is None and len(self.units):
+            count = len(self.units)
+            yield "timer-wheel-lost", f"timerwheel is missing: most of {count} units in the log are led to by nothing"
+        if self.read_time_ms <= 0 and (queue_end or len(self.units)):
+            text = "is missing or too short" if self.checkpoint is None else "has no read time"
+            again = f"; all {queue_end} messages of the timer queue are taken up anew" if queue_end else ""
+            detail = f"config/timercheck {text}: what was due in the last 7 days is delivered again{again}"
+            yield "timer-check-lost", detail
+        if not self.log_files and len(self.live_slots):
+            yield "timer-log-lost", f"timerlog is missing: the messages of {len(self.live_slots)} slots are lost"
+
+    @cached_property
+    def live_slots(self) -> npt.NDArray[np.int64]:
+        """Numbers of the slots that have not fired."""
+        if self.wheel is None:
+            return np.empty(0, np.int64)
+        times = self.wheel["time"][self.used_slots].astype("i8") * self.precision_ms
+        return np.asarray(self.used_slots[times >= self.read_time_ms])
 
     def row_at(self, position: int) -> int | None:
         """The row of the unit at a timerlog position, None without one."""
