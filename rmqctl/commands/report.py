@@ -100,9 +100,8 @@ def _verdict(found: Examination) -> str:
     if not found.worst:
         return f"A sound {found.info.line} store with {amount}."
     worst = found.diagnoses[0]
-    return (
-        f"{worst.what}: {with_hint(worst.detail, worst.code, worst.subject)}. A {found.info.line} store with {amount}."
-    )
+    what = worst.what[:1].upper() + worst.what[1:]
+    return f"{what}: {with_hint(worst.detail, worst.code, worst.subject)}. A {found.info.line} store with {amount}."
 
 
 def _facts(found: Examination, now_ms: int) -> dict[str, Any]:

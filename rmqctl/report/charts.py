@@ -6,13 +6,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 120, 900
+HEIGHT_PER_BAR, LEAST_HEIGHT, CHART_WIDTH = 26, 50, 900
+ROOM_FOR_VALUE = 1.12
+"""The value of a bar stands behind its end: a short bar has no room for it."""
 MOST_BARS, MOST_COLUMNS = 20, 120
 _SCRIPT = re.compile(r"<script.*?</script>", re.S)
 # pygal names each chart's styles by a random id; the page names none, so that two reports of a store are the same.
 _RANDOM_ID = re.compile(r"chart-[0-9a-f-]{36}")
+# A browser shows a title as a tooltip: pygal's for a label is the label's place in the chart, of a named bar 0, 1, 2.
+_PLACE_TITLE = re.compile(r"(</text>)<title>[^<]*</title>")
 
 Show = Callable[[float], str]
 
@@ -28,7 +32,13 @@ def bars(values: Sequence[tuple[str, float]], title: str, show: Show = plain_num
 
     shown = list(values)[:MOST_BARS]
     chart = pygal.HorizontalBar(
-        height=LEAST_HEIGHT + HEIGHT_PER_BAR * len(shown), show_legend=False, print_values=True, **_options(show)
+        height=LEAST_HEIGHT + HEIGHT_PER_BAR * len(shown),
+        show_legend=False,
+        show_x_labels=False,
+        print_values=True,
+        print_values_position="top",
+        range=(0, max(1, ROOM_FOR_VALUE * max((value for _, value in shown), default=0))),
+        **_options(show),
     )
     chart.x_labels = [_short(name) for name, _ in reversed(shown)]
     chart.add(title, [value for _, value in reversed(shown)])
@@ -66,7 +76,7 @@ def _options(show: Show) -> dict[str, Any]:
         foreground_strong="var(--text)",
         foreground_subtle="var(--faint)",
         colors=("var(--bar)",),
-        value_colors=("#fff",),
+        value_colors=("var(--text)",),
         guide_stroke_color="var(--line)",
         major_guide_stroke_color="var(--line)",
         font_family="inherit",
@@ -90,7 +100,8 @@ def _options(show: Show) -> dict[str, Any]:
 
 def _inline(chart: Any, title: str) -> Markup:
     svg = _RANDOM_ID.sub(f"chart-{re.sub('[^a-z]+', '-', title.lower())}", chart.render(is_unicode=True))
-    return Markup(_SCRIPT.sub("", svg))
+    svg = _PLACE_TITLE.sub(r"\1", _SCRIPT.sub("", svg))
+    return Markup(svg.replace("<title>Pygal</title>", f"<title>{escape(title)}</title>"))
 
 
 def _short(name: str, most: int = 36) -> str:

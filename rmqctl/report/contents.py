@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqctl.hints import command_for, cost_of, hint_for, with_hint
@@ -13,11 +14,13 @@ from rmqctl.show import count, show_bytes, show_value, words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from store.forensics import Diagnosis, Examination, Timeline
+    from store.forensics import Diagnosis, Examination, QueueLag, Timeline
     from store.recovery import SimulatedStart
 
 MOST_ROWS = 500
 """Rows of one table on the page; how many were left out is said below it."""
+LONG_WORD = 24
+"""Letters of a word that a column is not made wide enough for."""
 MOMENT_LETTERS = {"second": 19, "minute": 16, "hour": 13, "day": 10}
 """How much of a moment a bucket of the timeline needs."""
 
@@ -29,6 +32,12 @@ class Cell:
     text: str
     key: str
     is_number: bool
+    is_command: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether one of its words may be broken."""
+        return max(map(len, self.text.split()), default=0) > LONG_WORD
 
 
 @dataclass(slots=True)
@@ -76,7 +85,13 @@ def table_of(title: str, rows: Iterable[Mapping[str, object]], names: Sequence[s
 
 def _cell(name: str, value: Any) -> Cell:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return Cell(show_value(name, value), str(value if value is not None else ""), is_number)
+    return Cell(show_cell(name, value), str(value if value is not None else ""), is_number, name == "command")
+
+
+def show_cell(name: str, value: object) -> str:
+    """A value as `show_value` has it, with commas in whole numbers."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and not name.endswith(("_ms", "_bytes"))
+    return f"{value:,}" if is_count else show_value(name, value)
 
 
 def sections_of(
@@ -95,8 +110,9 @@ def sections_of(
 
 
 def _findings(found: Examination) -> Section:
-    rows = [_finding(one) for one in found.diagnoses]
-    each = [asdict(finding) for finding in found.findings]
+    rows = [_finding(one, found.info.layout.root) for one in found.diagnoses]
+    root = found.info.layout.root.absolute()
+    each = [{**asdict(one), "file": one.file.removeprefix(f"{root}/")} for one in found.findings]
     text = (
         "Nothing is wrong." if not rows else "The worst first. Rank 1: a broker does not start. 2: messages are lost, "
     )
@@ -107,14 +123,14 @@ def _findings(found: Examination) -> Section:
     )
 
 
-def _finding(one: Diagnosis) -> dict[str, object]:
+def _finding(one: Diagnosis, root: Path) -> dict[str, object]:
     command = command_for(one.code, one.subject)
     return {
         "rank": int(one.rank),
         "what": one.what,
         "count": one.count,
         "detail": with_hint(one.detail, one.code, one.subject),
-        "command": command,
+        "command": f"rmqctl --store {root} {command}" if command else None,
         "cost": cost_of(command).cost if command else None,
         "can_be_undone": cost_of(command).can_be_undone if command else None,
     }
@@ -128,7 +144,9 @@ def _start(start: SimulatedStart) -> Section:
     text = f"It starts ({start.mode} recovery from segment {start.start_segment}). The log ends at {start.log_end:,}: "
     text += f"{start.cut_reason}. "
     text += f"{count(lost.messages, 'message')} lost, {lost.facts()['intact']} of them intact." if lost.messages else ""
-    changed = [asdict(file) for file in start.files if file.action != "keep"]
+    changed = [
+        {"file": one.file, "action": one.action, "size_bytes": one.size} for one in start.files if one.action != "keep"
+    ]
     rows = [{**row, "unconsumed_by_group": row["unconsumed_by_group"] or None} for row in lost.queue_rows()]
     tables = [table_of("Lost", rows)] if rows else []
     traps = [{"name": t.code, "detail": t.detail, "remedy": hint_for(t.code, t.subject)} for t in start.traps]
@@ -173,7 +191,7 @@ def _queues(found: Examination) -> Section:
 
 def _lag(found: Examination) -> Section:
     assert found.lag is not None
-    rows = [asdict(row) for row in found.lag.queues]
+    rows = [_lag_row(row) for row in found.lag.queues]
     by_group: dict[str, int] = {}
     for row in found.lag.queues:
         name = f"{row.group} · {row.topic}"
@@ -184,6 +202,20 @@ def _lag(found: Examination) -> Section:
         text += f" Groups that never consumed: {', '.join(found.lag.never_consumed)}."
     charts = [bars(ranked, "Lag in messages")] if ranked else []
     return Section("lag", "Lag of consumer groups", text, charts, [table_of("Groups", rows)] if rows else [])
+
+
+def _lag_row(row: QueueLag) -> dict[str, object]:
+    return {
+        "group": row.group,
+        "topic": row.topic,
+        "queue_id": row.queue_id,
+        "state": row.state,
+        "lag": row.lag,
+        "lag_size_bytes": row.lag_bytes,
+        "consumed_offset": row.consumed_offset,
+        "max_offset": row.max_offset,
+        "first_unconsumed_ms": row.first_unconsumed_ms if row.first_unconsumed_ms >= 0 else None,
+    }
 
 
 def _config(found: Examination) -> Section:

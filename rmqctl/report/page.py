@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rmqctl.report.contents import Section
-from rmqctl.show import show_value, words
+from rmqctl.report.contents import Section, show_cell
+from rmqctl.show import words
 
 
 def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], sections: Sequence[Section]) -> str:
@@ -19,6 +19,6 @@ def make_page(title: str, verdict: str, rank: int, facts: Mapping[str, object], 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = [(words(name), show_value(name, value)) for name, value in facts.items()]
+    shown = [(words(name), show_cell(name, value)) for name, value in facts.items()]
     template = environment.get_template("report.html.j2")
     return template.render(title=title, verdict=verdict, rank=rank, facts=shown, sections=sections)

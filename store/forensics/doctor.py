@@ -79,6 +79,18 @@ _RANKS = {
 }
 
 
+_CONFIG_FAULTS = {
+    "lost": "table is lost",
+    "refused": "table is refused",
+    "backup": "backup is loaded",
+    "newer-copy": "a newer copy is not loaded",
+    "bad-key": "bad entry",
+    "outside": "offset outside of its queue",
+    "no-topic": "unknown topic",
+}
+"""Kinds of findings on the broker's tables, as people read them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One fault. `area` is the part that found it; count how often, detail describes the first.
@@ -219,7 +231,7 @@ class _Examiner:
         ranks = {"lost": Rank.LOSS, "refused": Rank.NO_START, "no-topic": Rank.WRONG, "outside": Rank.WRONG}
         for finding in self.found.config.findings:
             rank, code, subject = ranks.get(finding.kind, Rank.NOTE), finding.code, finding.subject
-            yield Diagnosis(rank, "config", finding.kind, finding.detail, code=code, subject=subject)
+            yield Diagnosis(rank, "config", _CONFIG_FAULTS[finding.kind], finding.detail, code=code, subject=subject)
 
     def _lag(self) -> Iterator[Diagnosis]:
         with open_store(self.layout.root, settings=self.settings, clock=self.clock, as_is=True) as store:

@@ -92,6 +92,18 @@ def test_a_store_with_many_queues_stays_below_the_size(tmp_path: Path) -> None:
     assert len(text) < 3 << 20
 
 
+def test_the_page_has_whole_commands_whole_numbers_and_no_moment_that_is_none(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 1200)
+    (root / "config").mkdir()
+    offsets = {"T@ahead": {"0": 5000}, "T@done": {"1": 400}}
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    text = write_report(root, tmp_path / "report.html")
+    assert f"<code>rmqctl --store {root} config check</code>" in text
+    assert "1,200 messages" in text
+    assert "Offset outside of its queue" in text
+    assert not re.search("Pygal|19(69|70)-", text)
+
+
 @pytest.mark.parametrize("target", ["nowhere/report.html", "."])
 def test_a_target_that_is_no_file_is_a_usage_error(tmp_path: Path, target: str) -> None:
     root = make_store(tmp_path / "store", 3)
