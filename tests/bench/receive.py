@@ -3,7 +3,8 @@
     python -m tests.bench.receive [--dir DIR] [--records N]
 
 Beside each run stands the rate at which the same bytes are written and synced in that moment. The folder's device
-bounds both; a folder in memory shows the programs alone.
+bounds both; a folder in memory shows the programs alone. Bytes per second of CPU, of the receiver and of the sender,
+say what both could do on an idle machine: each has a core of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -38,8 +40,14 @@ def main() -> None:
             assert sender.stderr is not None
             address = sender.stderr.readline().split()[-1]
             for _ in range(given.runs):
-                received, written = _receive(address, folder / "copy"), _write(folder / "written", size)
-                print(f"received {received / 1e6:.0f} MB/s, written and synced {written / 1e6:.0f} MB/s")
+                own_s, sender_s = _children_cpu_s(), _cpu_s(sender.pid)
+                received = _receive(address, folder / "copy")
+                own_s, sender_s = _children_cpu_s() - own_s, _cpu_s(sender.pid) - sender_s
+                written = _write(folder / "written", size)
+                print(
+                    f"received {received / 1e6:.0f} MB/s; per second of CPU {size / own_s / 1e6:.0f} MB received, "
+                    f"{size / sender_s / 1e6:.0f} MB sent; written and synced {written / 1e6:.0f} MB/s"
+                )
             sender.terminate()
 
 
@@ -56,6 +64,18 @@ def _receive(address: str, to: Path) -> float:
     document = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
     shutil.rmtree(to)
     return float(document["bytes_per_second"])
+
+
+def _children_cpu_s() -> float:
+    """CPU of the processes that have ended, their start-up included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _cpu_s(process_id: int) -> float:
+    """CPU of a process that runs."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _write(path: Path, size: int) -> float:
