@@ -208,7 +208,7 @@ class IndexFile:
         if end > self._reserved and self._descriptor is not None:
             if not self._is_new:
                 # The kernel reads slots and entries of keys that it puts. A new file's pages come from no device.
-                self.require(self._reserved, end)
+                self.require(self._reserved, end - self._reserved)
             stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
             self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
             self._reserved = stop

@@ -22,6 +22,7 @@ from store.formats.index_page import (
 )
 from store.formats.java import key_hash
 from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from store.index import index_file
 from store.index.index_service import IndexService
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, open_index, tree
 from tests.support.twice import KINDS
@@ -60,6 +61,23 @@ def test_prepared_messages_are_indexed_and_rolled_back_ones_are_not(tmp_path: Pa
     prepared = log.put(keys="k", sys_flag=TRANSACTION_PREPARED)
     log.put(keys="k", sys_flag=TRANSACTION_ROLLBACK)
     assert offsets(built(tmp_path, log), "k") == [prepared]
+
+
+def test_a_reopened_file_is_read_in_no_farther_than_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages behind a map belong to nothing: the kernel answers that memory is lacking."""
+    log, are_inside = SmallLog(), []
+    log.put_many(2, keys="k")
+    built(tmp_path, log)
+    monkeypatch.setattr(index_file, "RESERVED_AHEAD_BYTES", 0)
+    monkeypatch.setattr(
+        index_file, "require_readable", lambda fs, path, view, start, stop: are_inside.append(stop <= len(view))
+    )
+    index = open_index(tmp_path)
+    for _ in range(9):
+        log.put(keys="k")
+        log.dispatch_to(index)
+    index.close()
+    assert (len(are_inside) > 9, all(are_inside)) == (True, True)
 
 
 def test_a_full_file_is_flushed_reported_and_followed_by_another(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ from store import Message, StoreError, open_store
 from store.serving import StoreClient
 from tests.support.processes import command_line, next_line, running
 
-SETTINGS = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 300_000 * 20, "maxIndexNum": 1_000_000,
-            "maxHashSlotNum": 250_000}  # fmt: skip
+SETTINGS = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 300_000 * 20, "maxIndexNum": 200_000,
+            "maxHashSlotNum": 50_000}  # fmt: skip
 BODY_BYTES = 200
 SAMPLE_S = 1.0
 START_S = 120
@@ -75,6 +75,8 @@ class Soak:
                 else:
                     self._end(threads)
                     with StoreClient.connect(self.root) as client:
+                        found = client.stats()["findings"]
+                        self._check(not found, f"the owner says {found}")
                         self._check(client.stop(START_S), "the owner did not stop in time")
                     self._check(owner.wait(START_S) == 0, "the owner did not end with exit code 0")
         self._compare()
@@ -129,8 +131,9 @@ class Soak:
                     number = len(done)
                     body = f"{queue_id} {number} ".encode().ljust(BODY_BYTES, b".")
                     answer = client.put(Message.of("T", body, queue_id=queue_id, keys=[f"{queue_id}-{number}"]))
-                    if answer.is_ok:
-                        done.append(number)
+                    if not answer.is_ok:
+                        raise AssertionError(f"a put was refused: {answer.status.value} {answer.reason}")
+                    done.append(number)
                     time.sleep(PAUSE_S)
 
     def _read(self, number: int) -> None:
