@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
 from store.config import StoreConfig
-from store.consumequeue.consume_queue_store import QueueKey
+from store.consumequeue.queue_set import QueueKey
 from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem

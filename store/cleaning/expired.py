@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from store.cleaning.rules import count_expired
-from store.consumequeue.consume_queue import ConsumeQueue, unit_array
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.consumequeue.unit_array import unit_array
 from store.disk.mapped_file import MappedFile
 from store.formats.queue_unit import decode_ext_address, is_ext_address
 

@@ -16,23 +16,34 @@ Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from store import kernels
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.consumequeue.time_search import StoreTime, first_at_or_after, nearest_by_time
+from store.consumequeue.unit_array import (
+    FIRST_UNITS,
+    LAST_ADDRESS,
+    FileUnits,
+    UnitArray,
+    count_before,
+    extension_positions,
+    first_between,
+    is_written,
+    last_ext_address,
+    unit_array,
+    written_count,
+)
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest, StoreError
 from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import (
-    MAX_EXT_ADDRESS,
     PRE_BLANK,
     UNIT_SIZE,
     BatchUnit,
@@ -45,14 +56,9 @@ from store.formats.queue_unit import (
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 
-UnitArray = npt.NDArray[np.void]
 SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
 # How many of the newest files recovery looks at, and how many units of them at a time.
 RECOVER_FILES = 3
-LAST_ADDRESS = (1 << 63) - 1
-_CHUNK_UNITS = 8192
-_FIRST_UNITS = 204
-"""The first look at a file is at the units of its first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +74,6 @@ class OutOfOrder:
         """The finding as a sentence for people."""
         name = f"{self.topic}, queue {self.queue_id}"
         return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
-
-
-class FileUnits(NamedTuple):
-    """The units of one queue file that name records, by column."""
-
-    queue_offsets: Int64Array
-    log_offsets: Int64Array
-    sizes: Int64Array
 
 
 class ConsumeQueue:
@@ -125,14 +123,14 @@ class ConsumeQueue:
         if not files:
             return self.max_physic_offset
         self._had_units = True
-        last_ext_address = 1
+        ext_end = 1
         end = 0
         for file in files[max(0, len(files) - RECOVER_FILES) :]:
             units = unit_array(file)
-            count = _written_count(units)
+            count = written_count(units)
             if count:
                 self._note_end(units, count - 1)
-                last_ext_address = _last_ext_address(units[:count], last_ext_address, self.ext)
+                ext_end = last_ext_address(units[:count], ext_end, self.ext)
             end = file.file_start + count * UNIT_SIZE
             if count < len(units):
                 break
@@ -140,7 +138,7 @@ class ConsumeQueue:
         self.files.truncate_dirty_files(end)
         if self.ext is not None:
             self.ext.recover()
-            self.ext.truncate_by_max_address(last_ext_address)
+            self.ext.truncate_by_max_address(ext_end)
         return self.max_physic_offset
 
     def truncate_dirty_logic_files(self, log_offset: int) -> None:
@@ -148,7 +146,7 @@ class ConsumeQueue:
         self.max_physic_offset = log_offset
         while (file := self.files.last) is not None:
             units = unit_array(file)
-            count = _count_before(units, log_offset)
+            count = count_before(units, log_offset)
             if count or not is_written(units[0]):
                 file.set_positions(count * UNIT_SIZE)
                 if count:
@@ -194,7 +192,7 @@ class ConsumeQueue:
         first = self.files.first
         if first is None:
             return
-        units = units_of(first.head(_FIRST_UNITS * UNIT_SIZE))
+        units = units_of(first.head(FIRST_UNITS * UNIT_SIZE))
         if not (units["log_offset"] >= min_log_offset).any():
             units = unit_array(first)[: first.readable_position // UNIT_SIZE]
         live = units["log_offset"] >= min_log_offset
@@ -308,7 +306,7 @@ class ConsumeQueue:
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
         """Copies the columns of a file's units that point into log offsets low … high - 1."""
-        first = _first_between(file, low, high)
+        first = first_between(file, low, high)
         units = unit_array(file)[first : file.readable_position // UNIT_SIZE]
         inside = (units["log_offset"] >= low) & (units["log_offset"] < high)
         rows = np.flatnonzero(inside & (units["size"] > 0) & ~is_pre_blank(units))
@@ -317,7 +315,7 @@ class ConsumeQueue:
 
     def first_log_offset(self, file: MappedFile) -> int:
         """Gives the log offset in a file's first unit for a record, -1 without one."""
-        first = _first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
+        first = first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
         count = file.readable_position // UNIT_SIZE
         return int(unit_array(file)["log_offset"][first]) if first < count else -1
 
@@ -354,11 +352,7 @@ class ConsumeQueue:
         return self.ext.read(decode_ext_address(tags_code))
 
     def offset_by_time(
-        self,
-        time_ms: int,
-        store_time: Callable[[int, int], int],
-        min_log_offset: int,
-        line: BrokerLine = LINE_4_9,
+        self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
         """Queue offset of the message stored at `time_ms`, or near it.
 
@@ -366,47 +360,8 @@ class ConsumeQueue:
         line        4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
         """
         if line.searches_lower_bound:
-            return self._lower_bound_by_time(time_ms, store_time)
-        return self._nearest_by_time(time_ms, store_time, min_log_offset)
-
-    def _nearest_by_time(self, time_ms: int, store_time: Callable[[int, int], int], min_log_offset: int) -> int:
-        file = self.files.find_by_time(time_ms)
-        units = file.read(0, file.readable_position) if file is not None else None
-        if file is None or not units:
-            return 0
-        low = max(0, self._min_address - file.file_start) // UNIT_SIZE
-        high = len(units) // UNIT_SIZE - 1
-        before = after = 0
-        before_ms = after_ms = -1
-        while low <= high:
-            middle = (low + high) // 2
-            unit = decode_unit(units, middle * UNIT_SIZE)
-            if unit.log_offset < min_log_offset:
-                low, before = middle + 1, middle
-                continue
-            stored_ms = store_time(unit.log_offset, unit.size)
-            if stored_ms < 0:
-                return 0
-            if stored_ms == time_ms:
-                return file.file_start // UNIT_SIZE + middle
-            if stored_ms > time_ms:
-                high, after, after_ms = middle - 1, middle, stored_ms
-            else:
-                low, before, before_ms = middle + 1, middle, stored_ms
-        if before_ms == -1 or (after_ms != -1 and abs(time_ms - before_ms) > abs(time_ms - after_ms)):
-            return file.file_start // UNIT_SIZE + after
-        return file.file_start // UNIT_SIZE + before
-
-    def _lower_bound_by_time(self, time_ms: int, store_time: Callable[[int, int], int]) -> int:
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            unit = self.unit(middle)
-            if unit is None or store_time(unit.log_offset, unit.size) < time_ms:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+            return first_at_or_after(self, time_ms, store_time)
+        return nearest_by_time(self, time_ms, store_time, min_log_offset)
 
     # Keeping.
 
@@ -432,66 +387,3 @@ class ConsumeQueue:
 
     def _note_end(self, units: UnitArray, index: int) -> None:
         self.max_physic_offset = int(units["log_offset"][index]) + int(units["size"][index])
-
-
-def unit_array(file: MappedFile) -> UnitArray:
-    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy.
-
-    StoreIOError when the disk can't give what was written."""
-    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
-    return units_of(file.buffer)
-
-
-def _first_between(file: MappedFile, low: int, high: int) -> int:
-    """Finds the first unit that points into log offsets low … high - 1; the number of units without one."""
-    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
-    return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
-
-
-def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:
-    """The positions in the extension files that units of records from `min_log_offset` on name."""
-    units = unit_array(file)[: file.readable_position // UNIT_SIZE]
-    codes = units["tags_code"][units["log_offset"] >= min_log_offset].astype(np.int64)
-    return codes[codes <= MAX_EXT_ADDRESS] & LAST_ADDRESS
-
-
-def is_written(unit: np.void) -> bool:
-    """Whether a broker takes the unit for written."""
-    return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
-
-
-def _written_count(units: UnitArray) -> int:
-    """How many units are written before the first that is not."""
-    for start, stop in _chunks(len(units)):
-        chunk = units[start:stop]
-        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
-        index = int(np.argmax(bad))
-        if bad[index]:
-            return start + index
-    return len(units)
-
-
-def _chunks(count: int) -> Iterator[tuple[int, int]]:
-    """Divides `count` units, each part as long as all before, so that little of a sparse file is read."""
-    start, size = 0, _FIRST_UNITS
-    while start < count:
-        yield start, min(start + size, count)
-        start, size = start + size, min(start + size, _CHUNK_UNITS)
-
-
-def _count_before(units: UnitArray, log_offset: int) -> int:
-    """How many written units stand before the first that points at or behind `log_offset`."""
-    for start, stop in _chunks(len(units)):
-        chunk = units[start:stop]
-        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)
-        index = int(np.argmax(bad))
-        if bad[index]:
-            return start + index
-    return len(units)
-
-
-def _last_ext_address(units: UnitArray, before: int, ext: ConsumeQueueExt | None) -> int:
-    if ext is None:
-        return before
-    addresses = [int(code) for code in units["tags_code"] if is_ext_address(int(code))]
-    return addresses[-1] if addresses else before

@@ -22,9 +22,11 @@ import numpy as np
 from store import kernels
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules, Segment
-from store.consumequeue.consume_queue import ConsumeQueue, extension_positions, unit_array
-from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.consumequeue.consume_queue import ConsumeQueue
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
+from store.consumequeue.queue_set import QueueKey
+from store.consumequeue.unit_array import extension_positions, unit_array
 from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import ScanRules
 from store.config import BrokerLine, StoreConfig
-from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.consumequeue.queue_set import QueueKey
 from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
 from store.disk.filesystem import Filesystem

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 from store.config import BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.consumequeue.consume_queue_store import ConsumeQueueStore, QueueKey
+from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.consumequeue.queue_set import QueueKey
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.consumequeue.consume_queue import ConsumeQueue
-from store.consumequeue.consume_queue_store import QueueKey
+from store.consumequeue.queue_set import QueueKey
 from store.errors import StoreError
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.five.rocksdb.queue import SCRATCH_FILE_SIZE, RocksQueue
@@ -66,7 +66,7 @@ class RocksQueueView(QueueView):
         database, trusted = self.database, self._log.start
         if database is not None:
             try:
-                queue.fill(database.units(key))
+                queue.append_units(database.units(key))
             except StoreError as error:
                 self._give_up(error)
                 queue = self._new_queue(*key)

@@ -8,7 +8,7 @@ A broker does not notice them: it gives their queue offsets a second time.
 from __future__ import annotations
 
 from store.commitlog.scan import Segment
-from store.consumequeue.consume_queue_store import QueueKey
+from store.consumequeue.queue_set import QueueKey
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore

@@ -19,7 +19,7 @@ from store.commitlog.end import LogEnd
 from store.commitlog.scan import Blank, End
 from store.commitlog.slices import LogSlice
 from store.config import StoreConfig
-from store.consumequeue.consume_queue import LAST_ADDRESS
+from store.consumequeue.unit_array import LAST_ADDRESS
 from store.formats.queue_unit import UNIT_SIZE
 from store.layout import StoreLayout, index_file_name, segment_name
 from store.rebuild.scope import Queue, RebuildScope

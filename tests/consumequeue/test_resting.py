@@ -12,7 +12,7 @@ import pytest
 
 from store import Message, MessageStore, open_store
 from store.config import StoreConfig
-from store.consumequeue import consume_queue_store
+from store.consumequeue import queue_set
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.resting import RestingQueue, ends_of_page
 from store.disk import mapped_file
@@ -56,7 +56,7 @@ def loaded(root: Path) -> ConsumeQueueStore:
 
 
 def without_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume_queue_store, "read_resting", lambda *arguments: None)
+    monkeypatch.setattr(queue_set, "read_resting", lambda *arguments: None)
 
 
 def ends(queues: ConsumeQueueStore) -> list[tuple[str, int, int, int, int]]:

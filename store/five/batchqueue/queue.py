@@ -12,12 +12,14 @@ Source: BatchConsumeQueue, BatchOffsetIndex (5.3.3).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from store.config import LINE_4_9, BrokerLine
-from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, FileUnits, OutOfOrder
+from store.consumequeue.consume_queue import RECOVER_FILES, ConsumeQueue, OutOfOrder
+from store.consumequeue.time_search import StoreTime
+from store.consumequeue.unit_array import FileUnits
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest
@@ -127,7 +129,11 @@ class BatchConsumeQueue(ConsumeQueue):
         """Appends the units of these records; repeats are passed over, and none is shifted."""
         units = units_of_records(run, rows, codes)
         wanted = (units["log_offset"] > self.max_physic_offset) & (units["queue_offset"] >= 0)
-        units = units[wanted & (units["message_count"] >= 0)]
+        self.append_units(units[wanted & (units["message_count"] >= 0)])
+        return []
+
+    def append_units(self, units: BatchUnitArray) -> None:
+        """Appends units as they are, to as many files as they take."""
         while len(units):
             file = self.files.last_file()
             room = (file.size - file.wrote) // BATCH_UNIT_SIZE
@@ -135,7 +141,6 @@ class BatchConsumeQueue(ConsumeQueue):
             file.reserve(file.wrote + part.nbytes)
             file.append(part.tobytes())
             self.max_physic_offset = int(part["log_offset"][-1])
-        return []
 
     # Asking.
 
@@ -181,11 +186,7 @@ class BatchConsumeQueue(ConsumeQueue):
         return None
 
     def offset_by_time(
-        self,
-        time_ms: int,
-        store_time: Callable[[int, int], int],
-        min_log_offset: int,
-        line: BrokerLine = LINE_4_9,
+        self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
         """Find the first unit stored at `time_ms` or later, in the last file that begins before it."""
         files = [file for file in self.files.files if file.readable_position]

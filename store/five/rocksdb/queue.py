@@ -9,11 +9,12 @@ Source: RocksDBConsumeQueue, RocksDBConsumeQueueTable, RocksDBConsumeQueueOffset
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from store.config import LINE_4_9, BrokerLine
+from store.consumequeue.time_search import StoreTime
 from store.five.batchqueue.queue import BatchConsumeQueue, unit_at, written_units
 from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.five.rocksdb.database import first_offset, search
@@ -34,16 +35,6 @@ class RocksQueue(BatchConsumeQueue):
 
     oldest: Place | None = None
     _known: tuple[int, BatchUnitArray, Int64Array] | None = None
-
-    def fill(self, units: BatchUnitArray) -> None:
-        """Takes in the units of the database."""
-        while len(units):
-            file = self.files.last_file()
-            room = (file.size - file.wrote) // BATCH_UNIT_SIZE
-            part, units = units[:room], units[room:]
-            file.reserve(file.wrote + part.nbytes)
-            file.append(part.tobytes())
-            self.max_physic_offset = int(part["log_offset"][-1])
 
     def correct_min_offset(self, min_log_offset: int) -> None:
         """Moves the queue's beginning as the broker does when it is asked for it."""
@@ -83,11 +74,7 @@ class RocksQueue(BatchConsumeQueue):
         return 0
 
     def offset_by_time(
-        self,
-        time_ms: int,
-        store_time: Callable[[int, int], int],
-        min_log_offset: int,
-        line: BrokerLine = LINE_4_9,
+        self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
     ) -> int:
         """Finds the first unit stored at `time_ms` or later, the queue's end where all are older."""
         first, last = self._find(self.min_offset), self._find(self.max_offset - 1)
