@@ -18,6 +18,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.opened.checkpoint import StoreCheckpoint
@@ -28,6 +29,8 @@ class ServiceThread:
 
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
+        self.failed_at: TracebackType | None = None
+        """The traceback of `failure`."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called once, when `failure` is set."""
         self._interval_seconds = interval_ms / 1000
@@ -86,7 +89,7 @@ class ServiceThread:
             step()
         except Exception as error:
             if self.failure is None:
-                self.failure = error
+                self.failure, self.failed_at = error, error.__traceback__
                 self.on_failure()
 
 

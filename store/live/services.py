@@ -175,7 +175,8 @@ class StoreServices:
             if service.failure is not None:
                 self._note_refusal()
                 if isinstance(service.failure, StoreError):
-                    raise service.failure
+                    # Each raise lengthens an error's traceback, and each refused put raises this one.
+                    raise service.failure.with_traceback(service.failed_at)
                 raise StoreClosed(f"{type(service).__name__} failed: {service.failure!r}") from service.failure
 
     def stop(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
 
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
 from store.commitlog.put_result import PutResult
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreIOError
 from store.formats.message import HALF_TOPIC
 from store.live.running_flags import RunningFlag
 from tests.support.stores import SMALL, Clock, text_message
@@ -111,6 +112,21 @@ def test_a_service_that_fails_is_told_of_behind_the_close_too(tmp_path: Path) ->
         assert eventually(store.describe_findings)
         store.flags.clear(RunningFlag.NOT_READABLE)
     assert any("TransactionalMessageService failed" in finding for finding in store.describe_findings())
+
+
+@pytest.mark.leaves_damage
+def test_each_put_that_a_failed_service_refuses_raises_the_same_short_traceback(tmp_path: Path) -> None:
+    """An error keeps the frames of its traceback: one that grew with each put would take the memory."""
+    store = served(tmp_path / "store")
+    reput = store._services._reput
+    reput.failure = StoreIOError("the disk is gone")
+    reput.on_failure()
+    for _ in range(20):
+        with pytest.raises(StoreIOError, match="the disk is gone") as raised:
+            store.put(text_message(0))
+    assert len(traceback.extract_tb(raised.value.__traceback__)) < 10
+    with pytest.raises(StoreIOError):
+        store.close()
 
 
 def test_a_slave_delivers_and_checks_nothing(tmp_path: Path) -> None:

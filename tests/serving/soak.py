@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store import Message, StoreError, open_store
+from store import Message, StoreClosed, StoreError, open_store
 from store.serving import StoreClient
 from tests.support.processes import command_line, next_line, running
 
@@ -126,7 +126,7 @@ class Soak:
     def _write(self, queue_id: int) -> None:
         done = self.acknowledged.setdefault(queue_id, [])
         for client in self._clients():
-            with contextlib.suppress(StoreError):
+            with contextlib.suppress(StoreClosed):
                 while not self._ending.is_set():
                     number = len(done)
                     body = f"{queue_id} {number} ".encode().ljust(BODY_BYTES, b".")
@@ -139,7 +139,7 @@ class Soak:
     def _read(self, number: int) -> None:
         queues = range(number, self.writers, self.readers)
         for client in self._clients():
-            with contextlib.suppress(StoreError):
+            with contextlib.suppress(StoreClosed):
                 while not self._ending.is_set():
                     for queue_id in queues:
                         self._read_queue(client, queue_id)
