@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ import pytest
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed, StoreIOError
+from store.live import group_commit
 from store.live.group_commit import CommitGroup, GroupCommitService
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.threads import run_in_threads
@@ -199,6 +199,13 @@ class ScriptedQueue:
         return self.unmoved[len(self.asked) - 1]
 
 
+class BrokenQueue(ScriptedQueue):
+    """Every flush fails."""
+
+    def flush(self, least_pages: int) -> bool:
+        raise StoreIOError("no device", file=Path("x"))
+
+
 @pytest.mark.parametrize(
     ("unmoved", "flushes"),
     [
@@ -233,10 +240,59 @@ def test_a_group_waits_for_the_last_byte_of_all_that_joined() -> None:
     assert not GroupCommitService(ScriptedQueue(), Checkpoint()).join(0).is_empty  # type: ignore[arg-type]
 
 
-def test_a_wait_lasts_as_many_milliseconds_as_it_is_given() -> None:
-    started = time.monotonic()
-    CommitGroup().wait(30)
-    assert 0.03 <= time.monotonic() - started < 7
+class NotedGate:
+    """A gate that does not open, and notes how long somebody would wait."""
+
+    def __init__(self, *, opens: bool = False) -> None:
+        self.opens, self.waits, self.released = opens, list[float](), 0
+
+    def acquire(self, timeout: float) -> bool:
+        self.waits.append(timeout)
+        return self.opens
+
+    def release(self) -> None:
+        self.released += 1
+
+
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (30, 0.03), (5000, 5.0), (1, 0.001)])
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_wait_lasts_as_many_milliseconds_as_it_is_given(timeout_ms: int, seconds: float, opens: bool) -> None:
+    group = CommitGroup()
+    group.gate = gate = NotedGate(opens=opens)  # type: ignore[assignment]
+    group.wait(timeout_ms)
+    assert gate.waits == [seconds]
+    # Who comes through opens the gate for the next.
+    assert gate.released == opens
+
+
+def test_the_service_looks_every_ten_milliseconds_and_gathers_as_long_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service, slept = GroupCommitService(ScriptedQueue(True), Checkpoint()), list[float]()  # type: ignore[arg-type]
+    monkeypatch.setattr(group_commit.time, "sleep", slept.append)
+    service.last_work()
+    assert (service._interval_seconds, slept) == (0.01, [0.01])
+
+
+def test_a_failure_reaches_those_who_waited_and_no_other_group() -> None:
+    service = GroupCommitService(BrokenQueue(), Checkpoint())  # type: ignore[arg-type]
+    group = service.join(7)
+    with pytest.raises(StoreIOError):
+        service.work()
+    later = service.join(8)
+    assert later is not group
+    assert (later.failure, later.next_offset) == (None, 8)
+    with pytest.raises(StoreIOError):
+        group.wait(0)
+    # The gate is open: nobody waits for the end of the time.
+    assert group.gate.acquire(blocking=False)
+
+
+@pytest.mark.parametrize(("flushed_where", "is_durable"), [(6, False), (7, True), (8, True)])
+def test_a_message_is_durable_when_its_last_byte_is(flushed_where: int, is_durable: bool) -> None:
+    service = GroupCommitService(ScriptedQueue(flushed_where=flushed_where), Checkpoint())  # type: ignore[arg-type]
+    service._group.gate.release()
+    assert service.flush_to(7, 0) is is_durable
 
 
 def with_company(queue: MappedFileQueue) -> GroupCommitService:

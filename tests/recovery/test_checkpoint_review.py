@@ -3,7 +3,7 @@
 import pytest
 
 from store.formats.checkpoint_page import CheckpointPage
-from store.recovery.checkpoint_review import Reached, page_faults, promises_of
+from store.recovery.checkpoint_review import Promise, Reached, page_faults, promises_of
 
 REACHED = Reached(log_end=9000, log_ms=500, queue_ms=400, index_ms=300)
 
@@ -45,3 +45,72 @@ def test_a_fault_of_the_file_is_named(page: CheckpointPage, file_size: int | Non
 
 def test_a_sound_page_has_no_fault() -> None:
     assert page_faults(CheckpointPage(1, 2, 3), 4096) == []
+
+
+MASTER_FAULT = "master_flushed_offset is negative (-3)"
+SAID = CheckpointPage(510, 420, 330, 9100, 8900)
+
+
+def test_every_promise_has_its_words_what_it_said_and_what_is_reached() -> None:
+    expired = REACHED._replace(first_ms=77)
+    assert promises_of(SAID, expired) == [
+        Promise("physic", 510, 500, "log flushed", False, 77),
+        Promise("logics", 420, 400, "queues built", False, 77),
+        Promise("index", 330, 300, "index flushed", False, 77),
+        Promise("master_flushed", 9100, 9000, "master flushed", True, 0),
+        Promise("confirm", 8900, 9000, "last valid record", True, 0),
+    ]
+
+
+@pytest.mark.parametrize(("master", "confirm", "count"), [(0, 0, 3), (1, 0, 5), (0, 1, 5), (1, 1, 5)])
+def test_offsets_are_promised_where_one_of_them_is_set(master: int, confirm: int, count: int) -> None:
+    page = CheckpointPage(1, 2, 3, master, confirm)
+    assert len(promises_of(page, REACHED)) == count
+
+
+@pytest.mark.parametrize(
+    ("said", "reached", "expired", "verdict", "excess"),
+    [
+        (0, 0, 0, "never set", 0),
+        (0, 1, 0, "never set", 0),
+        (0, 0, 1, "never set", 0),
+        (1, 0, 0, "ahead of the files", 1),
+        (1, 0, 1, "ok", 1),
+        (2, 0, 1, "ahead of the files", 2),
+        (1, 2, 0, "behind", 0),
+        (2, 2, 0, "ok", 0),
+        (3, 2, 0, "ahead of the files", 1),
+        (9, 2, 0, "ahead of the files", 7),
+        (2, 2, 9, "ok", 0),
+        (3, 2, 3, "ok", 1),
+        (4, 2, 3, "ahead of the files", 2),
+        (1, 2, 3, "behind", 0),
+        (1_700_000_000_001, 1_700_000_000_000, 0, "ahead of the files", 1),
+        (1_700_000_000_000, 1_700_000_000_001, 0, "behind", 0),
+        (1_700_000_000_000, int("1700000000000"), 0, "ok", 0),
+        (-1, 0, 0, "behind", 0),
+    ],
+)
+def test_the_verdict_on_a_promise(said: int, reached: int, expired: int, verdict: str, excess: int) -> None:
+    promise = Promise("physic", said, reached, "log flushed", expired=expired)
+    assert (promise.verdict, promise.excess) == (verdict, excess)
+    assert promise.is_ahead is (verdict == "ahead of the files")
+
+
+@pytest.mark.parametrize(
+    ("page", "file_size", "faults"),
+    [
+        (CheckpointPage(), None, ["there is no checkpoint: an abnormal recovery reads the whole log"]),
+        (CheckpointPage(logics_ms=-1), None, ["there is no checkpoint: an abnormal recovery reads the whole log"]),
+        (CheckpointPage(), 0, ["0 bytes, expected 4096"]),
+        (CheckpointPage(), 4095, ["4095 bytes, expected 4096"]),
+        (CheckpointPage(), 4096, []),
+        (CheckpointPage(), 4097, []),
+        (CheckpointPage(0, 0, 0, 0, 0), 4096, []),
+        (CheckpointPage(-2, 1, 1, 1, 1), 4096, ["physic_ms is negative (-2)"]),
+        (CheckpointPage(1, 1, 1, 1, -1), 4096, ["confirm_log_offset is negative (-1)"]),
+        (CheckpointPage(1, 1, -1, -3, 1), 24, ["24 bytes, expected 4096", "index_ms is negative (-1)", MASTER_FAULT]),
+    ],
+)
+def test_each_fault_of_the_file_is_named_once(page: CheckpointPage, file_size: int | None, faults: list[str]) -> None:
+    assert page_faults(page, file_size) == faults
