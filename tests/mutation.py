@@ -46,7 +46,7 @@ RULES = {
     "get": Rule("store/reading/get.py", ("tests/reading/test_get_rules.py",)),
     "start": Rule("store/recovery/start.py", ("tests/recovery/test_start.py",)),
     "log-end": Rule("store/opened/log_end.py", ("tests/opened/test_log_end.py",)),
-    "walk-end": Rule("store/commitlog/end.py", ("tests/commitlog/test_unreadable.py", "tests/opened/test_log_end.py")),
+    "walk-end": Rule("store/commitlog/end.py", ("tests/commitlog/test_end.py",)),
     "checkpoint": Rule("store/opened/checkpoint.py", ("tests/opened/test_checkpoint.py",)),
     "promises": Rule(
         "store/recovery/checkpoint_review.py",
