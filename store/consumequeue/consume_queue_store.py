@@ -117,7 +117,7 @@ class ConsumeQueueStore(QueueSet):
                 if queue is not None and queue.ext is not None:
                     rows = order[starts[number] : starts[number + 1]]
                     # As the broker does, for repeats too.
-                    codes[rows] = self._put_extensions(queue, queue.ext, run, rows, codes)
+                    codes[rows] = self.put_extensions(queue, queue.ext, run, rows, codes)
         ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
         kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
@@ -127,10 +127,13 @@ class ConsumeQueueStore(QueueSet):
             if queue is not None and queue.failure is None:
                 self.append(queue, run, order[first : starts[number + 1]], codes)
 
-    def _put_extensions(
+    def put_extensions(
         self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array
     ) -> Int64Array:
-        """Append extension units for the rows; gives their addresses as tags codes."""
+        """Appends extension units for the rows, with bit maps where they are calculated.
+
+        Gives their addresses as tags codes.
+        """
         times = run.columns.store_timestamp_ms[rows]
         bit_maps = self.bit_maps(run, rows.tolist(), queue.topic) if self.bit_maps is not None else None
         if bit_maps is None:

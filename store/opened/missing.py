@@ -184,7 +184,7 @@ class QueueBuilder:
         if repair is None:
             return
         if repair.names is None and self._extends and repair.queue.ext is not None:
-            repair.names = ExtensionNames(repair.queue)
+            repair.names = ExtensionNames(self._queues, repair.queue)
         at = run.columns.position[rows] + run.file_start
         for stretch in repair.stretches:
             part = self._part(run, rows[(at >= stretch.start) & (at < stretch.stop)])
@@ -211,16 +211,17 @@ class ExtensionNames:
     """Names extension units in the tags codes of built units, as a broker's dispatch does.
 
     The extension units of a lost file between others are still there, and no unit names them. A queue's last units get
-    new ones, which lack the filters' bit maps: the log does not hold them.
+    new ones. Those have bit maps where the filters of today are known; the log does not hold the ones that were.
     """
 
-    def __init__(self, queue: ConsumeQueue) -> None:
+    def __init__(self, queues: ConsumeQueueStore, queue: ConsumeQueue) -> None:
         assert queue.ext is not None
-        self._queue, self._ext = queue, queue.ext
+        self._queues, self._queue, self._ext = queues, queue, queue.ext
         self._unnamed: dict[tuple[int, int], deque[int]] | None = None
 
     def append(self, part: _Part) -> None:
-        part.codes[:] = self._ext.put_run(part.codes, part.run.columns.store_timestamp_ms)
+        rows = np.arange(part.run.count)
+        part.codes[:] = self._queues.put_extensions(self._queue, self._ext, part.run, rows, part.codes)
 
     def find(self, part: _Part) -> None:
         if self._unnamed is None:

@@ -24,6 +24,7 @@ from store.formats.sets import is_in
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, has_rocksdb
+from store.reading.filter.subscription import make_bit_maps
 from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
 
@@ -53,6 +54,7 @@ def rebuild_locally(
     layout, source = StoreLayout(staging), StoreLayout(Path(address))
     topics = find_batch_topics(source, fs) if files.is_local else frozenset()
     queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
+    queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock)
     handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues and not config.queues_in_rocksdb else []
     database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None

@@ -98,10 +98,15 @@ def load_filters(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_m
 
 
 def use_bit_maps(opened: OpenedStore) -> None:
-    """Let dispatch of `opened` calculate bit maps, where its settings say so (enableCalcFilterBitMap)."""
-    config = opened.config
-    if config.enable_calc_filter_bit_map and config.enable_consume_queue_ext:
-        opened.queues.bit_maps = BitMaps(load_filters(opened.layout, config, opened.fs, opened.clock()))
+    """Let dispatch of `opened` calculate bit maps, where its settings say so."""
+    opened.queues.bit_maps = make_bit_maps(opened.layout, opened.config, opened.fs, opened.clock())
+
+
+def make_bit_maps(layout: StoreLayout, config: StoreConfig, fs: Filesystem, now_ms: int) -> BitMaps | None:
+    """Makes the bit maps of the filters that a store holds; None where enableCalcFilterBitMap is off."""
+    if not (config.enable_calc_filter_bit_map and config.enable_consume_queue_ext):
+        return None
+    return BitMaps(load_filters(layout, config, fs, now_ms))
 
 
 class BitMaps:

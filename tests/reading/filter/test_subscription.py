@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from store.formats.queue_unit import ExtUnit
 from store.reading.filter import compile_sql
 from store.reading.filter.subscription import SubscriptionFilter
 from tests.cli.running import rmqctl
-from tests.support.stores import SMALL, Clock
+from tests.support.stores import SMALL, Clock, recover
 
 BLOOM = BloomFilter.sized(20, 32)
 BORN_MS = Clock().now_ms
@@ -193,6 +194,41 @@ def test_recovery_calculates_bit_maps_too(tmp_path: Path) -> None:
     words = [word for name, value in WITH_BIT_MAPS.items() for word in ("--set", f"{name}={value}")]
     assert rmqctl(*words, "recover", "--yes", store=root).code == 0
     assert bit_maps(root) == before == [NONE, OWN]
+
+
+LOST = {
+    "the extension": ("consumequeue_ext",),
+    "the queue": ("consumequeue",),
+    "both": ("consumequeue", "consumequeue_ext"),
+}
+
+
+@pytest.mark.parametrize("lost", LOST)
+@pytest.mark.parametrize("command", ["recover", "rebuild", "truncate-dirty", "put"])
+def test_lost_extension_units_are_built_with_the_bit_maps_of_the_filters(
+    lost: str, command: str, tmp_path: Path
+) -> None:
+    root = fill(tmp_path / "s", [{"a": "5"}, {"a": "6"}], table("a > 5"))
+    for folder in LOST[lost]:
+        shutil.rmtree(root / folder)
+    words = [word for name, value in WITH_BIT_MAPS.items() for word in ("--set", f"{name}={value}")]
+    more = ["T", "x"] if command == "put" else ["--yes"]
+    assert rmqctl(*words, command, *more, store=root).code == 0
+    assert bit_maps(root)[:2] == [NONE, OWN]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "with the bit maps of the filters that config/consumerFilter.json holds"),
+        ({"enableCalcFilterBitMap": "false"}, "enableCalcFilterBitMap=true calculates them"),
+    ],
+)
+def test_a_plan_says_which_bit_maps_lost_units_get(changes: dict[str, str], said: str, tmp_path: Path) -> None:
+    root = fill(tmp_path / "s", [{"a": "5"}, {"a": "6"}], table("a > 5"))
+    shutil.rmtree(root / "consumequeue_ext")
+    change, _ = recover(root, settings={**WITH_BIT_MAPS, **changes})
+    assert any(said in remark for remark in change.remarks)
 
 
 # The command.
