@@ -136,7 +136,14 @@ class Session:
         conf = self.options.broker_conf
         found = read_broker_conf(conf) if conf is not None else {}
         self._note_without_effect(found)
+        self._note_other_root({**found, **self.options.settings}.get("storePathRootDir"))
         return found
+
+    def _note_other_root(self, root: str | None) -> None:
+        """Notes a storePathRootDir that is not the folder of --store."""
+        given = self.options.store
+        if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
+            self.note(f"note: {given} is taken, and not storePathRootDir={root}")
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
         from store.config import has_effect

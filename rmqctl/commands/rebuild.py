@@ -11,9 +11,11 @@ from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, 
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result
+from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
+    from store import Change
     from store.disk import Filesystem
     from store.layout import StoreLayout
     from store.rebuild import Rebuild
@@ -24,6 +26,7 @@ EXAMPLES = (
     "rmqctl --store /data/store rebuild --engine spark --master 'local[8]' --yes",
 )
 SEE_ALSO = ("check", "recover", "undo")
+_ADVICE = "no queue shows them afterwards, and `rmqctl salvage --to NEWSTORE` copies them"
 FILES = ("commitlog", "consumequeue", "index", "lock", ".rmqctl")
 
 
@@ -68,7 +71,7 @@ def run(
 
     from store import VERIFYING
     from store.opened import infer_config, require_log
-    from store.rebuild import RebuildScope, plan_publish, staged_files
+    from store.rebuild import RebuildScope, messages_behind, plan_publish, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
@@ -77,14 +80,24 @@ def run(
     ):
         if not force_empty_log:
             require_log(layout, fs)
-        session.open_reader()
+        reader = session.open_reader()
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
         made = rebuild(folder, infer_config(layout, session.settings(), fs), scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
+        _note_lost(change, messages_behind(reader, scope, made.log_end))
         if scope.is_narrow and not staged_files(folder, fs):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
         facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
         return run_change(session, "rebuild", change, consent, facts)
+
+
+def _note_lost(change: Change, lost: dict[str, int]) -> None:
+    """Notes the messages, by topic, that no queue shows afterwards."""
+    total = sum(lost.values())
+    change.lost = lost
+    change.facts["lost_messages"] = total
+    if total:
+        change.remarks.append(f"{count(total, 'message')} can be read behind the log's end; {_ADVICE}")
 
 
 def _engine(

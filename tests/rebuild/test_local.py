@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from store import open_store
 from store.config import StoreConfig
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
-from tests.support.stores import SMALL, Clock, make_store
+from tests.cli.running import rmqctl
+from tests.support.golden import copy_store
+from tests.support.stores import SMALL, Clock, make_store, recover
 
 CONFIG = StoreConfig().with_settings(SMALL)
 
@@ -49,3 +52,45 @@ def test_the_index_is_rebuilt_to_the_same_bytes_under_names_of_today(store: Path
     rebuilt, old = files_in(tmp_path, "index"), files_in(store, "index")
     assert [rebuilt[name] for name in sorted(rebuilt)] == [old[name] for name in sorted(old)]
     assert not (tmp_path / "consumequeue").exists()
+
+
+@pytest.fixture
+def damaged(store: Path, tmp_path: Path) -> Path:
+    """The store with a bad body in its message 40; number n is in queue n % 3."""
+    root = copy_store(store, tmp_path / "store")
+    with open_store(root) as reader:
+        place = reader.get("T", 40 % 3, 40 // 3).messages[0].log_offset
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(place + 100)
+        file.write(b"~~")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        ([], 20),
+        (["--queues"], 20),
+        (["--topic", "T", "--queue", "1"], 7),
+        (["--topic", "T", "--queue", "2"], 7),
+        (["--topic", "T", "--queue", "0"], 6),
+        (["--topic", "Other"], 0),
+        (["--index"], 0),
+    ],
+)
+def test_messages_behind_damage_are_counted_and_said(words: list[str], lost: int, damaged: Path) -> None:
+    run = rmqctl("rebuild", *words, "--yes", "--format", "json", store=damaged)
+    assert (run.code, run.json["lost_messages"]) == (0, lost)
+    assert ("can be read behind the log's end" in run.err) is (lost > 0)
+
+
+def test_a_rebuild_that_keeps_nothing_of_what_it_loses_exits_1(damaged: Path) -> None:
+    run = rmqctl("rebuild", "--yes", "--no-quarantine", "--format", "table", store=damaged)
+    assert run.code == 1
+    assert "20 messages no longer shown" in run.out
+
+
+def test_what_an_earlier_cut_left_behind_a_sound_end_is_not_lost(damaged: Path) -> None:
+    (damaged / "abort").touch()
+    recover(damaged, settings=SMALL, mode="abnormal")
+    assert rmqctl("rebuild", "--yes", "--format", "json", store=damaged).json["lost_messages"] == 0
