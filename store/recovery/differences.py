@@ -58,7 +58,7 @@ _REASONS = {
     Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "
     "of them that reached the disk; rmqctl cuts it where they end in zeros and zeros follow",
     Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
-    "then passes over all that follows in its queue; rmqctl dispatches it under the one at which it is",
+    "then passes over all that follows in its queue and in the index; rmqctl dispatches it under the one where it is",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "
     "shutdown the records that no queue holds where the queues are cut; rmqctl dispatches them",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "

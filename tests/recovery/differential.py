@@ -56,6 +56,7 @@ EXPLAINS_QUEUES = {
     Difference.RECORD_AT_QUEUE_END,
     Difference.ZERO_QUEUE_FILE,
 }
+EXPLAINS_INDEX = {Difference.RECORD_AT_QUEUE_END, Difference.LOST_INDEX, Difference.MISPLACED_RECORD}
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Round:
             differing = differing_files(real, ours, end, self.archive.settings["mappedFileSizeCommitLog"])
             if not as_broker and applying & EXPLAINS_QUEUES:
                 differing = [path for path in differing if not path.startswith("consumequeue/")]
-            if {Difference.RECORD_AT_QUEUE_END, Difference.LOST_INDEX} & applying:
+            if EXPLAINS_INDEX & applying:
                 differing = [path for path in differing if path != "index"]
             if Difference.TORN_PROPERTIES in applying:
                 differing = []
