@@ -373,6 +373,7 @@ def read_broker_conf(path: str | Path) -> dict[str, str]:
 # Values.
 
 
+@functools.cache
 def parse_delay_levels(text: str) -> tuple[int, ...]:
     """`1s 5s 2h` as milliseconds: units s, m, h, d, one space between, as a broker needs it to start.
 
@@ -394,6 +395,7 @@ MAX_DELAY_MS = 1 << 61
 _MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
 
 
+@functools.cache
 def parse_hours(text: str) -> tuple[int, ...]:
     """`04;16` as hours of the day."""
     words = [word.strip() for word in text.split(";") if word.strip()]
@@ -410,6 +412,7 @@ def _check(name: str, value: Any, rules: Mapping[str, Any]) -> None:
         raise BadRequest(f"{name} lies between {rules['least']} and {rules['most']}, not {str(value)[:40]}")
 
 
+@functools.cache
 def _camel(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)

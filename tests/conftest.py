@@ -1,15 +1,21 @@
 """What every test gets: compiled kernels, fresh copies of golden stores, and hypothesis without deadlines.
 
 Tests import the checkout, so its kernels are compiled in place first (.build/kernels.py), unless they are current or
-RMQCTL_NO_EXTENSIONS is set. Where they cannot be compiled everything runs uncompiled.
+RMQCTL_NO_EXTENSIONS is set. Where they cannot be compiled everything runs uncompiled. Its modules are compiled to
+bytecode, which every process that a test starts reads, even where PYTHONDONTWRITEBYTECODE is set.
+
+Stores lie in memory where /dev/shm has room, as thousands of small stores are synced; TMPDIR or --basetemp says
+otherwise. Archives are unpacked once for all worker processes.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +23,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.golden import Golden, copy_store, golden
+from tests.support.golden import UNPACKED_AT, Golden, copy_store, golden
 from tests.support.soundness import Soundness
 
 settings.register_profile(
@@ -31,8 +37,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 STDERR = os.dup(2)
 """The process's own, while pytest captures."""
-BUILD = Path(__file__).resolve().parents[1] / ".build" / "kernels.py"
-
+CHECKOUT = Path(__file__).resolve().parents[1]
+BUILD = CHECKOUT / ".build" / "kernels.py"
+COMPILED_FOLDERS = ("store", "rmqctl", "tests/support")
+MEMORY = Path("/dev/shm")
+ENOUGH_MEMORY = 4 << 30
+UNPACKED = pytest.StashKey[Path]()
 
 HANGS_S = 420
 """Past the timeout of pyproject.toml, which ends a test but no thread that the test's end waits for."""
@@ -49,8 +59,34 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput") or os.environ.get("RMQCTL_NO_EXTENSIONS", "0") not in ("", "0"):
+    """Prepares what all workers share; they inherit the variables."""
+    if hasattr(config, "workerinput"):
         return
+    if "TMPDIR" not in os.environ and has_memory():
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None
+    config.stash[UNPACKED] = Path(tempfile.mkdtemp(prefix="rmqctl-archives-"))
+    os.environ[UNPACKED_AT] = str(config.stash[UNPACKED])
+    compileall = [sys.executable, "-m", "compileall", "-q", *COMPILED_FOLDERS]
+    subprocess.run(compileall, cwd=CHECKOUT, capture_output=True, check=False)
+    if os.environ.get("RMQCTL_NO_EXTENSIONS", "0") in ("", "0"):
+        compile_kernels()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if UNPACKED in config.stash:
+        shutil.rmtree(config.stash[UNPACKED], ignore_errors=True)
+
+
+def has_memory() -> bool:
+    """Whether a file system in memory has room for the stores of a few tests."""
+    try:
+        return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH_MEMORY
+    except OSError:
+        return False
+
+
+def compile_kernels() -> None:
     built = subprocess.run([sys.executable, BUILD], capture_output=True, text=True, check=False)
     if built.returncode != 0:
         os.environ["RMQCTL_NO_EXTENSIONS"] = "1"

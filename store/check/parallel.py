@@ -30,6 +30,9 @@ def ordered_map(work: Callable[[Item], Result], items: Iterable[Item], threads: 
     An item is asked for when a thread is free for it, so whoever hands out the items can stop at any time.
     """
     threads = threads or min(processors(), MOST_THREADS)
+    if threads == 1:
+        yield from map(work, items)
+        return
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import shutil
-import subprocess
-import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support.golden import unpack
+from tests.support.golden import copy_store, unpacked
 
 ARCHIVES = Path(__file__).parents[2] / "fixtures" / "five"
 
 
-@cache
 def five(name: str) -> Path:
     """The unpacked archive; nothing in it may be changed."""
-    folder = Path(tempfile.mkdtemp(prefix="five-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    unpack(ARCHIVES / f"{name}.tar.xz", folder)
-    return folder / name
+    return unpacked(ARCHIVES / f"{name}.tar.xz") / name
 
 
 def copy_of_five(name: str, target: Path) -> Path:
-    """A copy of the store to change; holes stay holes, of which an index of DLedger has 160 MiB."""
-    subprocess.run(["cp", "-a", "--sparse=always", five(name) / "store", target / "store"], check=True)
-    return target / "store"
+    """A copy of the store to change."""
+    return copy_store(five(name) / "store", target / "store")
 
 
 def asked(name: str, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -192,7 +192,8 @@ def test_a_recovery_whose_nth_operation_fails_leaves_the_store_before_or_after(
         for entry in list_quarantine(root, fs=Filesystem()):
             if entry.state in HALF_DONE:
                 undo(root, entry.id, fs=Filesystem())
-        changed = {path for path in before if snapshot(root).get(path) != before[path]}
+        after = snapshot(root)
+        changed = {path for path in before if after.get(path) != before[path]}
         assert not changed or list_quarantine(root, fs=Filesystem())[0].state == "applied"
     raise AssertionError("the recovery never gets through")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from store import Message, MessageStore, open_store
 from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC, TRANSACTION_COMMIT
 from store.formats.properties import encode_properties
 from tests.cli.running import rmqctl
+from tests.support.golden import copy_store, unpacked
 from tests.support.stores import SMALL, Clock
 
 ARCHIVES = Path(__file__).parents[2] / "fixtures" / "services"
@@ -23,10 +23,9 @@ NOW_MS = Clock().now_ms
 
 def unpack(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
     """The store of an archive, and what its writer expects of it."""
-    with tarfile.open(ARCHIVES / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    expected = json.loads((folder / name / "expected.json").read_text(encoding="utf-8"))
-    return folder / name / "store", expected
+    original = unpacked(ARCHIVES / f"{name}.tar.xz") / name
+    expected = json.loads((original / "expected.json").read_text(encoding="utf-8"))
+    return copy_store(original / "store", folder / name / "store"), expected
 
 
 class Builder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,11 +23,13 @@ def snapshot(root: Path, without: tuple[str, ...] = ()) -> dict[str, FileState |
     without  files to leave alone: reading `lock` in the process that holds it would drop its lock
     """
     picture: dict[str, FileState | None] = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        if name.split("/")[0] != OWN_FOLDER and name not in without:
-            picture[name] = None if path.is_dir() else _state(path)
-    return picture
+    for folder, folders, files in os.walk(root):
+        below = f"{folder.removeprefix(str(root)).lstrip('/')}/".lstrip("/")
+        if not below and OWN_FOLDER in folders:
+            folders.remove(OWN_FOLDER)
+        picture |= {below + name: None for name in folders if below + name not in without}
+        picture |= {below + name: _state(f"{folder}/{name}") for name in files if below + name not in without}
+    return dict(sorted(picture.items(), key=lambda item: item[0].split("/")))
 
 
 def contents(root: Path) -> dict[str, tuple[int, str]]:
@@ -50,11 +53,7 @@ def differences(expected: dict[str, object], found: dict[str, object]) -> list[s
     ]
 
 
-def _state(path: Path) -> FileState:
-    status = path.stat()
-    return FileState(
-        status.st_size,
-        hashlib.sha256(path.read_bytes()).hexdigest(),
-        status.st_mtime_ns,
-        status.st_mode & 0o7777,
-    )
+def _state(path: str) -> FileState:
+    with Path(path).open("rb") as stream:
+        status, digest = os.fstat(stream.fileno()), hashlib.sha256(stream.read()).hexdigest()
+    return FileState(status.st_size, digest, status.st_mtime_ns, status.st_mode & 0o7777)

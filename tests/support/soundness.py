@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rmqctl.hints import MENDED_BY
-from store.check.check import check_files
+from store.check.check import CheckOptions, check_files
 from store.check.findings import INDEX_ENTRY_NOWHERE, STALE_TAIL
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
@@ -25,6 +25,9 @@ from store.errors import StoreError
 
 # A cut zeroes the place where the log ends and keeps what is behind it, and full index files that point there.
 LEFT_BY_CUTS = {INDEX_ENTRY_NOWHERE, STALE_TAIL}
+
+# The stores of tests are small: starting threads takes longer than the walk.
+ONE_THREAD = CheckOptions(threads=1)
 
 Kinds = Counter[tuple[str, str | None, int | None]]
 
@@ -75,7 +78,7 @@ def kinds_of(root: Path) -> Kinds:
     if not (root / "commitlog").is_dir():
         return Counter()
     try:
-        found = check_files(StoreReader(str(root)))
+        found = check_files(StoreReader(str(root)), ONE_THREAD)
         return Counter((f.kind, f.topic, f.queue_id) for f in found)
     except StoreError:
         return Counter()
