@@ -19,7 +19,8 @@ EXAMPLES = (
     "rmqctl --store /data/store send --listen 0.0.0.0:10912 --once",
 )
 SEE_ALSO = ("receive",)
-_FOREVER_S = 3600.0
+# A signal that the system hands to another thread doesn't end the main thread's wait.
+_LOOK_FOR_SIGNALS_S = 0.5
 
 
 def run(
@@ -68,7 +69,7 @@ def _serve(master: HAMaster, *, once: bool) -> None:
         if once:
             master.wait_for_end(lambda: False)
         while not once:
-            threading.Event().wait(_FOREVER_S)
+            threading.Event().wait(_LOOK_FOR_SIGNALS_S)
     except KeyboardInterrupt:
         # A server's ordinary end.
         return

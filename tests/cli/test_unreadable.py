@@ -6,13 +6,9 @@ The pages fail in the populate step, as on a bad device, and once more on a real
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +19,7 @@ from store.errors import StoreIOError
 from tests.cli.running import Run, rmqctl
 from tests.support import eio_mirror
 from tests.support.bad_sectors import BadSectors
+from tests.support.processes import Finished, run_lines
 from tests.support.stores import make_store
 
 LOG = f"{0:020d}"
@@ -147,7 +144,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, path: Path, page: int) -> None:
     monkeypatch.setattr(Filesystem, "read", spoiled_read)
 
 
-def faults_of(run: Run, words: list[str], name: str) -> list[str]:
+def faults_of(run: Run | Finished, words: list[str], name: str) -> list[str]:
     """What is wrong with a command's end: neither an answer nor an error that names the file `name`."""
     line = " ".join(words)
     if run.code in ANSWERED and "Traceback" not in run.err:
@@ -192,17 +189,6 @@ def test_a_fingerprint_says_what_counts_as_zeros(healthy: Path, monkeypatch: pyt
     assert notes == [f"{sector.path}: can't read bytes 4096 to 8192"]
 
 
-LOOP = """
-import json, sys
-from pathlib import Path
-from tests.cli.running import rmqctl
-for words in json.loads(sys.argv[2]):
-    print(json.dumps([words]), end=" ", flush=True)
-    run = rmqctl(*words, store=Path(sys.argv[1]))
-    print(json.dumps([run.code, run.err]), flush=True)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not eio_mirror.is_possible(), reason="no FUSE here: /dev/fuse, fusermount and fusepy are needed")
 @pytest.mark.parametrize("place", PLACES)
@@ -210,13 +196,9 @@ def test_no_command_dies_over_an_unreadable_page_of_a_real_mount(place: str, hea
     sector = Sector.all_of(healthy)[place]
     words = commands(tmp_path / "mnt", tmp_path / "out", healthy)
     with eio_mirror.unreadable_page(healthy, tmp_path / "mnt", sector.path, sector.page) as mount:
-        loop = [sys.executable, "-c", LOOP, str(mount), json.dumps(words)]
-        done = subprocess.run(loop, capture_output=True, text=True, timeout=300, check=False)
-    end = signal.Signals(-done.returncode).name if done.returncode < 0 else done.stderr
-    assert done.returncode == 0, f"{end}: {done.stdout.splitlines()[-1]}"
-    answers = [json.loads(line.split("] ", 1)[1]) for line in done.stdout.splitlines()]
-    runs = [(Run(code, "", err), line) for line, (code, err) in zip(words, answers, strict=True)]
-    faults = [fault for run, line in runs for fault in faults_of(run, line, Path(sector.path).name)]
+        ends = run_lines(mount, words)
+    name = Path(sector.path).name
+    faults = [fault for line, done in zip(words, ends, strict=True) for fault in faults_of(done, line, name)]
     assert not faults, "\n".join(faults)
 
 

@@ -331,7 +331,7 @@ def test_no_permission_is_an_io_error_that_names_the_file(tmp_path: Path) -> Non
     store = copy_store(golden("normal").store, tmp_path / "store")
     segment = first_segment(store)
     segment.chmod(0)
-    done = run_as_a_stranger(store, "get", "TopicA", "--queue", "0")
+    [done] = run_as_a_stranger(store, [("get", "TopicA", "--queue", "0")])
     assert done.code == IO_ERROR
     assert f"{segment}: " in done.err
     assert "permission denied" in done.err

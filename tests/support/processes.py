@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import shutil
@@ -64,7 +65,23 @@ def run(words: Sequence[str], *, memory_bytes: int | None = None, override: bool
     return Finished(done.returncode, done.stdout, done.stderr)
 
 
-def run_as_a_stranger(store: Path, *words: object) -> Finished:
+Line = Sequence[object]
+"""The words of one command line behind `--store STORE`."""
+
+
+def run_lines(
+    store: Path, lines: Sequence[Line], wrapper: Sequence[str] = (), *, override: bool = True
+) -> list[Finished]:
+    """Runs command lines one after another in a process that `wrapper` starts; a line that kills it fails the test."""
+    texts = [[str(word) for word in line] for line in lines]
+    program = [sys.executable, "-m", "tests.support.lines", str(store), json.dumps(texts)]
+    done = run([*wrapper, *program], override=override)
+    ends = [Finished(*json.loads(row)) for row in done.out.splitlines()]
+    assert done.code == 0, f"{texts[len(ends) : len(ends) + 1]} ended the process with {done.code}: {done.err}"
+    return ends
+
+
+def run_as_a_stranger(store: Path, lines: Sequence[Line]) -> list[Finished]:
     """As one who may read everything in `store` but write nothing there.
 
     Root gives the store to somebody else and leaves off the right to override that; others take the write bits away.
@@ -73,21 +90,21 @@ def run_as_a_stranger(store: Path, *words: object) -> Finished:
     if os.geteuid() == 0:
         for path in paths:
             os.chown(path, NOBODY, NOBODY)
-        return run(command_line(store, *words), override=False)
+        return run_lines(store, lines, override=False)
     modes = {path: path.stat().st_mode & 0o7777 for path in paths}
     for path in paths:
         path.chmod(modes[path] & ~0o222)
     try:
-        return run(command_line(store, *words))
+        return run_lines(store, lines)
     finally:
         for path in paths:
             path.chmod(modes[path])
 
 
-def run_on_read_only_mount(store: Path, *words: object) -> Finished:
+def run_on_read_only_mount(store: Path, lines: Sequence[Line]) -> list[Finished]:
     """With `store` mounted read-only over itself, in a mount namespace of the process's own."""
     script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
-    return run([*namespace(), "sh", "-c", script, "sh", str(store), *command_line(store, *words)])
+    return run_lines(store, lines, [*namespace(), "sh", "-c", script, "sh", str(store)])
 
 
 @cache
