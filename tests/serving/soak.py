@@ -34,7 +34,7 @@ from tests.support.processes import command_line, next_line, running
 SETTINGS = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 300_000 * 20, "maxIndexNum": 200_000,
             "maxHashSlotNum": 50_000}  # fmt: skip
 BODY_BYTES = 200
-SAMPLE_S = 1.0
+SAMPLE_S = 0.25
 START_S = 120
 HOLD_MS = 2000
 PAUSE_S = 0.002

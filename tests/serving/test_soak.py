@@ -11,7 +11,7 @@ from tests.serving.soak import Soak
 
 @pytest.mark.slow
 def test_no_acknowledged_message_is_lost_and_memory_stays_flat(tmp_path: Path) -> None:
-    soak = Soak(tmp_path / "store", seconds=14, kills=1)
+    soak = Soak(tmp_path / "store", seconds=8, writers=4, readers=2, kills=1)
     soak.run()
     assert soak.failures == []
     assert soak.message_count > 100
