@@ -36,6 +36,8 @@ CHECKPOINT_INVALID = "checkpoint-invalid"
 WRONG_SIZE = "wrong-size"
 QUEUE_TYPE = "queue-type"
 INNER_BATCH = "inner-batch"
+LIGHT_POISON = "light-queue-poison"
+LIGHT_UNMATCHED = "light-queue-unmatched"
 FOREIGN_FILE = "foreign-file"
 COMPACTION_FILES = "compaction-files"
 COMPACTION_RECORD = "compaction-record"
@@ -100,6 +102,8 @@ KINDS = {
     ROCKSDB_STATE: "the RocksDB with the queues can't be read, or remembers something else than it holds",
     QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
     INNER_BATCH: "a record of several messages does not hold what it says",
+    LIGHT_POISON: "a message names light queues so that a 5.3 broker does not start",
+    LIGHT_UNMATCHED: "a message names light queues, and a 5.3 broker dispatches it to none",
     WRONG_SIZE: "a file whose length is not that of the store's other files",
 }
 

@@ -29,6 +29,7 @@ from store.check.findings import (
     Finding,
     group_findings,
 )
+from store.check.light_poison import light_poison
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules
 from store.disk.filesystem import Filesystem
@@ -97,12 +98,14 @@ class _Log:
     end: int
     queued_end: int
     units: dict[Queue, list[BatchUnitArray]] = field(default_factory=lambda: defaultdict(list))
+    poison: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, run: Run) -> None:
         found = self.maker.units_of(run)
         for queue, units in found.parts:
             self.units[queue].append(units)
         self.end, self.queued_end = run.end, max(self.queued_end, found.end)
+        self.poison += light_poison(found.light)
 
     def of(self, queue: Queue) -> BatchUnitArray:
         found = self.units.get(queue)
@@ -132,6 +135,8 @@ class _Check:
     def run(self) -> Iterator[Finding]:
         yield from self._keys()
         yield from self._checkpoint()
+        for kind, log_offset, detail in self.log.poison:
+            yield Finding(kind, self.place, log_offset, detail=detail)
         for queue in sorted({*self.database.newest, *self.log.units}):
             yield from group_findings(self._queue(queue))
 

@@ -19,6 +19,7 @@ from store.check.findings import (
     Finding,
     group_findings,
 )
+from store.check.light_poison import light_poison
 from store.check.property_crc import wrong_property_crcs
 from store.check.seams import SegmentSummary
 from store.check.survey import IndexFile, QueueFile
@@ -262,7 +263,12 @@ class _SegmentCheck:
 
     def _expected(self, run: Run) -> Units:
         units = expected_units(run, self.rules.delay_levels_ms, self.table)
-        return with_light_units(run, units, self.table, self.light_numbers) if self.rules.has_light else units
+        if not self.rules.has_light:
+            return units
+        units, light = with_light_units(run, units, self.table, self.light_numbers)
+        for kind, log_offset, detail in light_poison(light):
+            self._add(kind, log_offset, detail)
+        return units
 
     def _compare_units(self, found: FoundUnits, expected: Units, queues: Ints, starts: Ints) -> None:
         names = self.states.names

@@ -18,6 +18,7 @@ from store import kernels
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.column_check import check_columns
 from store.commitlog.commit_log import CommitLog
+from store.commitlog.light_puts import LIGHT_MARK
 from store.commitlog.put_result import no_segment
 from store.commitlog.scan import RUN_CAPACITY
 from store.errors import BadRequest, StoreIOError
@@ -41,9 +42,9 @@ _MOST_EXTRA = 24
 def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     """Appends columns of messages, each as `CommitLog.put` would store it.
 
-    Refused ones are left out. Delayed messages have to be rewritten, so columns with any go one by one; so do those
-    with a property CRC or a long topic (5.x), and all while old records lie behind the end, where a chunk that is half
-    written must not run into one.
+    Refused ones are left out. Delayed messages and those for light queues have to be rewritten, so columns with any go
+    one by one; so do those with a property CRC or a long topic (5.x), and all while old records lie behind the end,
+    where a chunk that is half written must not run into one.
 
     BadRequest when the columns don't hold together; then nothing is written.
     """
@@ -52,7 +53,8 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
     has_v2 = any(len(topic.encode("utf-8", "surrogatepass")) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
-    if is_stale or has_v2 or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK):
+    has_light = log.light.is_on and messages.find_in_properties(LIGHT_MARK)
+    if is_stale or has_v2 or has_light or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK):
         return _put_one_by_one(log, messages, result)
     if log.rules.line.ends_with_separator:
         messages = _with_separators(messages)

@@ -30,6 +30,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from store import kernels
+from store.commitlog.light_puts import LightPuts
 from store.commitlog.put_queue import PutHosts, PutQueue
 from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.commitlog.put_rules import PutRules
@@ -111,7 +112,8 @@ class CommitLog:
         self.clock = clock
         self._segment_size = segments.file_size
         self.rules = PutRules(config, segments.file_size, line)
-        self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc
+        self.light = LightPuts(config, line)
+        self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc and not self.light.is_on
         self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
         self.put_lock = threading.RLock()
         self.locked_since_ms = 0
@@ -164,10 +166,25 @@ class CommitLog:
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
         if not self._is_verbatim:
+            names = self.light.names_of(message)
+            if names:
+                return self._put_to_light_queues(message, names)
             message = replace(message, properties=self.rules.as_stored(message.properties))
             if self.rules.appends_crc:
                 return self.put_batch([message], is_batch=False)
         return self._append(message, queue, self._gate, self.clock())
+
+    def _put_to_light_queues(self, message: Message, names: list[str]) -> PutResult:
+        with self.put_lock:
+            result = self.light.put(
+                message,
+                names,
+                lambda queue: self.queue_offset(*queue),
+                lambda one: self.put_batch([one], is_batch=False),
+            )
+            for queue in self.light.queues_of(message, names) if result.is_ok else ():
+                self.put_queue(*queue).queue_offset += 1
+        return result
 
     def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
         """Append a message that another store had, with that store's time if one is given.

@@ -184,7 +184,7 @@ class ConsumeQueueStore(QueueSet):
         """
         if not self._config.enable_multi_dispatch and not always:
             return []
-        parts, faults = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
+        parts, faults, _ = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
         self.light_faults = [*self.light_faults, *faults][-100:]
         return parts
 

@@ -36,10 +36,15 @@ class LightPart(NamedTuple):
 
 
 class LightParts(NamedTuple):
-    """Hold the parts of a run in light queues, and log offsets of records with faulty queue offsets."""
+    """Hold the parts of a run in light queues.
+
+    faults     log offsets of records with a queue offset that is no number: no dispatch of 5.3 gets past one
+    unmatched  log offsets of records with more names than queue offsets, or fewer: they are in no light queue
+    """
 
     parts: list[LightPart]
     faults: list[int]
+    unmatched: list[int]
 
 
 def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightParts:
@@ -49,6 +54,7 @@ def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightPa
     """
     columns = run.columns
     faults: list[int] = []
+    unmatched: list[int] = []
     found: dict[QueueKey, list[tuple[int, int]]] = {}
     for row in rows.tolist():
         at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
@@ -60,10 +66,12 @@ def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightPa
         except ValueError:
             faults.append(int(columns.log_offset[row]))
             continue
-        for name, queue_offset in named:
+        if named is None:
+            unmatched.append(int(columns.log_offset[row]))
+        for name, queue_offset in named or ():
             queue_id = 0 if enable_lmq and name.startswith(LMQ_PREFIX) else int(columns.queue_id[row])
             found.setdefault((name, queue_id), []).append((row, queue_offset))
-    return LightParts([_part(run, key, units) for key, units in found.items()], faults)
+    return LightParts([_part(run, key, units) for key, units in found.items()], faults, unmatched)
 
 
 def _part(run: Run, key: QueueKey, units: list[tuple[int, int]]) -> LightPart:
@@ -80,15 +88,18 @@ def _is_retried(run: Run, row: int) -> bool:
     return bytes(run.buffer[at : at + size]).startswith(_RETRY_TOPIC_PREFIX)
 
 
-def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]]:
-    """Names and queue offsets of the queues a message names; none where the two lists do not match.
+def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
+    """Names and queue offsets of the queues a message names; None where the two lists do not match.
 
     ValueError for an offset that is no long, at which a broker's dispatch ends.
     """
     names = _split(properties.get(INNER_MULTI_DISPATCH, ""))
     offsets = _split(properties.get(INNER_MULTI_QUEUE_OFFSET, ""))
-    if len(names) != len(offsets):
+    if not offsets:
+        # The broker had light queues switched off.
         return []
+    if len(names) != len(offsets):
+        return None
     usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
     if not all(-_LAST_OFFSET <= offset <= _LAST_OFFSET for _, offset in usable):
         raise ValueError("a queue offset is no long")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store import kernels
-from store.consumequeue.light_queues import find_light_parts
+from store.consumequeue.light_queues import LightParts, find_light_parts
 from store.consumequeue.numbering import QueueTable
 from store.formats.run import Run
 from store.index.keys import KeyHasher
@@ -69,8 +69,10 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable
     )
 
 
-def with_light_units(run: Run, units: Units, table: QueueTable, numbers: dict[tuple[str, int], int]) -> Units:
-    """Adds the units in light queues to the units of a run's records, in log order.
+def with_light_units(
+    run: Run, units: Units, table: QueueTable, numbers: dict[tuple[str, int], int]
+) -> tuple[Units, LightParts]:
+    """Adds the units in light queues to those of a run's records; gives their parts too.
 
     numbers  the numbers in `table` of light queues; new ones are added
     """
@@ -78,7 +80,8 @@ def with_light_units(run: Run, units: Units, table: QueueTable, numbers: dict[tu
     rows_of_units = np.searchsorted(places, units.log_offset)
     codes = np.zeros(run.count, np.int64)
     codes[rows_of_units] = units.tags_code
-    for (topic, queue_id), part, named in find_light_parts(run, rows_of_units, enable_lmq=True).parts:
+    light = find_light_parts(run, rows_of_units, enable_lmq=True)
+    for (topic, queue_id), part, named in light.parts:
         if (topic, queue_id) not in numbers:
             numbers[topic, queue_id] = table.add(topic.encode(), queue_id)
         # A record that names a queue twice gets one unit there.
@@ -89,7 +92,7 @@ def with_light_units(run: Run, units: Units, table: QueueTable, numbers: dict[tu
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
     _, _, offsets, *_ = columns
     order = np.argsort(offsets, kind="stable")
-    return Units(table.names, *(column[order] for column in columns))
+    return Units(table.names, *(column[order] for column in columns)), light
 
 
 def expected_entries(run: Run) -> Entries:

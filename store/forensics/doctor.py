@@ -63,6 +63,8 @@ _RANKS = {
     kinds.WRONG_SIZE: Rank.NO_START,
     kinds.QUEUE_TYPE: Rank.NO_START,
     kinds.INNER_BATCH: Rank.LOSS,
+    kinds.LIGHT_POISON: Rank.NO_START,
+    kinds.LIGHT_UNMATCHED: Rank.LOSS,
     kinds.COMPACTION_FILES: Rank.NO_START,
     kinds.COMPACTION_RECORD: Rank.LOSS,
     kinds.COMPACTION_LEFTOVER: Rank.NOTE,

@@ -38,7 +38,7 @@ class RocksdbQueues:
         """Writes the units of the wanted queues."""
         found = self._maker.units_of(run)
         self._end = max(self._end, found.end)
-        self.light_faults += found.faults
+        self.light_faults += found.light.faults
         for queue, units in found.parts:
             if self._horizon is not None:
                 units = units[units["log_offset"] < self._horizon]

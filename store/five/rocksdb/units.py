@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
-from store.consumequeue.light_queues import find_light_parts
+from store.consumequeue.light_queues import LightParts, find_light_parts
 from store.consumequeue.numbering import QueueTable
 from store.five.batchqueue.units import BatchUnitArray, units_of_records
 from store.formats.run import Run
 from store.formats.sets import distinct
 
 QueueKey = tuple[str, int]
+NO_LIGHT_PARTS = LightParts([], [], [])
 
 
 class DispatchedUnits(NamedTuple):
@@ -28,12 +29,12 @@ class DispatchedUnits(NamedTuple):
 
     parts   the units of each queue, in the log's order
     end     log offset behind the last record with a unit, -1 without one
-    faults  log offsets of records whose queue offsets in light queues are no numbers
+    light   the parts in light queues
     """
 
     parts: list[tuple[QueueKey, BatchUnitArray]]
     end: int
-    faults: list[int]
+    light: LightParts
 
 
 class UnitMaker:
@@ -50,15 +51,15 @@ class UnitMaker:
         kernels.tags_codes(run.buffer, run.array, run.count, self._delays, codes)
         queued = np.flatnonzero(numbers >= 0)
         if not len(queued):
-            return DispatchedUnits([], -1, [])
+            return DispatchedUnits([], -1, NO_LIGHT_PARTS)
         parts = []
         for number in distinct(numbers[queued]).tolist():
             units = units_of_records(run, np.flatnonzero(numbers == number), codes)
             parts.append((self._table.names[number], units))
-        light = find_light_parts(run, queued, enable_lmq=True) if self._enable_lmq else None
-        for key, part, rows in light.parts if light is not None else ():
+        light = find_light_parts(run, queued, enable_lmq=True) if self._enable_lmq else NO_LIGHT_PARTS
+        for key, part, rows in light.parts:
             units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
             parts.append((key, units))
         last = int(queued[-1])
         end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start
-        return DispatchedUnits(parts, end, light.faults if light is not None else [])
+        return DispatchedUnits(parts, end, light)
