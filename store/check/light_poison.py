@@ -1,4 +1,4 @@
-"""Find messages with which the dispatch of a 5.3 broker to light queues fails."""
+"""Find messages that make the dispatch of a 5.3 broker to light queues fail."""
 
 from __future__ import annotations
 
