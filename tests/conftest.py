@@ -34,6 +34,8 @@ settings.register_profile(
 )
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+# A session that ends would write 150 MB into the cache folder of whoever runs the tests.
+os.environ.setdefault("RMQCTL_SPARK_CACHE", "")
 
 STDERR = os.dup(2)
 """The process's own, while pytest captures."""

@@ -34,6 +34,7 @@ import store.errors
 from store.errors import BadRequest, StoreError, StoreIOError
 from store.kernels import compiled_module
 from store.kernels.shipped import copy_to_ship
+from store.spark.class_archive import archive_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +43,7 @@ OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
-LOCAL_JVM = {"spark.driver.memory": "2g", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+LOCAL_JVM_MEMORY, LOCAL_JVM_OPTIONS = "2g", "-XX:+UseParallelGC"
 MISSING_HINT = "the Python of the executors needs numpy, isal, crcmod and pyarrow; PYSPARK_PYTHON there names another"
 # Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
 QUERY_AT_FAULT = ("0A", "21", "22", "42")
@@ -51,10 +52,15 @@ DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
 
 
+def java_program() -> str | None:
+    """The Java that Spark would start, None without one."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else shutil.which("java")
+
+
 def java_version() -> int | None:
     """The major version of the Java that Spark would start, or None when there is none."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    java = java_program()
     if java is None:
         return None
     try:
@@ -191,7 +197,11 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
             "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         }
         if (master or "local").startswith("local"):
-            values |= LOCAL_JVM
+            options = [LOCAL_JVM_OPTIONS, *archive_options(Path(java_program() or "java"))]
+            values |= {
+                "spark.driver.memory": LOCAL_JVM_MEMORY,
+                "spark.driver.extraJavaOptions": " ".join(options),
+            }
         if _is_on_this_machine(master or ""):
             values |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
             values["spark.executorEnv.PYTHONPATH"] = os.environ["PYTHONPATH"]

@@ -1,0 +1,64 @@
+"""Lets Java keep the classes that it read out of Spark's jars for the next session.
+
+    first session    the JVM writes the archive when it ends       -XX:ArchiveClassesAtExit, 150 MB
+    later sessions   the JVM maps the archive                      -XX:SharedArchiveFile
+
+Reading and checking the classes is nearly half of the CPU time of a start with its first query. A JVM passes over an
+archive of other jars. The archive is in the user's cache folder, one for each Java and PySpark; RMQCTL_SPARK_CACHE
+names another folder, and set to nothing there is no archive.
+
+Source: java(1) of OpenJDK 17, "Application Class Data Sharing".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+FOLDER_VARIABLE = "RMQCTL_SPARK_CACHE"
+# CDS_DYNAMIC_ARCHIVE_MAGIC, in the byte order of the machines that Spark runs on; written last.
+_MAGIC = 0xF00BABA8.to_bytes(4, "little")
+# Other JVMs than OpenJDK's know none of these options. What the JVM logs would be among the command's output.
+_ALWAYS = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable")
+
+
+def archive_options(java: Path) -> list[str]:
+    """The options that make a JVM read the archive, or write it; none without a folder for it."""
+    archive = _archive(java)
+    if archive is None or any(letter.isspace() or letter in "\"'\\" for letter in str(archive)):
+        # Spark would cut the option in two.
+        return []
+    if _is_whole(archive):
+        return [*_ALWAYS, f"-XX:SharedArchiveFile={archive}"]
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return []
+    if not os.access(archive.parent, os.W_OK):
+        return []
+    return [*_ALWAYS, f"-XX:ArchiveClassesAtExit={archive}"]
+
+
+def _archive(java: Path) -> Path | None:
+    """The archive's place, None where there is to be none."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named == "":
+        return None
+    try:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        found = java.resolve().stat()
+    except (OSError, RuntimeError):
+        return None
+    key = f"{java.resolve()} {found.st_size} {found.st_mtime_ns} {version('pyspark')}"
+    name = f"spark-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
+    return Path(named or Path(cache, "rmqctl")).absolute() / name
+
+
+def _is_whole(archive: Path) -> bool:
+    try:
+        with archive.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
