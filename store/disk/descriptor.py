@@ -75,9 +75,10 @@ def open_number(path: str | os.PathLike[str], flags: int, folder: int | None = N
 
 
 def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Entry]:
-    """Lists every name in the folder at `path`, in no order; `folder` is opened in its stead."""
+    """Lists every name in the folder at `path`, sorted; `folder` is opened in its stead."""
     with os.scandir(folder) as found:
-        for item in found:
+        # Comparing paths takes ten times as long as comparing names.
+        for item in sorted(found, key=lambda item: item.name):
             try:
                 status = item.stat()
             except OSError:

@@ -73,7 +73,7 @@ class Filesystem:
         with os_errors(folder, "list the folder"):
             try:
                 with opened_folder(folder) as number:
-                    return sorted(entries_in(number, folder))
+                    return list(entries_in(number, folder))
             except FileNotFoundError:
                 return []
 

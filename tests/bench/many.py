@@ -1,4 +1,4 @@
-"""Stores of many queues with one file each: opening for writing, one get, a check and a recovery, by their number."""
+"""Stores of many files: opening for writing, one get, a check and a recovery, by queues, segments and index files."""
 
 from __future__ import annotations
 
@@ -6,43 +6,73 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import check_store, open_store
+from store import CheckOptions, Message, check_store, open_store
 from tests.bench.context import Bench
 from tests.bench.report import Row
 from tests.support.many_queues import many_queues, queue_name
 
 QUEUE_COUNTS = (100, 1_000, 10_000, 100_000)
+SEGMENT_COUNTS = (1, 10, 500)
+INDEX_FILE_COUNTS = (1, 10, 100)
 # Seconds that 100,000 queues may take.
 TARGETS = {"open for writing": 3.0, "get": 0.5, "check": 10.0, "recover --abnormal": 15.0}
+# One message fills most of a segment, and KEYS_PER_FILE of them an index file.
+SEGMENT_SIZE, BODY_SIZE = 64 << 10, 40 << 10
+KEYS_PER_FILE = 100
+GROWN = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "500", "maxIndexNum": str(KEYS_PER_FILE + 1)}
 
 
 def many(bench: Bench) -> Iterator[Row]:
-    """What each takes in this process; the targets are those of 100,000 queues."""
+    """What each takes in this process; the targets are those of 100,000 queues of one file each."""
     for count in [count for count in QUEUE_COUNTS if count <= bench.scaled(QUEUE_COUNTS[-1])]:
         with bench.empty(f"many-{count}") as root:
             many_queues(root, count, 2 * count, queue_file_size=6000)
-            for name, work in WORKS.items():
-                began, cpu_began = time.perf_counter(), time.process_time()
-                work(root)
-                seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
-                yield Row(f"{name}, {count:,} queues", seconds, "s", target=TARGETS[name],
-                          note=f"{cpu:.2f} s of CPU time")  # fmt: skip
+            yield from _measure(root, f"{count:,} queues", queue_name(7), TARGETS)
+    for count in SEGMENT_COUNTS:
+        with bench.empty(f"segments-{count}") as root:
+            _put(root, count, bytes(BODY_SIZE), keys=False)
+            yield from _measure(root, f"{count} segments", ("Grown", 0), {})
+    for count in INDEX_FILE_COUNTS:
+        with bench.empty(f"index-files-{count}") as root:
+            _put(root, count * KEYS_PER_FILE, b"", keys=True)
+            yield from _measure(root, f"{count} index files", ("Grown", 0), {})
 
 
-def _get(root: Path) -> None:
-    with open_store(root) as store:
-        assert store.get(*queue_name(7), 0).messages
+def _measure(root: Path, name: str, queue: tuple[str, int], targets: dict[str, float]) -> Iterator[Row]:
+    for work_name, work in WORKS.items():
+        began, cpu_began = time.perf_counter(), time.process_time()
+        work(root, queue)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+        yield Row(f"{work_name}, {name}", seconds, "s", target=targets.get(work_name),
+                  note=f"{cpu:.3f} s of CPU time")  # fmt: skip
 
 
-def _recover(root: Path) -> None:
+def _put(root: Path, count: int, body: bytes, *, keys: bool) -> None:
+    with open_store(root, read_only=False, settings=GROWN) as store:
+        for number in range(count):
+            store.put(Message.of("Grown", body, keys=[f"key-{number}"] if keys else []))
+        store.catch_up()
+
+
+def _get(root: Path, queue: tuple[str, int]) -> None:
+    with open_store(root, settings=_settings(root)) as store:
+        assert store.get(*queue, 0).messages
+
+
+def _recover(root: Path, queue: tuple[str, int]) -> None:
     (root / "checkpoint").write_bytes(bytes(4096))
     (root / "abort").touch()
-    open_store(root, read_only=False, recover=True).close()
+    open_store(root, read_only=False, recover=True, settings=_settings(root)).close()
 
 
-WORKS: dict[str, Callable[[Path], object]] = {
-    "open for writing": lambda root: open_store(root, read_only=False).close(),
+def _settings(root: Path) -> dict[str, str] | None:
+    """Those that the store was written with, where they can't be inferred from its files."""
+    return None if root.name.startswith("many-") else GROWN
+
+
+WORKS: dict[str, Callable[[Path, tuple[str, int]], object]] = {
+    "open for writing": lambda root, queue: open_store(root, read_only=False, settings=_settings(root)).close(),
     "get": _get,
-    "check": lambda root: list(check_store(root)),
+    "check": lambda root, queue: list(check_store(root, CheckOptions(settings=_settings(root) or {}))),
     "recover --abnormal": _recover,
 }

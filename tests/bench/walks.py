@@ -103,7 +103,7 @@ def recover_states(bench: Bench) -> Iterator[Row]:
     for body_size, state, mode, seconds, times in STATES:
         root, count = bench.store(body_size), bench.count(body_size)
         stores.put_into_state(root, state)
-        planned, cpu = min(_plan_here(root, mode) for _ in range(bench.runs + 1))
+        planned, cpu = min(plan_here(root, mode) for _ in range(bench.runs + 1))
         name = f"{state}, {size_name(body_size)} x {count:,}"
         yield Row(f"recover --{mode} in process, {name}", planned, "s", target=seconds * bench.share,
                   note=f"the plan; {cpu:.2f} s of CPU time")  # fmt: skip
@@ -125,7 +125,7 @@ def _reference_recovery(bench: Bench, root: Path, state: str) -> float:
     return float(answer["messages"] / answer["secondsLoad"])
 
 
-def _plan_here(root: Path, mode: str) -> tuple[float, float]:
+def plan_here(root: Path, mode: str) -> tuple[float, float]:
     """Seconds and CPU seconds for the plan, in this process with its kernels loaded; nothing is changed."""
     fs, layout = Filesystem(), StoreLayout(root)
     began, cpu_began = time.perf_counter(), time.process_time()
