@@ -162,7 +162,9 @@ class CommitLog:
             if refused:
                 return illegal(refused)
             queue = self.put_queue(message.topic, message.queue_id)
-        if DELAY_MARK in message.properties and is_queued(message.sys_flag):
+        properties = message.properties
+        # `in` asks first whether the mark is a number, by an exception: 0.2 us of a put's 1.4.
+        if properties and properties.find(DELAY_MARK) >= 0 and is_queued(message.sys_flag):
             message = self.rules.delayed(message)
             queue = self.put_queue(message.topic, message.queue_id)
         if not self._is_verbatim:

@@ -103,4 +103,4 @@ def split_keys(keys: str) -> Iterable[str]:
 
 def says_no_wait(properties: bytes) -> bool:
     """Whether a put is answered before the disk has it: WAIT is not true (Message.isWaitStoreMsgOK)."""
-    return WAIT_MARK in properties and decode_properties(properties).get(WAIT, "true").lower() != "true"
+    return properties.find(WAIT_MARK) >= 0 and decode_properties(properties).get(WAIT, "true").lower() != "true"
