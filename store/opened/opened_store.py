@@ -128,9 +128,13 @@ class OpenedStore:
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
 
     def scan_rules(self, *, check_crc: bool, cuts_torn: bool = False) -> ScanRules:
-        """Rules of the broker line for the walk of the log."""
+        """Rules of the broker line for the walk of the log.
+
+        Of a DLedger log nothing is cut for its properties: its group decides which entries count.
+        """
         ours = not self.as_broker
-        return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn and ours)
+        cuts_torn = cuts_torn and ours and self.layout.dledger is None
+        return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
 
     def close(self) -> None:
         """Drops maps and descriptors, and the scratch folder."""

@@ -142,6 +142,26 @@ def test_a_walk_goes_on_behind_unreadable_pages(bad: list[tuple[int, int]], lost
     assert (end.log_end, end.record_count) == (plain.ends[1], len(found))
 
 
+@pytest.mark.parametrize("first", [0, 3 * SIZE])
+def test_a_walk_goes_on_behind_unreadable_pages_of_any_segment(first: int) -> None:
+    plain = Log(2, 4, 1, first=first)
+    hole = unreadable_in(plain, 1, 1, 2)
+    end, found = Log(2, 4, 1, first=first, bad={1: [hole]}).walk()
+    assert found == [*plain.starts[0], plain.starts[1][0], plain.starts[1][3], *plain.starts[2]]
+    assert [(damage.file_start, damage.unreadable) for damage in end.unreadable] == [(first + SIZE, hole)]
+
+
+def test_a_record_that_a_power_cut_tore_ends_the_log() -> None:
+    log = SmallLog()
+    for number in range(3):
+        log.put(keys=f"k{number}")
+    data = log.data[:-1] + bytes(101)
+    end = find_end([PatchySegment(memoryview(data))], 0, ScanRules(by_place=True, cuts_torn=True))
+    assert isinstance(end.outcome, Damage)
+    assert (end.outcome.reason, end.log_end) == (DamageReason.TORN_PROPERTIES, log.units[2].log_offset)
+    assert (end.record_count, end.unreadable) == (2, [])
+
+
 def test_behind_a_bad_last_page_the_log_goes_on_in_the_next_segment() -> None:
     plain = Log(4, 2)
     hole = (plain.starts[0][2] + 10, SIZE)
@@ -175,6 +195,13 @@ def test_records_behind_the_stop_do_not_lead_over_unreadable_pages(stop_at: int,
     end, found = Log(5, 2, bad={0: [unreadable_in(plain, 0, 1, 1)]}).walk(stop=plain.starts[0][stop_at])
     assert found == ([*plain.starts[0][:1], plain.starts[0][2]] if goes_on else plain.starts[0][:1])
     assert end.log_end == plain.starts[0][3 if goes_on else 1]
+
+
+def test_a_stop_before_the_next_record_ends_the_log_at_unreadable_pages() -> None:
+    plain = Log(5, 2)
+    hole = unreadable_in(plain, 0, 1, 1)
+    end, found = Log(5, 2, bad={0: [hole]}).walk(stop=hole[1] + 5)
+    assert (found, end.log_end) == (plain.starts[0][:1], plain.starts[0][1])
 
 
 def test_damage_that_can_be_read_ends_the_log() -> None:

@@ -160,6 +160,16 @@ def test_recover_refuses_to_cut_the_log(tmp_path: Path) -> None:
     assert (run.code, "only its group may cut" in run.err) == (4, True)
 
 
+def test_an_entry_whose_record_ends_in_zeros_is_left_to_the_group(tmp_path: Path) -> None:
+    root = copy_of_five("dledger-killed", tmp_path)
+    segments = sorted((root / "dledger-n0/data").iterdir())
+    newest = max((path for path in segments if any(path.read_bytes())), key=lambda path: path.name)
+    end = len(newest.read_bytes().rstrip(b"\0"))
+    damage(root, {"zero": [[f"dledger-n0/data/{newest.name}", end - 3, 3]]})
+    run = rmqctl("recover", "--abnormal", "--yes", store=root)
+    assert run.code == 0, run.err
+
+
 def test_the_only_member_is_read_and_several_are_asked_for(tmp_path: Path) -> None:
     root = copy_of_five("dledger-mixed", tmp_path)
     (root / "dledger-n1/data").mkdir(parents=True)

@@ -288,6 +288,17 @@ def test_a_failure_reaches_those_who_waited_and_no_other_group() -> None:
     assert group.gate.acquire(blocking=False)
 
 
+def test_the_first_message_of_a_group_wakes_the_service_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, woken = GroupCommitService(ScriptedQueue(), Checkpoint()), list[int]()  # type: ignore[arg-type]
+    monkeypatch.setattr(service, "wakeup", lambda: woken.append(1))
+    service._group.gate.release()
+    counts = []
+    for place in (7, 8, 9):
+        service.flush_to(place, 0)
+        counts.append(len(woken))
+    assert counts == [1, 1, 1]
+
+
 @pytest.mark.parametrize(("flushed_where", "is_durable"), [(6, False), (7, True), (8, True)])
 def test_a_message_is_durable_when_its_last_byte_is(flushed_where: int, is_durable: bool) -> None:
     service = GroupCommitService(ScriptedQueue(flushed_where=flushed_where), Checkpoint())  # type: ignore[arg-type]
