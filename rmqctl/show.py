@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from rmqctl.times import show_time
+from store.formats import amount, amount_is
 
+count, count_is = amount, amount_is
 CELL_LIMIT = 200
 """Characters of one cell that people see; programs get all of it."""
 
@@ -75,11 +77,6 @@ def words(name: str) -> str:
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")
-
-
-def count(number: int, noun: str) -> str:
-    """`1 message`, `1,234 messages`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def list_some(values: Sequence[object], most: int = 8) -> str:

@@ -30,6 +30,7 @@ from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
 from store.errors import UncleanStore
+from store.formats.wording import amount_is
 from store.ha.link import Address
 from store.layout import StoreLayout
 from store.live.services import StoreServices
@@ -151,7 +152,9 @@ def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequenc
     if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
         return []
     cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
-    return [f"{cut}; {sum(change.lost.values())} messages behind it are kept in the quarantine as {change_id}"]
+    return [
+        f"{cut}; {amount_is(sum(change.lost.values()), 'message')} behind it, kept in the quarantine as {change_id}"
+    ]
 
 
 def _unchanged(

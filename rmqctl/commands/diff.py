@@ -10,6 +10,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.forensics import StoreDiff
@@ -62,6 +63,6 @@ def _verdict(found: StoreDiff) -> str:
     """How the stores differ, in one line."""
     ranges = len(found.only_a) + len(found.only_b)
     return (
-        f"{found.differing_records} records differ, {ranges} ranges of the log are in one store only, "
-        f"{len(found.queues)} queues differ"
+        f"different: {count(found.differing_records, 'record')}, {count(len(found.queues), 'queue')}; "
+        f"{count(ranges, 'range')} of the log in one store only"
     )

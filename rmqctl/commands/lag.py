@@ -11,7 +11,7 @@ from rmqctl.completion import complete_group, complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
-from rmqctl.show import count, did_you_mean, list_some, printable
+from rmqctl.show import count, count_is, did_you_mean, list_some, printable
 
 if TYPE_CHECKING:
     from store.forensics import LagReport
@@ -79,9 +79,5 @@ def _verdict(report: LagReport, wrong: int) -> str:
     groups = len({row.group for row in report.queues})
     if not groups:
         return "no consumer group has an offset"
-    outside = (
-        f"{count(wrong, 'offset')} {'is' if wrong == 1 else 'are'} outside of the queue"
-        if wrong
-        else "all offsets are in their queues"
-    )
+    outside = f"{count_is(wrong, 'offset')} outside of the queue" if wrong else "all offsets are in their queues"
     return f"{behind} of {count(groups, 'group')} behind; {outside}"

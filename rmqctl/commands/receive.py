@@ -13,6 +13,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
@@ -172,7 +173,8 @@ def _facts(master: str, to: Path, report: ReceiveReport) -> dict[str, Any]:
 
 
 def _verdict(report: ReceiveReport) -> str:
-    text = f"{report.record_count} records verified and durable, log offsets {report.log_start} to {report.log_end}"
+    text = f"{count(report.record_count, 'record')} verified and durable"
+    text += f", log offsets {report.log_start} to {report.log_end}"
     if report.unfinished_bytes:
-        text += f"; {report.unfinished_bytes} bytes of a record that did not come whole are left out"
+        text += f"; {count(report.unfinished_bytes, 'byte')} of a record that did not come whole left out"
     return text

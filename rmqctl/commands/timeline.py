@@ -11,6 +11,7 @@ import typer
 from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.result import Result, Table
+from rmqctl.show import count
 
 EXAMPLES = (
     "rmqctl --store /data/store timeline --by hour",
@@ -68,5 +69,5 @@ def run(
     }
     jumps = [{**asdict(jump), "jump_seconds": (jump.after_ms - jump.before_ms) / 1000} for jump in timeline.jumps]
     tables = [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)]
-    verdict = f"{facts['message_count']} messages, {timeline.jump_count} pauses and clock jumps"
+    verdict = f"{count(int(facts['message_count']), 'message')}; {count(timeline.jump_count, 'pause or clock jump')}"
     return Result("timeline", facts, tables, verdict=verdict)

@@ -47,6 +47,8 @@ def run(
     with locked(session) as (layout, fs), session.interrupts.deferred():
         undone = undo(layout.root, change_id, quarantine=quarantine, force=force, fs=fs, elsewhere=layout.commitlogs)
     if undone.set_aside:
-        session.note(f"{len(undone.set_aside)} files that stood in the way are kept in {undone.set_aside[0].parent}")
+        session.note(
+            f"{count(len(undone.set_aside), 'file')} that stood in the way: kept in {undone.set_aside[0].parent}"
+        )
     facts = {"change_id": change_id, "file_count": undone.file_count, "set_aside_count": len(undone.set_aside)}
     return Result("undo", facts, verdict=f"{count(undone.file_count, 'file')} as before {change_id}")

@@ -39,6 +39,7 @@ from store.five.compaction.files import (
     start_faults,
 )
 from store.formats.run import Run
+from store.formats.wording import amount
 from store.layout import StoreLayout
 
 _COMPARED = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset", "message_count")
@@ -103,7 +104,7 @@ class _QueueCheck:
             yield from self._unit_findings(units, found[done : done + run.count], wanted, is_last=is_last)
             done += run.count
         if len(found) > done and not isinstance(outcome, Damage):
-            detail = f"{len(found) - done} units behind the last record"
+            detail = f"{amount(len(found) - done, 'unit')} behind the last record"
             yield self._find(COMPACTION_UNIT, units, done, detail, len(found) - done)
         if len(found):
             offsets = found["queue_offset"].astype("i8")
@@ -140,7 +141,8 @@ class _QueueCheck:
             detail = f"does not say what its record at {int(wanted['log_offset'][rows[0]])} says"
             yield self._find(COMPACTION_UNIT, file, int(rows[0]), detail, len(rows))
         if count < len(wanted) and not is_last:
-            detail = f"{len(wanted) - count} records without a unit, the first at {int(wanted['log_offset'][count])}"
+            records = amount(len(wanted) - count, "record")
+            detail = f"{records} without a unit, the first at {int(wanted['log_offset'][count])}"
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
 

@@ -16,6 +16,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.expected import Ints
 from store.formats.derived import entries_of, units_of
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.wording import amount_is
 
 
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
@@ -31,7 +32,7 @@ def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], us
         expected = file.number if before is None else before.number + before.size
         if file.number != expected:
             gap = file.number - expected
-            detail = f"the log goes from {expected} to {file.number}: {gap} bytes are not there"
+            detail = f"the log goes from {expected} to {file.number}: {amount_is(gap, 'byte')} not there"
             yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from store.check.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.check.units import Queue, continuity_findings
 from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.wording import amount, amount_is
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ def seam_findings(
             detail = f"{before.last_ms - seam.first_ms} ms before the record in front of it"
             yield Finding(TIME_BACKWARDS, name, seam.first, detail=detail)
         if before.outcome == "end":
-            detail = f"{seam.record_count} records lie behind the end at {before.end}"
+            detail = f"{amount_is(seam.record_count, 'record')} behind the end at {before.end}"
             yield Finding(STALE_TAIL, name, seam.first, count=seam.record_count, detail=detail)
 
 
@@ -64,5 +65,5 @@ def lost_index_findings(files: StoreReader, seams: Sequence[SegmentSummary]) -> 
     count = sum(seam.key_count for seam in seams)
     if count:
         first = next(seam.first_key for seam in seams if seam.key_count)
-        detail = f"no file for {count} keys, the first at log offset {first}"
+        detail = f"no file for {amount(count, 'key')}, the first at log offset {first}"
         yield Finding(LOST_INDEX, files.name_of("index"), 0, count=count, detail=detail)

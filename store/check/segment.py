@@ -50,6 +50,7 @@ from store.formats.columns import DamageReason
 from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
 from store.formats.sets import distinct
+from store.formats.wording import amount_is
 
 NO_INTS: Ints = np.empty(0, np.int64)
 NO_UNITS = Units([], NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_INTS)
@@ -217,7 +218,7 @@ class _SegmentCheck:
                 first = step.start if first < 0 else first
                 count += step.count
         if count:
-            self._add(STALE_TAIL, first, f"{count} records lie behind the end at {end}", count)
+            self._add(STALE_TAIL, first, f"{amount_is(count, 'record')} behind the end at {end}", count)
 
     def _check_run(self, run: Run) -> None:
         columns, places, seam = run.columns, log_offsets(run), self.seam

@@ -24,6 +24,7 @@ from store.five.timer.files import DELETE, NO_POSITION, SLOT_COUNT, WHEEL_SIZE, 
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
+from store.formats.wording import amount
 from store.layout import StoreLayout
 
 TIMER_TOPIC = "rmq_sys_wheel_timer"
@@ -103,7 +104,9 @@ class _Check:
             yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail="its first unit names one before it")
         count = sum(-1 if int(timer.units["magic"][row]) & DELETE else 1 for row in rows)
         if count != num:
-            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {num} messages, its units are {count}")
+            yield Finding(
+                TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {amount(num, 'message')}, its units are {count}"
+            )
 
     def _chain_findings(self) -> Iterator[Finding]:
         timer = self.timer

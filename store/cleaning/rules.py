@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from store.config import BrokerLine, StoreConfig, parse_hours
+from store.formats.wording import amount
 
 HOUR_MS = 3_600_000
 # What the broker's getters make of diskMaxUsedSpaceRatio and, in 5.x, of diskSpaceCleanForciblyRatio and
@@ -123,7 +124,7 @@ def judge_segments(
         elif kept:
             verdict = Verdict(False, f"an older segment is kept ({kept})")
         elif len(verdicts) >= limit:
-            verdict = Verdict(False, f"at most {limit} files in {passes} pass{'es' if passes > 1 else ''}")
+            verdict = Verdict(False, f"at most {amount(limit, 'file')} in {amount(passes, 'pass')}")
         else:
             verdict = _judge_age(segment, trigger, retention, now_ms)
         if trigger.is_on and not verdict.goes:

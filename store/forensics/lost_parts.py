@@ -23,6 +23,7 @@ from store.forensics.queue_ends import QueueEnd
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Run
+from store.formats.wording import amount, amount_is
 from store.layout import is_topic_folder_name, segment_name
 
 Queue = tuple[str, int]
@@ -97,11 +98,11 @@ class _QueueFiles:
             name, subject = f"{topic}, queue {queue_id}", (topic, queue_id)
             messages = sum(counts.values())
             if (topic, queue_id) not in self._folders:
-                detail = f"{name}: there is no folder, and the log has {messages} messages of it"
+                detail = f"{name}: there is no folder, and the log has {amount(messages, 'message')} of it"
                 yield LostPart("lost queue", detail, "queue-file-lost", subject)
             else:
                 files = ", ".join(segment_name(start) for start in sorted(counts))
-                detail = f"{name}: the log has {messages} messages of files that are not there: {files}"
+                detail = f"{name}: the log has {amount(messages, 'message')} of files that are not there: {files}"
                 yield LostPart("lost queue file", detail, "queue-file-lost", subject)
 
 
@@ -132,7 +133,7 @@ class _IndexCoverage:
     def lost(self) -> Iterator[LostPart]:
         for (low, high), count in self._counts.items():
             if count:
-                detail = f"no index file covers log offsets {low + 1} to {high}: {count} keys are in none"
+                detail = f"no index file covers log offsets {low + 1} to {high}: {amount_is(count, 'key')} in none"
                 yield LostPart("lost index file", detail, "index-file-lost")
 
 

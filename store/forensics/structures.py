@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from store.disk.filesystem import Entry, Filesystem
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS
+from store.formats.wording import amount
 from store.layout import OWN_FOLDER, StoreLayout
 from store.opened.detect import has_rocksdb
 
@@ -74,7 +75,7 @@ def _dledger(root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:
         if entry.is_folder and name.startswith("dledger-"):
             files = [one for one in fs.list_folder(entry.path / "data") if not one.is_folder]
             size = sum(one.size for one in files)
-            yield Structure("DLedger commit log", name, f"{len(files)} data files, {size} bytes")
+            yield Structure("DLedger commit log", name, f"{amount(len(files), 'data file')}, {amount(size, 'byte')}")
 
 
 def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
@@ -82,7 +83,7 @@ def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
         return
     topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
     if topics:
-        detail = f"double write: file queues of {len(topics)} topics beside it"
+        detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
     else:
         detail = "storeType=defaultRocksDB"
     yield Structure("RocksDB with the consume queues", "consumequeue", detail, holds_queues=not topics)

@@ -24,6 +24,7 @@ from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import QueueEnd, queue_ends
 from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
+from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.tables.message_batch import MessageRows
 
@@ -111,6 +112,6 @@ def plan_topics(
     added = [entry for entry in table.entries if entry.origin != "kept"]
     change.facts = {"topic_count": len(table.entries), "added_count": len(added)}
     if added or file.main is not file.best(line):
-        reason = f"{len(added)} topics added or widened, {len(table.entries) - len(added)} kept"
+        reason = f"{amount(len(added), 'topic')} added or widened, {len(table.entries) - len(added)} kept"
         change.publish_bytes(layout.config / TOPICS_FILE, table.text.encode(), reason)
     return change, table.entries

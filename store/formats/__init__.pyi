@@ -18,3 +18,5 @@ from store.formats.properties import REAL_QUEUE_ID as REAL_QUEUE_ID
 from store.formats.properties import REAL_TOPIC as REAL_TOPIC
 from store.formats.properties import decode_properties as decode_properties
 from store.formats.properties import encode_properties as encode_properties
+from store.formats.wording import amount as amount
+from store.formats.wording import amount_is as amount_is

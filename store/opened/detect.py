@@ -24,6 +24,7 @@ from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.index_page import index_file_size
 from store.formats.message import LMQ_PREFIX
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
+from store.formats.wording import amount
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
@@ -151,7 +152,7 @@ def require_log(layout: StoreLayout, fs: Filesystem) -> None:
     ]
     if queues:
         raise NotAStore(
-            f"the commit log is empty, but consumequeue/ holds files of {len(queues)} queues",
+            f"the commit log is empty, but consumequeue/ holds files of {amount(len(queues), 'queue')}",
             file=layout.commitlog,
             code="empty-log",
         )

@@ -26,6 +26,7 @@ from store.formats.derived import entries_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size
 from store.formats.java import key_hash
 from store.formats.run import Int64Array, Run
+from store.formats.wording import amount_is
 from store.index.index_file import IndexFile
 from store.index.index_service import IndexService, IndexSource, QueryOffsets
 from store.index.keys import KeyHasher
@@ -161,7 +162,7 @@ class IndexView(IndexService):
                     pieces[-1].take(run, hashes[first:until], records[first:until], wanted)
                 count += len(hashes)
         if count:
-            self._note(f"{count} keys are missing in the index, and were read from the log")
+            self._note(f"{amount_is(count, 'key')} missing in the index, and read from the log")
         return pieces
 
     def _runs(self, stretch: Stretch) -> Iterator[Run]:

@@ -17,6 +17,7 @@ from store.consumequeue.queue_set import QueueKey
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
+from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
 
@@ -163,8 +164,7 @@ class QueueView(ConsumeQueueStore):
     def _note_built(self, built: list[Repair], count: int) -> None:
         for repair in built if len(built) <= NOTED_QUEUES else ():
             queue = repair.queue
-            self._note(
-                f"{queue.topic}, queue {queue.queue_id}: {repair.placed} units are missing, and were built from the log"
-            )
+            lost = f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'unit')} missing"
+            self._note(f"{lost}, and built from the log")
         if len(built) > NOTED_QUEUES:
-            self._note(f"{count} units of {len(built)} queues are missing, and were built from the log")
+            self._note(f"{amount_is(count, 'unit')} missing of {amount(len(built), 'queue')}, and built from the log")

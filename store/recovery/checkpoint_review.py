@@ -18,6 +18,7 @@ from store.commitlog.end import LogEnd, find_end
 from store.errors import DamagedRecord
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.formats.run import Run
+from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.start import first_store_timestamp, starting_segment
@@ -160,7 +161,7 @@ def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
     if not opened.index.files or opened.index.files[-1].is_readable():
         dispatch_stretch(opened, max(opened.log.min_offset, 0, _index_end(opened)), log_end, [opened.index])
     count = len(opened.index.staged_files())
-    return [f"{count} index files are missing or behind, and are built from the log"] if count else []
+    return [f"{amount_is(count, 'index file')} missing or behind, and built from the log"] if count else []
 
 
 def _index_end(opened: OpenedStore) -> int:

@@ -5,6 +5,7 @@ A broker does not notice it: it indexes what comes from where it starts to dispa
 
 from __future__ import annotations
 
+from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.recovery.walk import dispatch_stretch
 
@@ -20,4 +21,4 @@ def build_lost_index(opened: OpenedStore, stop: int) -> list[str]:
         return []
     dispatch_stretch(opened, begin, stop, [index])
     count = sum(max(0, file.header.index_count - 1) for file in index.files)
-    return [f"the index was lost: {count} keys are built from the log"] if count else []
+    return [f"the index was lost: {amount_is(count, 'key')} built from the log"] if count else []

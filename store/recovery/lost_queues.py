@@ -10,6 +10,7 @@ from __future__ import annotations
 from store.brokerconfig.consumer_filters import FILE_NAME as FILTERS_FILE
 from store.commitlog.scan import Segment
 from store.consumequeue.queue_set import QueueKey
+from store.formats.wording import amount_is
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
@@ -136,4 +137,4 @@ def _bit_maps_built(opened: OpenedStore) -> str:
 
 def _describe(repair: Repair) -> str:
     queue = repair.queue
-    return f"{queue.topic}, queue {queue.queue_id}: {repair.placed} units were lost, and are built from the log"
+    return f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'unit')} lost, and built from the log"

@@ -173,7 +173,7 @@ def test_a_verdict_names_its_rule() -> None:
     assert judge_segments(segments, FORCED, RETENTION, NOW_MS)[1].rule == "the disk is too full for retention to count"
     one = replace(RETENTION, batch_size=1)
     old = [replace(segment, mtime_ms=0) for segment in segments]
-    assert judge_segments(old, ON, one, NOW_MS)[1].rule == "at most 1 files in 1 pass"
+    assert judge_segments(old, ON, one, NOW_MS)[1].rule == "at most 1 file in 1 pass"
     assert judge_segments(old, ON, one, NOW_MS, 2)[2].rule == "at most 2 files in 2 passes"
 
 

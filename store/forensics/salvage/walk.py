@@ -108,8 +108,9 @@ class _Walk:
             if inside < 0 and not is_over:
                 resumed = self._resume(position)
             if last is not None:
-                # Behind a magic the bytes were inserted into the record that it begins.
-                inserted = self._shift < shift and position not in _magic_places(self._window(), position, position + 1)
+                # Where the next record of the log is lost, or its magic is in place, they were inserted into that one.
+                inserted = self._shift < shift and resumed is not None and self._follows(last, resumed.position)
+                inserted = inserted and position not in _magic_places(self._window(), position, position + 1)
                 yield from _doubted(last, inside >= 0, inserted)
             if is_over:
                 if isinstance(step, Blank):
@@ -155,6 +156,10 @@ class _Walk:
                 yield SalvagedRun(self._source.name, placed, Grade.CERTAIN)
             else:
                 yield SalvagedRun(self._source.name, placed, Grade.PARTIAL, "the record names another log offset")
+
+    def _follows(self, taken: SalvagedRun, position: int) -> bool:
+        """Tell whether the log goes on at a position where the records end."""
+        return self._start + self._shift + position == taken.run.end
 
     def _is_in_order(self, run: Run) -> bool:
         """Tell whether the named log offsets are between the last record and the segment's end."""
