@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from rmqctl.times import show_time
-from store.formats import amount, amount_is
 
-count, count_is = amount, amount_is
 CELL_LIMIT = 200
 """Characters of one cell that people see; programs get all of it."""
 
@@ -77,6 +75,20 @@ def words(name: str) -> str:
     for unit in ("_ms", "_bytes", "_bytes_per_s", "_percent"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 message`, `1,234 messages`, as the engine writes it."""
+    from store.formats import amount
+
+    return amount(number, noun)
+
+
+def count_is(number: int, noun: str) -> str:
+    """`1 message is`, `1,234 messages are`."""
+    from store.formats import amount_is
+
+    return amount_is(number, noun)
 
 
 def list_some(values: Sequence[object], most: int = 8) -> str:
