@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WHOLE_NAMES = {"change_id", "msg_id"}
+_WHOLE_NAMES = {"change_id", "msg_id", "state", "status", "severity"}
 _LONGEST_WHOLE_NAME = 32
 _LEAST_WIDTHS = {"file": 21, "topic": 19}
 """So that a segment's name is never torn, and a topic can be recognised."""

@@ -33,9 +33,10 @@ SEE_ALSO = {
     "transaction resolve": ("transaction show", "undo"),
 }
 COLUMNS = (
-    "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "half_count", "check_times",
-    "committed_log_offset", "warnings",
+    "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "committed_log_offset", "check_times",
+    "half_count",
 )  # fmt: skip
+COLUMNS_OF_WARNED = ("state", "uniq_key", "warnings", *COLUMNS[2:])
 
 
 def run_show(
@@ -77,9 +78,10 @@ def run_show(
     for warning in review.warnings:
         session.warn(warning)
     rows = [_row(one) for one in chosen if state in (None, one.state)]
+    columns = COLUMNS_OF_WARNED if any(row["warnings"] for row in rows) else COLUMNS
     wrong = counts[TransactionState.INCONSISTENT] or review.warnings or any(one.warnings for one in chosen)
     verdict = ", ".join(f"{counts[name]} {name}" for name in TransactionState if counts[name]) or "no transactions"
-    return Result("transaction show", facts, [Table("transactions", rows, COLUMNS)], FINDINGS if wrong else OK, verdict)
+    return Result("transaction show", facts, [Table("transactions", rows, columns)], FINDINGS if wrong else OK, verdict)
 
 
 def run_resolve(
