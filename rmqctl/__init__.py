@@ -2,5 +2,3 @@
 
 A command parses, makes one engine call, and prints the result.
 """
-
-__version__ = "0.1.0"

@@ -334,8 +334,8 @@ class Session:
     def start_log(self) -> None:
         """Begins the log that --log and --verbose ask for."""
         if self.options.log is not None or self.options.verbose:
-            from rmqctl import __version__
             from rmqctl.log import RunLog
+            from store import __version__
 
             self._log = RunLog(self.options.log, self.environment.stderr if self.options.verbose else None)
             self.log(f"rmqctl {__version__}, process {os.getpid()}, in {Path.cwd()}: {self.command_line}")

@@ -16,10 +16,11 @@ from typing import Any
 
 import typer
 
-from rmqctl import __version__, exit_codes
+from rmqctl import exit_codes
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS, CommandPlace
 from rmqctl.store_manpage import roff, store_page
+from store import __version__
 
 SECTION_FOLDERS = {"1": "man1", "5": "man5"}
 

@@ -7,7 +7,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
-from rmqctl import __version__
+from store import __version__
 
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
 UNCOMPILED = (

@@ -1,7 +1,7 @@
 """The engine: an Apache RocketMQ message store, byte for byte.
 
     >>> import tempfile
-    >>> from store import Message, check_store, open_store
+    >>> from store import Message, check_store, find, open_store, plan_recovery, staged_store
     >>> root = f"{tempfile.mkdtemp()}/store"
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello", keys=["order-1"], tags="paid"))
@@ -13,6 +13,11 @@
     0 paid b'hello'
     >>> [finding.kind for finding in check_store(root)]
     []
+    >>> [message.body for message in find(root, "order-1")]
+    [b'hello']
+    >>> with staged_store(root, dry_run=True) as opened:
+    ...     plan_recovery(opened).is_empty
+    True
 
 How a message travels, and where to read it:
 

@@ -1,3 +1,4 @@
+from store import errors as errors
 from store.change.change import Change as Change
 from store.check.check import CheckOptions as CheckOptions
 from store.check.check import check_store as check_store
@@ -23,6 +24,8 @@ from store.errors import StoreLocked as StoreLocked
 from store.errors import UncleanStore as UncleanStore
 from store.errors import UnsupportedFormat as UnsupportedFormat
 from store.errors import WrongFileSize as WrongFileSize
+from store.five.timer.rebuild import plan_timer_rebuild as plan_timer_rebuild
+from store.forensics.search.find import find as find
 from store.formats.host import Host as Host
 from store.formats.message import Message as Message
 from store.formats.message import StoredMessage as StoredMessage
@@ -39,5 +42,8 @@ from store.reading.messages import MessageIterator as MessageIterator
 from store.recovery.checkpoint_plan import plan_checkpoint as plan_checkpoint
 from store.recovery.plan import plan_recovery as plan_recovery
 from store.recovery.truncate import plan_truncate as plan_truncate
+from store.services.delay_offsets import plan_delay_offsets as plan_delay_offsets
+from store.services.resolve import plan_resolve as plan_resolve
 from store.services.served_store import ServedStore as ServedStore
+from store.version import __version__ as __version__
 from store.writable_store import WritableStore as WritableStore

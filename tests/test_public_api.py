@@ -17,11 +17,20 @@ import store
 ROOT = Path(__file__).parents[1]
 OBJECTS = {name: getattr(store, name) for name in store.__all__}
 STUBS = sorted((ROOT / "store").rglob("__init__.pyi"))
-MODULES = sorted({value.__module__ for value in OBJECTS.values()})
+MODULES = sorted({value.__module__ for value in OBJECTS.values() if hasattr(value, "__module__")})
 
 
 def package_of(stub: Path) -> str:
     return ".".join(stub.parent.relative_to(ROOT).parts)
+
+
+def test_what_a_program_needs_of_a_store_is_public() -> None:
+    wanted = """Message Host StoredMessage open_store MessageStore WritableStore ServedStore check_store CheckOptions
+        find export_arrow staged_store plan_recovery plan_truncate plan_clean plan_checkpoint plan_delay_offsets
+        plan_resolve plan_timer_rebuild Change errors StoreError __version__"""
+    assert set(wanted.split()) <= set(store.__all__)
+    assert {"messages", "get", "query"} <= set(dir(store.MessageStore))
+    assert {"put", "put_many", "close"} <= set(dir(store.WritableStore))
 
 
 @pytest.mark.parametrize("name", store.__all__)

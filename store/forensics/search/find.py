@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from store.brokerconfig.config_file import read_config_file
@@ -28,6 +29,8 @@ from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
 from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
 from store.layout import StoreLayout
+from store.opened.detect import make_layout
+from store.opened.reach import reach_store
 from store.reading.inside import messages_inside
 
 MOST_KEY_BYTES = 32_767
@@ -58,6 +61,23 @@ class Found:
         """The messages of these records that are hits; with `outer` the records."""
         messages = records if outer else [one for record in records for one in messages_inside(record, is_hit)]
         return cls(searched_as, messages, records=records)
+
+
+def find(
+    root: str | Path, text: str, *, settings: Mapping[str, object] | None = None, most: int = 100
+) -> list[StoredMessage]:
+    """Finds messages by key, unique key, message id or text, in a store that may be damaged.
+
+    >>> [message.queue_offset for message in find("/data/store", "order-4711")]  # doctest: +SKIP
+    [1]
+
+    Raises BadRequest for a text that no key can be, NotAStore, StoreIOError.
+    """
+    folder, fs = reach_store(root)
+    layout = make_layout(folder, settings or {}, fs)
+    reader = StoreReader(str(folder), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+    reader.check_has_broker_files()
+    return Finder(reader, layout, settings or {}, fs).find(text, most).messages
 
 
 class Finder:

@@ -1,0 +1,3 @@
+"""The version of both packages."""
+
+__version__ = "0.1.0"
