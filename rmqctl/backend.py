@@ -87,13 +87,6 @@ def choose_backend(
     return Backend(True, f"the commit log holds {_size(log_bytes)}, more than {_size(spark_above_bytes)}")
 
 
-def log_bytes_of(stores: Sequence[str]) -> int:
-    """The bytes of all segments of these stores."""
-    from store.disk import StoreReader
-
-    return sum(file.size for store in stores for file in StoreReader(store).segments())
-
-
 def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
     """The stores given to the command, else the global one; globs and @FILE taken apart."""
     if not given:

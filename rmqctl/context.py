@@ -167,6 +167,17 @@ class Session:
         reader.check_has_broker_files()
         return reader
 
+    def open_reached(self) -> StoreReader:
+        """The files of --store at `reached`, for a command that also reads them in other ways."""
+        from store.disk import StoreReader
+
+        if self.options.uri is None:
+            return self.open_reader(as_it_is=True)
+        root, fs = self.reached
+        reader = StoreReader(str(root), fs)
+        reader.check_has_broker_files()
+        return reader
+
     def open_readers(self, stores: Sequence[str], *, any_size: bool = False) -> dict[str, StoreReader]:
         """The files of several stores by their names as given; the settings are for each of them."""
         from store.config import StoreConfig

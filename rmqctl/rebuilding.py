@@ -12,12 +12,19 @@ from rmqctl.spark import spark_session
 if TYPE_CHECKING:
     from store import ScanRules
     from store.config import StoreConfig
+    from store.disk import Filesystem
     from store.layout import StoreLayout
     from store.rebuild import Rebuild, RebuildReport, RebuildScope
 
 
 def make_rebuild(
-    session: Session, layout: StoreLayout, *, on_spark: bool, master: str | None = None, remote: str | None = None
+    session: Session,
+    layout: StoreLayout,
+    fs: Filesystem,
+    *,
+    on_spark: bool,
+    master: str | None = None,
+    remote: str | None = None,
 ) -> Rebuild:
     """The builder of the chosen engine, with its progress shown."""
     require_own_commitlog(layout)
@@ -27,7 +34,9 @@ def make_rebuild(
         from store.rebuild import rebuild_locally
 
         with session.progress("rebuilding") as bar:
-            return rebuild_locally(address, staging, config, scope, clock=clock, rules=rules, on_progress=bar.update)
+            return rebuild_locally(
+                address, staging, config, scope, clock=clock, fs=fs, rules=rules, on_progress=bar.update
+            )
 
     def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
         from store.spark import rebuild_on_spark

@@ -10,11 +10,11 @@ from rmqctl.context import Session
 def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
     """Value and source (set, file, inferred) by name, for settings that are not at their default."""
     from store.config import check_settings
-    from store.disk import Filesystem
     from store.opened import infer_settings, make_layout
 
     given = check_settings(session.settings())
-    return with_sources(session, infer_settings(make_layout(session.root, given), given, Filesystem()))
+    root, fs = session.reached
+    return with_sources(session, infer_settings(make_layout(root, given, fs), given, fs))
 
 
 def with_sources(session: Session, inferred: Mapping[str, object]) -> Mapping[str, tuple[object, str]]:

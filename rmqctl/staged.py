@@ -61,7 +61,8 @@ def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tup
     """
     from store.opened import locked_store
 
-    return locked_store(session.root, session.settings(), take=take, with_dledger=True, with_rocksdb=True)
+    root, fs = (session.root, None) if take else session.reached
+    return locked_store(root, session.settings(), fs, take=take, with_dledger=True, with_rocksdb=True)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

@@ -7,8 +7,6 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 
-from store import __version__
-
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
 UNCOMPILED = (
     "kernels run uncompiled, some hundred times slower: compiling them failed when rmqctl was installed; "
@@ -18,6 +16,8 @@ SWITCHED_OFF = f"kernels run uncompiled: {NO_EXTENSIONS} is set"
 
 
 def version_text() -> str:
+    from store import __version__
+
     reason = uncompiled_reason()
     return f"rmqctl {__version__}" + (f"\n{reason}" if reason else "")
 

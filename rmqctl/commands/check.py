@@ -101,7 +101,7 @@ class _Check:
     def _advise(self, kinds: Iterable[str]) -> None:
         for command in MENDING_ORDER:
             if command in map(MENDED_BY.get, kinds):
-                self.session.note(f"mend with: rmqctl --store {self.session.options.store} {command}")
+                self.session.note(f"mend with: rmqctl --store {self.session.place} {command}")
         for hint in filter(None, map(hint_for, kinds)):
             self.session.note(hint)
 

@@ -184,12 +184,12 @@ def run_rebuild_topics(
 
 
 def _review(session: Session) -> ConfigReview:
-    from store.disk import Filesystem
     from store.forensics import review_tables
     from store.opened import detect_line, make_layout
 
-    layout, fs = make_layout(session.root, session.settings()), Filesystem()
-    return review_tables(layout, session.open_reader(as_it_is=True), detect_line(layout, fs), fs)
+    root, fs = session.reached
+    layout = make_layout(root, session.settings(), fs)
+    return review_tables(layout, session.open_reached(), detect_line(layout, fs), fs)
 
 
 def _file_row(file: ConfigFile) -> dict[str, Any]:

@@ -56,8 +56,9 @@ def run(
     settings = session.settings()
     lines = tuple(BROKER_LINES) if compat is Line.ALL else (compat.value,) if compat is not None else ()
     with session.progress("examining the store") as bar:
-        layout, clock = make_layout(session.root, settings), session.environment.clock_ms
-        found = examine(layout, settings, clock, lines=lines, on_progress=bar.update)
+        (root, fs), clock = session.reached, session.environment.clock_ms
+        layout = make_layout(root, settings, fs)
+        found = examine(layout, settings, clock, lines=lines, fs=fs, on_progress=bar.update)
     if found.info.holder is not None:
         session.note(f"{found.info.holder.describe()} holds the store: no start was simulated")
     rows = [_row(session, number, one) for number, one in enumerate(found.diagnoses, 1)]
@@ -96,6 +97,6 @@ def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
         "what": one.what,
         "count": one.count,
         "detail": with_hint(one.detail, one.code, one.subject),
-        "command": f"rmqctl --store {session.options.store} {command}" if is_whole else command,
+        "command": f"rmqctl --store {session.place} {command}" if is_whole else command,
         **(asdict(cost_of(command)) if command else NO_COST),
     }

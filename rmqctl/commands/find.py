@@ -62,12 +62,11 @@ def run(
     if [text, body_pattern, where].count(None) != 2:
         raise typer.BadParameter("give a TEXT, or --body, or --where")
 
-    from store.disk import StoreReader
     from store.forensics import Finder
     from store.opened import make_layout
 
     settings, (root, fs) = session.settings(), session.reached
-    reader = session.open_reader(as_it_is=True) if session.options.uri is None else StoreReader(str(root), fs)
+    reader = session.open_reached()
     with session.progress("searching the log") as bar:
         layout = make_layout(root, settings, fs)
         finder = Finder(reader, layout, settings, fs, use_index=not scan, outer=outer, on_progress=bar.update)

@@ -84,7 +84,7 @@ def _amounts(info: StoreInfo) -> dict[str, int | None]:
 
 
 def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
-    log, holder = info.log, info.holder
+    log, holder, is_local = info.log, info.holder, session.options.uri is None
     return {
         "compat": info.line.name,
         "compat_sign": next(iter(info.traces), "no trace of a 5.x broker"),
@@ -104,7 +104,7 @@ def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
         "index_built_to": info.index.built_to,
         "trusted_time_ms": max(0, info.checkpoint_ms),
         "config_files": info.config_files,
-        "free_bytes": info.free_bytes,
-        "disk_used_percent": info.used_percent,
-        "next_command": f"rmqctl --store {session.options.store} {_next_command(info)}",
+        "free_bytes": info.free_bytes if is_local else None,
+        "disk_used_percent": info.used_percent if is_local else None,
+        "next_command": f"rmqctl --store {session.place} {_next_command(info)}",
     }

@@ -27,10 +27,10 @@ FILES = (".rmqctl", "lock")
 def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     """List the changes that can be undone, oldest first."""
     from store.change import list_quarantine
-    from store.disk import Filesystem
 
     session: Session = ctx.obj
-    entries = list_quarantine(session.root, quarantine=quarantine, fs=Filesystem())
+    root, fs = session.reached
+    entries = list_quarantine(root, quarantine=quarantine, fs=fs)
     rows = [
         {
             "change_id": entry.id,

@@ -110,13 +110,15 @@ def _engine(
     spark_above_gib: int,
 ) -> Rebuild:
     """The rebuild of the engine that is chosen for the log's size."""
-    from rmqctl.backend import choose_backend, log_bytes_of
+    from rmqctl.backend import choose_backend
     from rmqctl.rebuilding import make_rebuild
     from store.opened import refuse_on_spark
 
-    log_bytes = log_bytes_of([str(layout.root)])
+    log_bytes = sum(file.size for file in session.open_reached().segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
     if backend.is_spark:
+        # The executors build queues from a store in a folder that all of them see.
+        _ = session.root
         refuse_on_spark(layout, fs)
     session.note(f"engine: {backend}")
-    return make_rebuild(session, layout, on_spark=backend.is_spark, master=master, remote=remote)
+    return make_rebuild(session, layout, fs, on_spark=backend.is_spark, master=master, remote=remote)

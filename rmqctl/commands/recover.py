@@ -138,7 +138,7 @@ def _plan_on_spark(
     from store.opened import refuse_on_spark
 
     refuse_on_spark(opened.layout, opened.fs)
-    rebuild = make_rebuild(session, opened.layout, on_spark=True, master=master, remote=remote)
+    rebuild = make_rebuild(session, opened.layout, opened.fs, on_spark=True, master=master, remote=remote)
     return plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
 
 

@@ -49,8 +49,9 @@ def run(
 
     given, clock = session.settings(), session.environment.clock_ms
     with session.progress("examining the store") as bar:
-        layout = make_layout(session.root, given)
-        found = examine(layout, given, clock, lines=tuple(BROKER_LINES), on_progress=bar.update)
+        root, fs = session.reached
+        layout = make_layout(root, given, fs)
+        found = examine(layout, given, clock, lines=tuple(BROKER_LINES), fs=fs, on_progress=bar.update)
     settings = [
         {"name": name, "value": value, "source": source}
         for name, (value, source) in with_sources(session, found.info.inferred).items()
@@ -58,7 +59,7 @@ def run(
     usage, timeline = _read_log(session, found)
     sections = list(sections_of(found, usage, timeline, settings))
     verdict = _verdict(found)
-    page = make_page(f"RocketMQ store {session.root}", verdict, found.worst, _facts(found, clock()), sections)
+    page = make_page(f"RocketMQ store {session.place}", verdict, found.worst, _facts(found, clock()), sections)
     data = page.encode("utf-8", "replace")
     with os_errors(html, "write the report"):
         html.write_bytes(data)
@@ -73,7 +74,7 @@ def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeli
 
     if not found.info.log.segment_count:
         return [], Timeline("day")
-    reader = session.open_reader(as_it_is=True)
+    reader = session.open_reached()
     with session.progress("reading the log") as bar:
         timeline = build_timeline(reader, _unit(found), on_progress=bar.update)
     return [Usage(*row) for row in _usage_rows(session)], timeline

@@ -31,6 +31,10 @@ class Place(Protocol):
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
 
 
+GS_LIMIT_S = 20
+"""Seconds in which a request to Google's storage may be tried again."""
+
+
 class LocalPlace:
     """A local or mounted folder; the log may be in other folders, listed in `commitlogs`."""
 
@@ -123,6 +127,8 @@ class RemotePlace:
             if error.errno:
                 # pyarrow's own text says the path once more.
                 error = OSError(error.errno, os.strerror(error.errno))
+            else:
+                error = OSError(_first_sentence(error))
             raise StoreIOError.from_os(error, f"{self._address}/{path}", doing) from error
 
 
@@ -137,10 +143,33 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
     from pyarrow.fs import FileSystem
 
     try:
-        found, root = FileSystem.from_uri(address)
+        found, root = FileSystem.from_uri(_with_limit(address, parts.scheme, parts.query))
     except (OSError, ValueError) as error:
-        raise NotAStore(f"cannot reach it: {str(error).splitlines()[0]}", file=address) from error
+        hint = _NEEDED.get(parts.scheme)
+        raise NotAStore(f"cannot reach it: {_first_sentence(error)}", file=address, hint=hint) from error
     return RemotePlace(address, found, root.rstrip("/"))
+
+
+_NEEDED = {
+    "hdfs": "hdfs:// needs Java and a Hadoop client: set JAVA_HOME, HADOOP_HOME and CLASSPATH",
+    "viewfs": "viewfs:// needs Java and a Hadoop client: set JAVA_HOME, HADOOP_HOME and CLASSPATH",
+    "abfs": "name the account: abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+    "abfss": "name the account: abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+}
+_LIMIT = "retry_limit_seconds"
+
+
+def _with_limit(address: str, scheme: str, query: str) -> str:
+    """The address, of Google's storage with a limit: its client tries for 15 minutes without credentials."""
+    if scheme not in ("gs", "gcs") or _LIMIT in query:
+        return address
+    return f"{address}{'&' if query else '?'}{_LIMIT}={GS_LIMIT_S}"
+
+
+def _first_sentence(error: Exception) -> str:
+    """The cause as pyarrow's clients write it, who add advice and metadata."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].split(". ")[0]
 
 
 def _entry(info: Any) -> Entry | None:

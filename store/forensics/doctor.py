@@ -133,21 +133,27 @@ def examine(
     clock: Callable[[], int],
     *,
     lines: tuple[str, ...] = (),
+    fs: Filesystem | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Examination:
     """Steps 1 to 5. `lines` are the broker lines to simulate, by default the one that wrote the store."""
-    return _Examiner(layout, settings, clock, on_progress).run(lines)
+    return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines)
 
 
 class _Examiner:
     """The inputs of all steps, and the findings so far."""
 
     def __init__(
-        self, layout: StoreLayout, settings: Mapping[str, Any], clock: Callable[[], int], on_progress: OnProgress
+        self,
+        layout: StoreLayout,
+        settings: Mapping[str, Any],
+        clock: Callable[[], int],
+        fs: Filesystem,
+        on_progress: OnProgress,
     ) -> None:
         self.layout, self.settings, self.clock, self.on_progress = layout, settings, clock, on_progress
-        self.fs = Filesystem()
-        self.reader = StoreReader(str(layout.root), commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.fs = fs
+        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
         self.found = Examination(look_at_store(layout, settings, self.fs))
 
     def run(self, lines: tuple[str, ...]) -> Examination:
@@ -236,7 +242,7 @@ class _Examiner:
             yield Diagnosis(rank, "config", _CONFIG_FAULTS[finding.kind], finding.detail, code=code, subject=subject)
 
     def _lag(self) -> Iterator[Diagnosis]:
-        with open_store(self.layout.root, settings=self.settings, clock=self.clock, as_is=True) as store:
+        with open_store(self.layout.root, settings=self.settings, clock=self.clock, fs=self.fs, as_is=True) as store:
             self.found.lag = report = review_lag(store)
         gone = [row for row in report.queues if row.deleted]
         if gone:

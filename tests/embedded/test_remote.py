@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import FINDINGS, OK, USAGE
+from store.disk import Filesystem
 from store.disk.store_reader import StoreReader
+from store.errors import StoreIOError
 from store.opened.reach import reach_store
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import golden
@@ -70,6 +72,15 @@ READING = [
     ("transaction", "show"),
     ("dump", "commitlog"),
     ("dump", "consumequeue", "TopicA/0"),
+    ("stale",),
+    ("config", "check"),
+    ("config", "show"),
+    ("config", "settings"),
+    ("quarantine", "list"),
+    ("rebuild", "--dry-run"),
+    ("truncate-dirty", "--dry-run"),
+    ("checkpoint", "rewrite", "--dry-run"),
+    ("timer", "show"),
 ]
 
 
@@ -82,10 +93,24 @@ def test_a_reading_command_answers_from_a_remote_store_as_from_a_folder(bucket: 
     assert _without_place(remote.out) == _without_place(local.out)
 
 
-@pytest.mark.parametrize("words", [("info",), ("simulate",), ("salvage",)], ids=" ".join)
+@pytest.mark.parametrize("words", [("simulate",), ("salvage",), ("doctor",)], ids=" ".join)
 def test_a_forensic_command_reads_a_remote_store(bucket: str, words: tuple[str, ...]) -> None:
     remote = rmqctl("--format", "json", "--store", bucket, *words)
     assert remote.code in (OK, FINDINGS), remote.err
+
+
+def test_a_report_of_a_remote_store_names_its_address(bucket: str, tmp_path: Path) -> None:
+    run = rmqctl("--store", bucket, "report", "--html", tmp_path / "page.html")
+    assert run.code in (OK, FINDINGS), run.err
+    assert f"RocketMQ store {bucket}" in (tmp_path / "page.html").read_text("utf-8")
+
+
+def test_info_of_a_remote_store_has_a_command_to_go_on_with_and_no_local_disk(bucket: str) -> None:
+    run = rmqctl("--format", "json", "--store", bucket, "info")
+    assert run.json["next_command"].startswith(f"rmqctl --store {bucket} ")
+    assert (run.json["free_bytes"], run.json["disk_used_percent"]) == (None, None)
+    again = rmqctl(*run.json["next_command"].split()[1:])
+    assert again.code in (OK, FINDINGS), again.err
 
 
 def test_raw_records_of_a_remote_store_are_those_of_the_folder(bucket: str) -> None:
@@ -137,13 +162,52 @@ def test_a_fleet_may_lie_here_and_there(bucket: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [*((name, "--yes") for name in ("recover", "truncate-dirty", "rebuild", "clean-expired")), ("put", "T", "x")],
+    [
+        *((name, "--yes") for name in ("recover", "truncate-dirty", "rebuild", "clean-expired")),
+        ("undo", "x"),
+        ("put", "T", "x"),
+        ("quarantine purge", "--yes"),
+        ("config rebuild-topics", "--yes"),
+        ("checkpoint rewrite", "--yes"),
+        ("serve",),
+        ("flush-bench",),
+        ("stats",),
+    ],
     ids=lambda words: words[0],
 )
 def test_a_command_that_changes_a_store_refuses_a_remote_one_by_name(bucket: str, words: tuple[str, ...]) -> None:
-    run = rmqctl("--store", bucket, *words)
-    assert (run.code, bucket in run.err) == (USAGE, True)
+    run = rmqctl("--store", bucket, *words[0].split(), *words[1:])
+    assert (run.code, bucket in run.err) == (USAGE, True), run.err
     assert "folder of this machine" in run.err
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("hdfs://nowhere/store", "JAVA_HOME"),
+        ("abfs://x/y", "name the account"),
+        ("http://a/b", "http"),
+    ],
+)
+@pytest.mark.parametrize("words", [("info",), ("get", "T"), ("sql", "select 1")], ids=" ".join)
+def test_an_address_that_cannot_be_reached_is_one_sentence(address: str, says: str, words: tuple[str, ...]) -> None:
+    run = rmqctl("--quiet", "--store", address, *words)
+    assert (run.code, run.out, run.err.count("\n")) == (4, "", 1), run.err
+    assert address in run.err
+    assert says in run.err
+
+
+def test_googles_storage_is_not_tried_for_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow.fs import GcsFileSystem
+
+    from store.disk import places
+
+    monkeypatch.setattr(places, "GS_LIMIT_S", 1)
+    place = places.connect("gs://anonymous@bucket/store", Filesystem())
+    assert isinstance(place, places.RemotePlace)
+    assert isinstance(place._fs, GcsFileSystem)
+    with pytest.raises(StoreIOError, match="gs://anonymous@bucket/store"):
+        place.look_at("commitlog")
 
 
 def test_a_bucket_without_a_store_is_named(bucket: str) -> None:
