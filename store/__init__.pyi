@@ -45,5 +45,6 @@ from store.recovery.truncate import plan_truncate as plan_truncate
 from store.services.delay_offsets import plan_delay_offsets as plan_delay_offsets
 from store.services.resolve import plan_resolve as plan_resolve
 from store.services.served_store import ServedStore as ServedStore
-from store.version import __version__ as __version__
 from store.writable_store import WritableStore as WritableStore
+
+__version__: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,14 +47,14 @@ def test_the_public_names_are_listed_before_anything_is_imported() -> None:
 @pytest.mark.parametrize("stub", STUBS, ids=package_of)
 def test_a_room_gives_each_name_of_its_stub(stub: Path) -> None:
     room = import_module(package_of(stub))
-    lines = stub.read_text().splitlines()
-    assert sorted(line.split()[-1] for line in lines) == room.__all__
+    lines = [line for line in stub.read_text().splitlines() if line.startswith("from ")]
+    assert sorted(line.split()[-1] for line in lines) == [name for name in room.__all__ if name != "__version__"]
     assert all(hasattr(room, name) for name in room.__all__)
 
 
 @pytest.mark.parametrize("stub", STUBS, ids=package_of)
 def test_no_public_name_is_hidden_by_a_module_of_its_room(stub: Path) -> None:
-    for line in stub.read_text().splitlines():
+    for line in filter(re.compile("from ").match, stub.read_text().splitlines()):
         _, module, _, name, _, _ = line.split()
         is_module = (stub.with_name(f"{name}.py")).exists() or stub.with_name(name).is_dir()
         assert not is_module or module == package_of(stub), line
