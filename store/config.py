@@ -275,6 +275,8 @@ class StoreConfig:
 
         Text becomes the field's type.
         """
+        if not settings:
+            return self
         values: dict[str, Any] = {**check_settings(settings)}
         fields = {_camel(field.name): field.name for field in dataclasses.fields(self)}
         return dataclasses.replace(self, **{fields[name]: value for name, value in values.items() if name in fields})

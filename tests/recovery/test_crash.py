@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tests.recovery.crash import crash_rounds
 
-ROUNDS = 20
+ROUNDS = 10
 
 
-def test_after_20_kills_every_acknowledged_message_is_there_once_and_in_order(tmp_path: Path) -> None:
+def test_after_ten_kills_every_acknowledged_message_is_there_once_and_in_order(tmp_path: Path) -> None:
     assert len(crash_rounds(tmp_path, ROUNDS, seed=4711)) == ROUNDS

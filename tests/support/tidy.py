@@ -14,6 +14,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,10 +116,17 @@ RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
 
 def offences(rule: str) -> dict[str, list[Offence]]:
     """All offences of a rule, by file."""
-    found: dict[str, list[Offence]] = {}
+    return all_offences()[rule]
+
+
+@cache
+def all_offences() -> dict[str, dict[str, list[Offence]]]:
+    """The offences by rule and file; every module is parsed once."""
+    found: dict[str, dict[str, list[Offence]]] = {name: {} for name in RULES}
     for module in modules():
-        for offence in RULES[rule](module):
-            found.setdefault(module.file, []).append(offence)
+        for name, rule in RULES.items():
+            for offence in rule(module):
+                found[name].setdefault(module.file, []).append(offence)
     return found
 
 
