@@ -24,8 +24,7 @@ _ListNames = Callable[[], list[str]]
 
 
 class _Loader(Protocol):
-    def get_data(self, path: str) -> bytes:
-        raise NotImplementedError
+    def get_data(self, path: str) -> bytes: ...
 
 
 def public_names(package: str, spec: ModuleSpec) -> tuple[_GetAttribute, _ListNames, list[str]]:

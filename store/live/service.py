@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 
@@ -24,7 +25,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.opened.checkpoint import StoreCheckpoint
 
 
-class ServiceThread:
+class ServiceThread(ABC):
     """Base of the services. A subclass gives `work` (once per round) and, if needed, `last_work`."""
 
     def __init__(self, interval_ms: int) -> None:
@@ -58,11 +59,11 @@ class ServiceThread:
         """End the sleep early."""
         self._ring()
 
+    @abstractmethod
     def work(self) -> None:
         """Do one round."""
-        raise NotImplementedError
 
-    def last_work(self) -> None:
+    def last_work(self) -> None:  # noqa: B027 (most services have none)
         """Does the work that is left when the loop has ended."""
 
     def sleep(self) -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from store.disk.filesystem import Filesystem
@@ -175,10 +176,9 @@ def test_a_destroyed_file_is_neither_mapped_again_nor_flushed(tmp_path: Path) ->
 
 
 def test_views_of_any_kind_never_stop_a_file_from_being_destroyed(tmp_path: Path) -> None:
-    numpy = pytest.importorskip("numpy")
     file = new_file(tmp_path)
     file.append(b"abc")
-    array = numpy.frombuffer(file.buffer, dtype=numpy.uint8)
+    array = np.frombuffer(file.buffer, dtype=np.uint8)
     part = file.buffer[1:3]
     file.destroy()
     assert bytes(array[:3]) == b"abc"

@@ -17,7 +17,7 @@ from store.opened.reach import reach_store
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import golden
 
-moto_server = pytest.importorskip("moto.server")
+moto_server = pytest.importorskip("moto.server", reason="moto is not installed: it stands for S3")
 
 BUCKET = "brokers"
 COUNT = "select topic, queue_id, count(*) n, sum(size) s from messages group by all order by all"

@@ -38,7 +38,7 @@ def answers_differ(name: str, root: Path) -> list[Any]:
 
 def edit(root: Path, change: Callable[[Any, Any], None]) -> None:
     """Changes the RocksDB of a copy through its binding."""
-    rocksdict = pytest.importorskip("rocksdict")
+    rocksdict = pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes a copy's RocksDB")
     options = {name: rocksdict.Options(raw_mode=True) for name in ("default", "offset")}
     folder = root / "consumequeue"
     database = rocksdict.Rdict(str(folder), rocksdict.Options(raw_mode=True), options)

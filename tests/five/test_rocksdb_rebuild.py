@@ -18,7 +18,7 @@ from tests.five.stores import asked, copy_of_five, five, lines
 from tests.five.test_rocksdb import NAMES, answers_differ, edit, without_rocksdict
 from tests.support.snapshots import contents
 
-pytest.importorskip("rocksdict")
+pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
 __all__ = ["without_rocksdict"]
 Keys = dict[tuple[str, bytes], bytes]
 

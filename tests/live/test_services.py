@@ -120,9 +120,16 @@ def test_a_commit_that_moves_wakes_the_flusher() -> None:
     flusher.stop()
 
 
+class Idle(ServiceThread):
+    """A service with nothing to do."""
+
+    def work(self) -> None:
+        pass
+
+
 def test_commits_are_thorough_after_their_interval() -> None:
     queue, clock = Queue(), Clock()
-    service = CommitRealTimeService(queue, ServiceThread(1), StoreConfig(), clock)
+    service = CommitRealTimeService(queue, Idle(1), StoreConfig(), clock)
     for _ in range(4):
         service.work()
         clock.now_ms += 150
@@ -131,7 +138,7 @@ def test_commits_are_thorough_after_their_interval() -> None:
 
 def test_the_last_commit_goes_on_until_nothing_moves() -> None:
     queue = Queue(rounds=3)
-    CommitRealTimeService(queue, ServiceThread(1), StoreConfig()).last_work()
+    CommitRealTimeService(queue, Idle(1), StoreConfig()).last_work()
     assert queue.asked == [0, 0, 0, 0]
 
 
@@ -174,7 +181,7 @@ def test_the_first_failure_is_kept_and_the_thread_can_be_joined() -> None:
 
 
 def test_a_service_that_never_started_can_be_stopped() -> None:
-    ServiceThread(1).stop()
+    Idle(1).stop()
 
 
 @pytest.mark.parametrize("with_file", [False, True])
