@@ -23,6 +23,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     start, _ = starting_segment(opened, abnormal=True)
     end = walk_to_end(opened, start, opened.config.check_crc_on_recover, progress)
     log_end, log_ms = end.log_end, end.last_store_timestamp_ms
+    opened.queues.recover()
     _, queue_ms = newest_in_queues(opened)
     before = opened.checkpoint.page
     page = before._replace(

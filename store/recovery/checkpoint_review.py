@@ -135,6 +135,8 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     built, found = build_all_lost(opened, finds_absent=False, progress=progress)
     built += _build_lost_index(opened, found.end.log_end)
     end = walk_to_end(opened, _newest_written_segment(opened), False, progress)
+    if built:
+        opened.queues.recover()
     queue_end, queue_ms = newest_in_queues(opened)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
     reached = Reached(
@@ -200,12 +202,11 @@ def _newest_written_segment(opened: OpenedStore) -> int:
 
 
 def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
-    """How far the queues were built: log offset, and the store time of the record that ends there."""
-    end = opened.queues.recover()
+    """How far recovered queues were built: log offset, and the store time of the record that ends there."""
     newest = (-1, 0)
     for queue in opened.queues:
         unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
         if unit is not None:
             newest = max(newest, (unit.log_offset, unit.size))
     record = opened.log.read(*newest) if newest[0] >= 0 else None
-    return max(end, 0), read_store_timestamp(record) if record is not None else 0
+    return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0
