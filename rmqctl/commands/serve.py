@@ -60,15 +60,17 @@ def run(
     marker. Like a broker it keeps the marker where a full disk or a failed service refuses puts.
     """
     session: Session = ctx.obj
+    # Before the store is opened, and perhaps created, for nothing.
+    slaves_address, metrics_address = _address(ha_listen, "--ha-listen"), _address(metrics, "--metrics")
     with session.interrupts.deferred():
         opened = session.open_to_serve(
             _services(no_clean),
             recover=recover,
             force_empty_log=force_empty_log,
-            listen=_address(ha_listen),
+            listen=slaves_address,
         )
         with ExitStack() as open_ports:
-            server, page = _open_ports(session, opened, open_ports, _address(metrics))
+            server, page = _open_ports(session, opened, open_ports, metrics_address)
             # A signal that came before must not end the command here: it is raised when the block ends.
             facts = _facts(opened, server, page)
             ended_by = _serve(session, server, ready)
@@ -82,8 +84,18 @@ def _services(no_clean: bool) -> list[str]:
     return ["schedule", "transactions", "statistics", *([] if no_clean else ["cleaning"])]
 
 
-def _address(text: str | None) -> str | None:
-    return text if text is None or ":" in text else f"{LOOPBACK}:{text}"
+def _address(text: str | None, option: str) -> str | None:
+    """The address that an option gives, with a host; None where it is not given."""
+    from store import BadRequest
+    from store.ha import Address
+
+    if text is None:
+        return None
+    whole = text if ":" in text else f"{LOOPBACK}:{text}"
+    try:
+        return str(Address.parse(whole))
+    except BadRequest:
+        raise typer.BadParameter(f"{text!r} is not [HOST:]PORT", param_hint=option) from None
 
 
 def _open_ports(

@@ -12,10 +12,11 @@ from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import list_some
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
-    from store.services import Transaction
+    from store.services import Transaction, TransactionReview
     from store.serving import StoreClient
 
 EXAMPLES = {
@@ -54,7 +55,7 @@ def run_show(
     half records, the op records and the commit record. Exit code 1 when one is inconsistent or has a warning.
     """
     session: Session = ctx.obj
-    born_before_ms = None if older_than is None else session.parse_time(f"-{older_than}", "--older-than")
+    born_before_ms = None if older_than is None else _born_before(session, older_than)
 
     from store.services import TransactionState, review_transactions
 
@@ -66,6 +67,8 @@ def run_show(
         for one in review.transactions
         if group in (None, one.producer_group) and (born_before_ms is None or one.born_timestamp_ms < born_before_ms)
     ]
+    if group is not None and not any(one.producer_group == group for one in review.transactions):
+        _tell_of_groups(session, group, review)
     counts = Counter(one.state.value for one in chosen)
     queues = review.queues
     facts = {
@@ -82,6 +85,18 @@ def run_show(
     wrong = counts[TransactionState.INCONSISTENT] or review.warnings or any(one.warnings for one in chosen)
     verdict = ", ".join(f"{counts[name]} {name}" for name in TransactionState if counts[name]) or "no transactions"
     return Result("transaction show", facts, [Table("transactions", rows, columns)], FINDINGS if wrong else OK, verdict)
+
+
+def _born_before(session: Session, age: str) -> int:
+    if not age[:1].isdigit():
+        raise typer.BadParameter(f"{age!r} is not an age; write 30s, 15m, 2h, 3d", param_hint="--older-than")
+    return session.parse_time(f"-{age}", "--older-than")
+
+
+def _tell_of_groups(session: Session, group: str, review: TransactionReview) -> None:
+    known = sorted({one.producer_group for one in review.transactions if one.producer_group is not None})
+    others = f"; there are {list_some(known)}" if known else ""
+    session.note(f"no transaction is of the producer group {group!r}{others}")
 
 
 def run_resolve(

@@ -10,5 +10,6 @@ from store.services.schedule import ScheduleMessageService as ScheduleMessageSer
 from store.services.transaction_check import CheckRules as CheckRules
 from store.services.transaction_service import TransactionalMessageService as TransactionalMessageService
 from store.services.transactions import Transaction as Transaction
+from store.services.transactions import TransactionReview as TransactionReview
 from store.services.transactions import TransactionState as TransactionState
 from store.services.transactions import review_transactions as review_transactions

@@ -171,6 +171,12 @@ def test_ports_are_on_the_loopback_unless_a_host_is_given(root: Path) -> None:
     assert facts["services"] == ["cleaning", "schedule", "statistics", "transactions"]
 
 
+@pytest.mark.parametrize(("option", "given"), [("--ha-listen", "foo"), ("--metrics", "99999"), ("--metrics", ":1")])
+def test_a_wrong_port_is_said_before_a_store_is_made(option: str, given: str, root: Path) -> None:
+    said = rmqctl("serve", option, given, store=root)
+    assert (said.code, f"{given!r} is not [HOST:]PORT" in said.err, root.exists()) == (2, True, False)
+
+
 def test_no_clean_leaves_the_cleaning_out(root: Path) -> None:
     with serving(root, "--no-clean"), StoreClient.connect(root) as client:
         assert client.services == ["schedule", "statistics", "transactions"]
@@ -248,6 +254,14 @@ def test_a_dry_run_of_an_end_asks_the_process_for_nothing(root: Path) -> None:
     assert states(root) == {"U1": "in-doubt", "U2": "in-doubt"}
     kept = rmqctl("transaction", "resolve", "U1", "--commit", "--yes", "--no-quarantine", store=root)
     assert (kept.code, "only appended to" in kept.err) == (2, True)
+
+
+@pytest.mark.usefixtures("halves")
+def test_transactions_of_an_unknown_group_and_a_wrong_age_are_said(root: Path) -> None:
+    nobody = rmqctl("transaction", "show", "--group", "nobody", store=root)
+    assert (nobody.code, "of the producer group 'nobody'; there are payers" in nobody.err) == (0, True)
+    wrong = rmqctl("transaction", "show", "--older-than", "old", store=root)
+    assert (wrong.code, "'old' is not an age; write 30s" in wrong.err) == (2, True)
 
 
 def test_a_half_is_put_into_a_store_that_nobody_serves(root: Path) -> None:
