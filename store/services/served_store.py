@@ -75,7 +75,7 @@ class ServedStore(WritableStore):
             opened.clock,
             transferred_name="getTransferredTps" if opened.line is LINE_5_3 else "getTransferedTps",
         )
-        self.broker_statistics = BrokerStatsManager(opened.clock)
+        self.broker_statistics = BrokerStatsManager(opened.clock, opened.line)
         self.cleaning = StoreCleaning(opened, base.flags, lambda: base.dispatched_to)
         self.filters = ConsumerFilterManager(opened, opened.clock)
         """The SQL subscriptions of consumer groups."""
@@ -173,7 +173,7 @@ class ServedStore(WritableStore):
             sizes[key] += int(result.sizes[row])
         for (topic, queue_id), count in counts.items():
             self.statistics.note_put(topic, count, sizes[topic, queue_id], elapsed_ms)
-            self.broker_statistics.note_put(topic, queue_id, count, sizes[topic, queue_id])
+            self.broker_statistics.note_put(topic, queue_id, count, sizes[topic, queue_id], elapsed_ms)
         return result
 
     def get(
@@ -235,7 +235,8 @@ class ServedStore(WritableStore):
         message = result.message
         if result.status in _STORED and message is not None:
             self.statistics.note_put(message.topic, result.message_count, result.size, elapsed_ms)
-            self.broker_statistics.note_put(message.topic, message.queue_id, result.message_count, result.size)
+            counted = result.message_count, result.size, elapsed_ms
+            self.broker_statistics.note_put(message.topic, message.queue_id, *counted)
         elif result.status not in _NOT_COUNTED:
             self.statistics.note_failed_put(elapsed_ms)
 

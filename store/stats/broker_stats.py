@@ -9,6 +9,14 @@
     BROKER_PUT_NUMS, _GET_NUMS   cluster name            messages
     GROUP_GET_FALL_SIZE, _TIME   queueId@topic@group     the last value: bytes, ms behind
 
+    of 5.x:
+    TOPIC_PUT_LATENCY            queueId@topic           ms
+    BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC
+                                 cluster name            messages
+
+Sets of 5.x that count what clients do (acknowledgements, changed invisible times, dead letters, channels) are left out:
+a store has no clients.
+
     ring      a snapshot each    kept    covers
     minute    10 s               7       60 s
     hour      10 min             7       60 min
@@ -17,7 +25,7 @@
 sum = newest - oldest value; rate = sum per second between both; average = sum per counted time. An empty ring begins
 with zeros, one interval before its first snapshot.
 
-Source: BrokerStatsManager, StatsItemSet, StatsItem, MomentStatsItem (4.9.8).
+Source: BrokerStatsManager, StatsItemSet, StatsItem, MomentStatsItem (4.9.8, 5.3.3), TopicValidator (5.3.3).
 """
 
 from __future__ import annotations
@@ -27,7 +35,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from store.config import LINE_4_9, BrokerLine
+
 CLUSTER = "DefaultCluster"
+SYSTEM_TOPICS = frozenset((
+    "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+))  # fmt: skip
+SYSTEM_PREFIX = "rmq_sys_"
+WITHOUT_SYSTEM_TOPIC = "_WITHOUT_SYSTEM_TOPIC"
 MINUTE_STEP_MS, HOUR_STEP_MS, DAY_STEP_MS = 10_000, 600_000, 3_600_000
 RINGS = {"minute": (MINUTE_STEP_MS, 7), "hour": (HOUR_STEP_MS, 7), "day": (DAY_STEP_MS, 25)}
 
@@ -78,22 +94,25 @@ class StatsItem:
 class BrokerStatsManager:
     """The sets of one store; `clock` gives milliseconds. All methods may be called from several threads."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], line: BrokerLine = LINE_4_9) -> None:
         self._clock = clock
+        self._has_sets_of_5_x = line is not LINE_4_9
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._moments: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     # Counting.
 
-    def note_put(self, topic: str, queue_id: int, message_count: int, size: int) -> None:
-        """Count messages that were put."""
+    def note_put(self, topic: str, queue_id: int, message_count: int, size: int, elapsed_ms: int = 0) -> None:
+        """Count messages that were put, and the time of the put."""
         with self._lock:
             self._add("TOPIC_PUT_NUMS", topic, message_count)
             self._add("TOPIC_PUT_SIZE", topic, size)
             self._add("QUEUE_PUT_NUMS", f"{topic}@{queue_id}", message_count)
             self._add("QUEUE_PUT_SIZE", f"{topic}@{queue_id}", size)
-            self._add("BROKER_PUT_NUMS", CLUSTER, message_count, times=0)
+            self._add_broker("BROKER_PUT_NUMS", topic, message_count)
+            if self._has_sets_of_5_x:
+                self._add("TOPIC_PUT_LATENCY", f"{queue_id}@{topic}", elapsed_ms)
 
     def note_get(
         self, group: str, topic: str, queue_id: int, message_count: int, size: int, *, of_broker: bool = True
@@ -105,7 +124,7 @@ class BrokerStatsManager:
             self._add("QUEUE_GET_NUMS", f"{topic}@{queue_id}@{group}", message_count)
             self._add("QUEUE_GET_SIZE", f"{topic}@{queue_id}@{group}", size)
             if of_broker:
-                self._add("BROKER_GET_NUMS", CLUSTER, message_count, times=0)
+                self._add_broker("BROKER_GET_NUMS", topic, message_count)
 
     def note_get_latency(self, group: str, topic: str, queue_id: int, elapsed_ms: int) -> None:
         """Count the time of a get."""
@@ -118,6 +137,11 @@ class BrokerStatsManager:
         with self._lock:
             self._moments["GROUP_GET_FALL_SIZE", key] = behind_bytes
             self._moments["GROUP_GET_FALL_TIME", key] = behind_ms
+
+    def _add_broker(self, name: str, topic: str, message_count: int) -> None:
+        self._add(name, CLUSTER, message_count, times=0)
+        if self._has_sets_of_5_x and topic not in SYSTEM_TOPICS and not topic.startswith(SYSTEM_PREFIX):
+            self._add(name + WITHOUT_SYSTEM_TOPIC, CLUSTER, message_count, times=0)
 
     def _add(self, name: str, key: str, value: int, times: int = 1) -> None:
         item = self._items.get((name, key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from store.config import LINE_5_3
 from store.stats.broker_stats import CLUSTER, BrokerStatsManager, StatsReport
 from tests.support.stores import Clock
 
@@ -52,6 +53,18 @@ def test_the_keys_are_those_of_the_broker() -> None:
         ("GROUP_GET_LATENCY", "3@T@G"): 7,
     }
     assert stats.moments() == [("GROUP_GET_FALL_SIZE", "3@T@G", 9), ("GROUP_GET_FALL_TIME", "3@T@G", 8)]
+
+
+def test_5_3_has_the_time_of_puts_and_counts_without_system_topics() -> None:
+    stats = BrokerStatsManager(Clock(), LINE_5_3)
+    for topic in ("T", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"):
+        stats.note_put(topic, 3, 1, 100, 7)
+        stats.note_get("G", topic, 3, 2, 200)
+    found = {(name, key): item.value for name, key, item in stats.items()}
+    assert (found["BROKER_PUT_NUMS", CLUSTER], found["BROKER_GET_NUMS", CLUSTER]) == (3, 6)
+    assert found["BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", CLUSTER] == 1
+    assert found["BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", CLUSTER] == 2
+    assert found["TOPIC_PUT_LATENCY", "3@T"] == 7
 
 
 def test_the_average_of_a_brokers_item_is_zero_for_its_times_are_not_counted() -> None:
