@@ -9,10 +9,11 @@ import numpy as np
 from store.check.findings import STATE_FILE, Finding, group_findings
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
-from store.five.state import EPOCHS, REVIVE_PREFIX, StateLine, epochs_of, revive_line, state_lines
+from store.five.state import StateLine, epochs_of, revive_line, state_lines
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
 from store.formats.queue_unit import UNIT_SIZE
+from store.layout import EPOCHS, REVIVE_PREFIX
 
 
 def check_state(files: StoreReader) -> Iterator[Finding]:

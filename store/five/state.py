@@ -24,11 +24,10 @@ from store.brokerconfig.fastjson import Json, member, members, parse_fastjson
 from store.disk.filesystem import Filesystem
 from store.disk.segment_folders import find_dledgers
 from store.disk.store_reader import StoredFile, StoreReader
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED
 
-EPOCHS, IDENTITY, TEMPORARY_IDENTITY = "epochFileCheckpoint", "brokerIdentity", "brokerIdentity-temp"
-ORDER_INFO, TIERED = "config/consumerOrderInfo.json", "config/tieredStoreMetadata.json"
+TEMPORARY_IDENTITY = f"{IDENTITY}-temp"
 POSITIONS = "compaction/position-checkpoint"
-REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 _CHECKPOINT_KEYS = frozenset(("so", "pt", "it", "n", "q", "t", "c"))
 _ACK_KEYS = (frozenset(("ao", "so", "c", "t", "q", "pt")), frozenset(("ackOffset", "startOffset", "consumerGroup")))
 

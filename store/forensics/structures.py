@@ -1,41 +1,38 @@
 """Finds the structures of a store besides a plain log with file queues, by the broker's own criteria.
 
-    1. dledger-*/                          DLedger commit log
-    2. consumequeue/CURRENT                RocksDB consume queues, or both kinds where topics' folders are there too
-    3. consumequeue_r, long checkpoint     a broker newer than those known here
-    4. batchconsumequeue/                  batch consume queues
-    5. compaction/                         compacted topics
-    6. timerwheel, timerlog/, timercheck   timer messages; all three or none
-    7. epochFileCheckpoint, brokerIdentity controller mode
-    8. config/rdb, config/topics/          the broker's tables in a RocksDB: its JSON files may be stale
-    9. tieredStoreMetadata.json            tiered storage
-   10. kvStore                             a key-value store of a 5.x broker
-   11. other names                         no broker known here makes them
+`DETECTED` is the order of detection. A structure that decides how others are read comes before them: DLedger's log
+before its queues, queues in a RocksDB before batch queues. What no broker known here writes is looked for early, for
+such a store is only read.
 
 Source: DefaultMessageStore, RocksDBConsumeQueueStore, CompactionStore, TimerMessageStore, EpochFileCache,
-ConfigRocksDBStorage (5.3.3).
+BrokerMetadata, ConfigRocksDBStorage, ConsumerOrderInfoManager, DefaultMetadataStore (5.3.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.disk.filesystem import Entry, Filesystem
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS
+from store.disk.store_reader import StoreReader
+from store.errors import StoreError
 from store.formats.wording import amount
-from store.layout import OWN_FOLDER, StoreLayout
-from store.opened.detect import has_rocksdb
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED, StoreLayout
+from store.opened.detect import has_rocksdb, newer_structures
+
+if TYPE_CHECKING:
+    from store.five.state import StateLine
 
 TIMER_PARTS = ("timerwheel", "timerlog", "config/timercheck")
 _QUEUE_FOLDERS = ("consumequeue", "consumequeue_ext")
 PLAIN_NAMES = frozenset(
     ("commitlog", *_QUEUE_FOLDERS, "index", "config", "checkpoint", "abort", "abort.bak", "lock", "transaction")
 )
-TIERED_NAMES = ("tiered_index_file", "tieredStoreMetadata.json", "tieredStoreMetadata.json.bak")
+CONTROLLER_NAMES = (EPOCHS, IDENTITY)
 NAMED_ELSEWHERE = frozenset(
     "batchconsumequeue compaction timerwheel timerlog epochFileCheckpoint epochFileCheckpoint.bak brokerIdentity "
-    f"brokerIdentity-temp kvStore consumequeue_r {OWN_FOLDER}".split()
+    f"brokerIdentity-temp kvStore consumequeue_r tiered_index_file {OWN_FOLDER}".split()
 )
 
 
@@ -53,35 +50,32 @@ class Structure:
 
 
 def find_structures(layout: StoreLayout, fs: Filesystem) -> list[Structure]:
-    """All of them, in the order of the module's docstring."""
-    root = {entry.path.name: entry for entry in fs.list_folder(layout.root)}
-    return [
-        *_dledger(root, fs),
-        *_rocksdb_queues(layout, fs),
-        *_newer(layout, root, fs),
-        *_batch_queues(layout, fs),
-        *_compaction(layout, fs),
-        *_timer(layout, fs),
-        *_controller(root),
-        *_rocksdb_config(layout, fs),
-        *_tiered(root),
-        *_named(root, "kvStore", "key-value store of a 5.x broker"),
-        *_unknown(root),
-    ]
+    """All of them, in the order of detection."""
+    store = _Store(layout, fs, {entry.path.name: entry for entry in fs.list_folder(layout.root)})
+    return [structure for _, look in DETECTED for structure in look(store)]
 
 
-def _dledger(root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:
-    for name, entry in root.items():
+class _Store(NamedTuple):
+    """A store to look at, and the entries of its root."""
+
+    layout: StoreLayout
+    fs: Filesystem
+    root: dict[str, Entry]
+
+
+def _dledger(store: _Store) -> Iterator[Structure]:
+    for name, entry in store.root.items():
         if entry.is_folder and name.startswith("dledger-"):
-            files = [one for one in fs.list_folder(entry.path / "data") if not one.is_folder]
+            files = [one for one in store.fs.list_folder(entry.path / "data") if not one.is_folder]
             size = sum(one.size for one in files)
             yield Structure("DLedger commit log", name, f"{amount(len(files), 'data file')}, {amount(size, 'byte')}")
 
 
-def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    if not has_rocksdb(layout.consumequeue, fs):
+def _rocksdb_queues(store: _Store) -> Iterator[Structure]:
+    folder = store.layout.consumequeue
+    if not has_rocksdb(folder, store.fs):
         return
-    topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
+    topics = [entry for entry in store.fs.list_folder(folder) if entry.is_folder]
     if topics:
         detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
     else:
@@ -89,65 +83,117 @@ def _rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
     yield Structure("RocksDB with the consume queues", "consumequeue", detail, holds_queues=not topics)
 
 
-def _newer(layout: StoreLayout, root: dict[str, Entry], fs: Filesystem) -> Iterator[Structure]:
-    if "consumequeue_r" in root:
-        yield Structure("newer queues", "consumequeue_r", "of a broker newer than 5.3: only read this store")
-    checkpoint = root.get("checkpoint")
-    if checkpoint is not None and not checkpoint.is_folder:
-        data = fs.read(fs.open_read(layout.checkpoint), FIELDS.size, CHECKPOINT_SIZE - FIELDS.size)
-        if any(data):
-            yield Structure("newer checkpoint", "checkpoint", "fields that 5.3 does not know: only read this store")
+def _newer(store: _Store) -> Iterator[Structure]:
+    for path, found in newer_structures(store.layout, store.fs):
+        yield Structure("newer than 5.3", path.name, f"{found}: the store is only read")
 
 
-def _batch_queues(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    topics = [entry.path.name for entry in fs.list_folder(layout.batchconsumequeue) if entry.is_folder]
+def _batch_queues(store: _Store) -> Iterator[Structure]:
+    topics = [entry.path.name for entry in store.fs.list_folder(store.layout.batchconsumequeue) if entry.is_folder]
     if topics:
         detail = f"queue.type=BatchCQ of {', '.join(topics[:5])}"
         yield Structure("set of batch consume queues", "batchconsumequeue", detail)
 
 
-def _compaction(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    folder = layout.root / "compaction"
-    topics = [entry.path.name for entry in fs.list_folder(folder / "compactionLog") if entry.is_folder]
+def _compaction(store: _Store) -> Iterator[Structure]:
+    folder = store.layout.root / "compaction"
+    topics = [entry.path.name for entry in store.fs.list_folder(folder / "compactionLog") if entry.is_folder]
     if topics:
         yield Structure("compacted topics", "compaction", f"cleanup.policy=COMPACTION of {', '.join(topics[:5])}")
 
 
-def _timer(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
-    present = [name for name in TIMER_PARTS if fs.exists(layout.root / name)]
+def _timer(store: _Store) -> Iterator[Structure]:
+    present = [name for name in TIMER_PARTS if store.fs.exists(store.layout.root / name)]
     lacking = [name for name in TIMER_PARTS if name not in present]
     if present:
         detail = "complete" if not lacking else f"{', '.join(lacking)} missing: pending messages may be lost"
         yield Structure("timer messages", present[0], detail)
 
 
-def _controller(root: dict[str, Entry]) -> Iterator[Structure]:
-    for name in ("epochFileCheckpoint", "brokerIdentity"):
-        if name in root:
-            yield Structure("controller mode", name, "recovery goes by the confirm offset")
-            return
+def _controller(store: _Store) -> Iterator[Structure]:
+    """The epochs and the identity of a broker with a controller; recovery goes by the confirm offset."""
+    for name in CONTROLLER_NAMES:
+        if name in store.root:
+            lines = _lines_of(store, name)
+            detail = "; ".join(f"{line.name} {line.value}{f' ({line.fault})' if line.fault else ''}" for line in lines)
+            yield Structure("controller mode", name, detail or "empty")
 
 
-def _rocksdb_config(layout: StoreLayout, fs: Filesystem) -> Iterator[Structure]:
+def _rocksdb_config(store: _Store) -> Iterator[Structure]:
     for name in ("rdb", "topics"):
-        if has_rocksdb(layout.config / name, fs):
+        if has_rocksdb(store.layout.config / name, store.fs):
             yield Structure("RocksDB configuration", f"config/{name}", "the JSON files in config/ may be stale")
 
 
-def _tiered(root: dict[str, Entry]) -> Iterator[Structure]:
-    for name in TIERED_NAMES:
-        if name in root:
-            yield Structure("tiered storage", name, "older messages may lie elsewhere")
-            return
+def _order_info(store: _Store) -> Iterator[Structure]:
+    if store.fs.exists(store.layout.root / ORDER_INFO):
+        lines = _lines_of(store, ORDER_INFO)
+        if lines:
+            yield Structure(
+                "ordered consumption", ORDER_INFO, f"offsets that groups took of {amount(len(lines), 'queue')}"
+            )
 
 
-def _named(root: dict[str, Entry], name: str, detail: str) -> Iterator[Structure]:
-    if name in root:
-        yield Structure(name, name, detail)
+def _tiered(store: _Store) -> Iterator[Structure]:
+    if store.fs.exists(store.layout.root / TIERED):
+        kinds = [line.name.partition(" ")[0] for line in _lines_of(store, TIERED)]
+        counts = [amount(kinds.count(kind), name) for kind, name in _TIERED_COUNTS]
+        yield Structure("tiered storage", TIERED, f"{', '.join(counts)}: older messages may lie elsewhere")
+    if "tiered_index_file" in store.root:
+        yield Structure("tiered storage", "tiered_index_file", "its index before the upload")
 
 
-def _unknown(root: dict[str, Entry]) -> Iterator[Structure]:
-    known = PLAIN_NAMES | NAMED_ELSEWHERE | frozenset(TIERED_NAMES)
-    for name, entry in root.items():
-        if name not in known and not name.startswith("dledger-"):
+def _pop_consumers(store: _Store) -> Iterator[Structure]:
+    for name in store.fs.list_names(store.layout.consumequeue):
+        if name.startswith(REVIVE_PREFIX):
+            queues = len(store.fs.list_names(store.layout.consumequeue / name))
+            detail = f"checkpoints and acknowledgements of pop consumers in {amount(queues, 'queue')}"
+            yield Structure("pop consumers", f"consumequeue/{name}", detail)
+
+
+def _key_value_store(store: _Store) -> Iterator[Structure]:
+    if "kvStore" in store.root:
+        yield Structure("kvStore", "kvStore", "messages in flight of pop consumers, in a RocksDB that is not read")
+
+
+def _unknown(store: _Store) -> Iterator[Structure]:
+    for name, entry in store.root.items():
+        if name not in PLAIN_NAMES | NAMED_ELSEWHERE and not name.startswith("dledger-"):
             yield Structure("unknown", name, "a folder" if entry.is_folder else "a file")
+
+
+def _lines_of(store: _Store, path: str) -> list[StateLine]:
+    """The lines of a small file; none of one that can't be read."""
+    from store.five.state import lines_of
+
+    files = StoreReader(str(store.layout.root), store.fs)
+    file = files.file_at(path)
+    try:
+        return list(lines_of(files, file)) if file is not None else []
+    except StoreError:
+        return []
+
+
+_TIERED_COUNTS = (
+    ("topic", "topic"),
+    ("queue", "queue"),
+    ("commitLog", "log file"),
+    ("consumeQueue", "queue file"),
+    ("index", "index file"),
+)
+DETECTED: tuple[tuple[str, Callable[[_Store], Iterator[Structure]]], ...] = (
+    ("dledger-*/", _dledger),
+    ("consumequeue/CURRENT, and numbered folders beside it", _rocksdb_queues),
+    ("consumequeue_r/, checkpoint from byte 40", _newer),
+    ("batchconsumequeue/", _batch_queues),
+    ("compaction/compactionLog/", _compaction),
+    ("timerwheel, timerlog/, config/timercheck: all or none", _timer),
+    ("epochFileCheckpoint, brokerIdentity", _controller),
+    ("config/rdb/, config/topics/", _rocksdb_config),
+    ("config/tieredStoreMetadata.json, tiered_index_file/", _tiered),
+    ("config/consumerOrderInfo.json", _order_info),
+    ("consumequeue/rmq_sys_REVIVE_LOG_*/", _pop_consumers),
+    ("kvStore/", _key_value_store),
+    ("other names", _unknown),
+)
+"""What is looked at, in this order, and the function that does."""

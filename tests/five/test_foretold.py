@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store import open_store
+from store import check_store, open_store
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage, five, lines
 
@@ -135,3 +135,31 @@ def test_messages_behind_damage_of_a_store_with_a_rocksdb_are_lost(tmp_path: Pat
     assert (start["log_end"], start["starts"]) == (cut, True)
     assert start["losses"]["units_cut"] > 0
     assert {"RockA", "RockBee"} <= {row["topic"] for row in start["losses"]["queues"]}
+
+
+QUEUE = "consumequeue/PlainT/0/00000000000000001600"
+"""The last file of a queue, with three units."""
+
+
+def test_rebuilding_one_queue_mends_the_gap_that_5_3_leaves_at_the_queues_end(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    whole = (root / QUEUE).read_bytes()
+    # Two units were lost: 5.3 passes over the first record, and dispatches the second one into its place.
+    (root / QUEUE).write_bytes(whole[:20] + whole[40:60] + bytes(len(whole) - 40))
+    found = [one for one in check_store(root) if (one.topic, one.queue_id) == ("PlainT", 0)]
+    assert {"queue-shift", "missing-unit"} & {one.kind for one in found}
+    assert rmqctl("rebuild", "--queues", "--topic", "PlainT", "--queue", "0", "--yes", store=root).code == 0
+    assert (root / QUEUE).read_bytes() == whole
+    assert list(check_store(root)) == []
+
+
+def test_rebuilding_one_queue_mends_a_last_file_without_units(tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    whole = (root / QUEUE).read_bytes()
+    (root / QUEUE).write_bytes(bytes(len(whole)))
+    remedy = "rmqctl rebuild --queues --topic PlainT --queue 0"
+    assert remedy in rmqctl("--format", "json", "simulate", "--compat", "5.3", store=root).out
+    assert rmqctl("rebuild", "--queues", "--topic", "PlainT", "--queue", "0", "--yes", store=root).code == 0
+    assert (root / QUEUE).read_bytes() == whole
+    [start] = rmqctl("--format", "json", "simulate", "--compat", "5.3", store=root).json["outcomes"]
+    assert (start["starts"], start["traps"]) == (True, [])

@@ -10,6 +10,7 @@ import pytest
 from store import Message, check_store, open_store
 from store.disk.store_reader import StoreReader
 from store.five.state import epochs_of, state_lines
+from store.forensics.structures import DETECTED
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 
@@ -134,3 +135,44 @@ def test_records_behind_the_confirm_offset_get_no_unit_from_a_broker_and_are_tol
     assert "behind the confirm offset" in run.err
     assert rmqctl("recover", "--as-broker", "--yes", "--compat", "5.3", store=root).code in (0, 1)
     assert int.from_bytes((root / "checkpoint").read_bytes()[32:40], "big") == confirm
+
+
+def test_info_shows_what_the_small_files_say(root: Path) -> None:
+    (root / "epochFileCheckpoint").write_text(EPOCHS)
+    (root / "brokerIdentity").write_text("C#b#1")
+    queue = {"brokerName": "b", "queueId": 0, "topic": "T"}
+    tiered = {"topicMetadataTable": {"T": {"topicId": 0, "status": 0}}, "queueMetadataTable": {"T": {"0": queue}}}
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/tieredStoreMetadata.json").write_text(json.dumps(tiered))
+    order = {"table": {"T@g": {"0": {"popTime": 1, "o": [5], "cm": 1}, "1": {"popTime": 1, "o": [7], "cm": 0}}}}
+    (root / "config/consumerOrderInfo.json").write_text(json.dumps(order))
+    (root / "consumequeue/rmq_sys_REVIVE_LOG_C/0").mkdir(parents=True)
+    rows = rmqctl("--format", "json", "info", store=root).json["structures"]
+    assert [(one["file"], one["detail"]) for one in rows] == [
+        ("epochFileCheckpoint", "epoch 1 0; epoch 3 5000"),
+        ("brokerIdentity", "identity C#b#1"),
+        (
+            "config/tieredStoreMetadata.json",
+            "1 topic, 1 queue, 0 log files, 0 queue files, 0 index files: older messages may lie elsewhere",
+        ),
+        ("config/consumerOrderInfo.json", "offsets that groups took of 2 queues"),
+        ("consumequeue/rmq_sys_REVIVE_LOG_C", "checkpoints and acknowledgements of pop consumers in 1 queue"),
+    ]
+
+
+def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> None:
+    assert [what for what, _ in DETECTED] == [
+        "dledger-*/",
+        "consumequeue/CURRENT, and numbered folders beside it",
+        "consumequeue_r/, checkpoint from byte 40",
+        "batchconsumequeue/",
+        "compaction/compactionLog/",
+        "timerwheel, timerlog/, config/timercheck: all or none",
+        "epochFileCheckpoint, brokerIdentity",
+        "config/rdb/, config/topics/",
+        "config/tieredStoreMetadata.json, tiered_index_file/",
+        "config/consumerOrderInfo.json",
+        "consumequeue/rmq_sys_REVIVE_LOG_*/",
+        "kvStore/",
+        "other names",
+    ]

@@ -63,7 +63,7 @@ def test_the_line_is_told_with_its_sign(name: str) -> None:
         ("dledger-n0/data", "DLedger commit log"),
         ("batchconsumequeue/BatchA/0", "set of batch consume queues"),
         ("compaction/compactionLog/T/0", "compacted topics"),
-        ("consumequeue_r", "newer queues"),
+        ("consumequeue_r", "newer than 5.3"),
         ("kvStore", "kvStore"),
         ("somewhere", "unknown"),
         ("timerlog", "timer messages"),

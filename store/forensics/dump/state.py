@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from store.check.state import revive_lines_of
 from store.disk.store_reader import StoredFile, StoreReader
-from store.five.state import REVIVE_PREFIX, StateLine, lines_of, state_files
+from store.five.state import StateLine, lines_of, state_files
 from store.forensics.dump.entry import Entry
+from store.layout import REVIVE_PREFIX
 
 
 def files_of_state(reader: StoreReader) -> list[StoredFile]:
