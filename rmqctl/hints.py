@@ -98,13 +98,13 @@ MENDED_BY = {
 }
 """The command that mends a kind of finding, after `rmqctl --store DIR`; the others concern what the log itself says."""
 
-_SALVAGE = "salvage --to NEWSTORE"
+SALVAGE = "salvage --to NEWSTORE"
 NEXT = {
     # Findings of which more than the mending command is at stake: it must not lose what can be had.
-    "bad-crc": _SALVAGE,
-    "bad-length": _SALVAGE,
-    "bad-self-offset": _SALVAGE,
-    "missing-segment": _SALVAGE,
+    "bad-crc": SALVAGE,
+    "bad-length": SALVAGE,
+    "bad-self-offset": SALVAGE,
+    "missing-segment": SALVAGE,
     "stale-tail": "stale",
     "wrong-size": "simulate",
     "foreign-file": "simulate",
@@ -127,7 +127,7 @@ NEXT = {
     "unreadable-queue": "check",
     # What a simulated start and the consumers' offsets show.
     "no-start": "simulate",
-    "loses-intact": _SALVAGE,
+    "loses-intact": SALVAGE,
     "loses-damaged": "recover",
     "deleted-unconsumed": "lag",
     "restore-table": "config check",

@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import MENDED_BY, hint_for
+from rmqctl.hints import MENDED_BY, NEXT, SALVAGE, hint_for
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -99,9 +99,15 @@ class _Check:
         self._warn()
 
     def _advise(self, kinds: Iterable[str]) -> None:
+        """Names the commands that mend, and before them those that lose less."""
+        rmqctl = f"rmqctl --store {self.session.place}"
+        if kinds and self.progress.horizon is None and self.files.exists("abort"):
+            self.session.note(f"the store was not shut down; before anything else: {rmqctl} recover --dry-run")
+        if SALVAGE in map(NEXT.get, kinds):
+            self.session.note(f"keep what is behind the damage with: {rmqctl} {SALVAGE}")
         for command in MENDING_ORDER:
             if command in map(MENDED_BY.get, kinds):
-                self.session.note(f"mend with: rmqctl --store {self.session.place} {command}")
+                self.session.note(f"mend with: {rmqctl} {command}")
         for hint in filter(None, map(hint_for, kinds)):
             self.session.note(hint)
 
