@@ -185,8 +185,9 @@ class _Look:
         try:
             yield
         except StoreError as error:
-            code = error.code if error.code in ("no-rocksdict", "rocksdb-damaged") else "unreadable"
-            problem = Problem("unreadable", str(error), code=code)
+            problem = Problem("unreadable", str(error), code="unreadable")
+            if error.code in ("no-rocksdict", "rocksdb-damaged"):
+                problem = Problem("unreadable", str(error), code=error.code)
             if problem not in self.failures:
                 self.failures.append(problem)
 

@@ -153,6 +153,8 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
         return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
+        if opened.config.queues_in_rocksdb:
+            return Trap(code="light-queue-poison-rocksdb", detail=detail)
         return Trap(code="light-queue-poison", detail=detail)
     truncates = found.queue_end_before >= found.log_end
     for queue in opened.queues if opened.line.starts_at_queue_end and not truncates else ():

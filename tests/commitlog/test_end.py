@@ -199,8 +199,8 @@ def test_records_behind_the_stop_do_not_lead_over_unreadable_pages(stop_at: int,
 
 def test_a_stop_before_the_next_record_ends_the_log_at_unreadable_pages() -> None:
     plain = Log(5, 2)
-    hole = unreadable_in(plain, 0, 1, 1)
-    end, found = Log(5, 2, bad={0: [hole]}).walk(stop=hole[1] + 5)
+    hole = unreadable_in(plain, 0, 1, 2)
+    end, found = Log(5, 2, bad={0: [hole]}).walk(stop=plain.starts[0][2])
     assert (found, end.log_end) == (plain.starts[0][:1], plain.starts[0][1])
 
 

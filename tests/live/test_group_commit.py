@@ -288,6 +288,15 @@ def test_a_failure_reaches_those_who_waited_and_no_other_group() -> None:
     assert group.gate.acquire(blocking=False)
 
 
+@pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (30, 0.03), (5000, 5.0)])
+def test_a_leader_waits_as_many_milliseconds_for_the_flush_before(timeout_ms: int, seconds: float) -> None:
+    service = GroupCommitService(ScriptedQueue(), Checkpoint())  # type: ignore[arg-type]
+    service._has_company = True
+    service._flushing = before = NotedGate()  # type: ignore[assignment]
+    assert not service.flush_to(7, timeout_ms)
+    assert (before.waits, before.released) == ([seconds], 0)
+
+
 def test_the_first_message_of_a_group_wakes_the_service_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
     service, woken = GroupCommitService(ScriptedQueue(), Checkpoint()), list[int]()  # type: ignore[arg-type]
     monkeypatch.setattr(service, "wakeup", lambda: woken.append(1))
