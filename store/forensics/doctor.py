@@ -243,7 +243,7 @@ class _Examiner:
 
     def _lag(self) -> Iterator[Diagnosis]:
         with open_store(self.layout.root, settings=self.settings, clock=self.clock, fs=self.fs, as_is=True) as store:
-            self.found.lag = report = review_lag(store)
+            self.found.lag = report = review_lag(store, ends=self.found.info.queues)
         gone = [row for row in report.queues if row.deleted]
         if gone:
             first = gone[0]

@@ -11,14 +11,15 @@ Offsets are queue offsets. Bytes are the sizes of the records that are left, as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, read_consumer_offsets
 from store.brokerconfig.fastjson import members
+from store.forensics.queue_ends import QueueEnd
 from store.formats.derived import units_of
-from store.message_store import MessageStore
+from store.message_store import MessageStore, QueueState
 
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 
@@ -67,8 +68,16 @@ class LagReport:
     topics: frozenset[str] = frozenset()
 
 
-def review_lag(store: MessageStore, group: str | None = None, topic: str | None = None) -> LagReport:
-    """The lag of all groups and topics, or of one."""
+def review_lag(
+    store: MessageStore,
+    group: str | None = None,
+    topic: str | None = None,
+    ends: Iterable[QueueEnd | QueueState] | None = None,
+) -> LagReport:
+    """The lag of all groups and topics, or of one.
+
+    ends  of all queues, where they are known; else the log's end is read for queues that have no file yet
+    """
     folder, fs = store.layout.config, store.opened.fs
     offsets = read_consumer_offsets(folder, fs)
     rows = [
@@ -77,7 +86,7 @@ def review_lag(store: MessageStore, group: str | None = None, topic: str | None 
         if group in (None, name) and topic in (None, of_topic)
         for queue_id, consumed in sorted(queues.items())
     ]
-    counts = _messages_by_topic(store)
+    counts = _messages_by_topic(store.queues() if ends is None else ends)
     never_consumed = _never_consumed(store, offsets)
     return LagReport(
         rows,
@@ -139,9 +148,9 @@ def _store_time(store: MessageStore, topic: str, queue_id: int, queue_offset: in
     return log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
 
 
-def _messages_by_topic(store: MessageStore) -> list[tuple[str, int]]:
+def _messages_by_topic(queues: Iterable[QueueEnd | QueueState]) -> list[tuple[str, int]]:
     counts: dict[str, int] = {}
-    for queue in store.queues():
+    for queue in queues:
         counts[queue.topic] = counts.get(queue.topic, 0) + queue.max_offset - queue.min_offset
     return sorted(counts.items())
 
