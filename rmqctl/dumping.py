@@ -12,7 +12,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.messages import MessageRows
-from rmqctl.show import printable, show_value
+from rmqctl.show import count_is, printable, show_value
 
 if TYPE_CHECKING:
     from store.disk import StoredFile, StoreReader
@@ -206,7 +206,7 @@ class EntryRows:
             self.count += 1
             yield entry, self._row(entry, self._messages)
         if self._limit is not None and self.count == self._limit and next(iter(kept), None) is not None:
-            self._session.note(f"only the first {self._limit} are shown; --limit 0 shows all")
+            self._session.note(f"only the first {count_is(self._limit, 'entry')} shown; --limit 0 shows all")
 
     def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """A row for each field of the chosen entries: its span in the file, its bytes, its value."""

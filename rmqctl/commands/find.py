@@ -11,7 +11,7 @@ from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import MessageRows, Outer, StoredBody
 from rmqctl.result import Result, Table
-from rmqctl.show import count
+from rmqctl.show import count, count_is
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -78,7 +78,7 @@ def run(
             found = finder.find_body(body_pattern, most) if body_pattern is not None else finder.find(text or "", most)
         lives = finder.related(found.messages, LIVES) if life else {}
     if found.is_cut:
-        session.note(f"only the first {most} are shown; --max shows more")
+        session.note(f"only the first {count_is(most, 'message')} shown; --max shows more")
     messages = MessageRows(None, session.format, stored=stored_body, warn=session.warn)
     return _result(session, finder, found, lives, messages)
 

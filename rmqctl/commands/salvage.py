@@ -133,6 +133,8 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
 
     report = SalvageReport()
     facts = _save(session, path, target, report)
+    if target.path is None and report.records:
+        session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
         session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")

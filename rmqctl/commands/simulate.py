@@ -58,6 +58,8 @@ def run(
     require_store(layout, fs)
     names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
+    if any(one.lost.facts()["intact"] for one in outcomes):
+        session.note("`rmqctl salvage --to NEWSTORE` saves the intact ones before a broker starts")
     is_sound = all(one.starts and not one.traps and not one.lost.messages for one in outcomes)
     verdict = "; ".join(_verdict(one) for one in outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)

@@ -69,5 +69,7 @@ def run(
     }
     jumps = [{**asdict(jump), "jump_seconds": (jump.after_ms - jump.before_ms) / 1000} for jump in timeline.jumps]
     tables = [Table("buckets", rows), Table("last_seconds", last), Table("jumps", jumps)]
-    verdict = f"{count(int(facts['message_count']), 'message')}; {count(timeline.jump_count, 'pause or clock jump')}"
+    few = {0: "no pause or clock jump", 1: "1 pause or clock jump"}
+    found = few.get(timeline.jump_count, f"{timeline.jump_count:,} pauses and clock jumps")
+    verdict = f"{count(int(facts['message_count']), 'message')}; {found}"
     return Result("timeline", facts, tables, verdict=verdict)

@@ -134,7 +134,9 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
     structures = find_structures(layout, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
     if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):
-        raise NotAStore("no store: none of a broker's files is in it", file=layout.root)
+        raise NotAStore(
+            "no store: none of a broker's files is in it", file=layout.root, hint="name a broker's storePathRootDir"
+        )
     return _Look(layout, settings, fs, structures).look()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from store.disk.filesystem import Filesystem
 from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from tests.bench import limits, stores
-from tests.bench.context import KIB, MIB, Bench, size_name
+from tests.bench.context import KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.report import Row
 
 COMMANDS = (
@@ -28,6 +28,7 @@ COMMANDS = (
 RESIDENT_LIMIT = 500 * MIB
 SALVAGE_BYTES_PER_S = 2e9
 DOCTOR_BYTES_PER_S = 1.5e9
+FIND_BYTES_PER_S = 2e9
 
 
 def forensics(bench: Bench) -> Iterator[Row]:
@@ -42,9 +43,30 @@ def forensics(bench: Bench) -> Iterator[Row]:
                        f"of {RESIDENT_LIMIT // MIB}")  # fmt: skip
         if words[0] == "doctor":
             yield Row(f"doctor process, {name}", size / seconds, "B/s", target=DOCTOR_BYTES_PER_S * bench.share)
+    yield from _finding(bench)
     wall, cpu = min(_salvage_walk(root) for _ in range(bench.runs + 1))
     yield Row(f"salvage walk, {name}", size / wall, "B/s", "memory read", limits.read_bytes_per_s(),
               target=SALVAGE_BYTES_PER_S, note=f"{size / cpu / 1e9:.2f} GB/s of CPU time")  # fmt: skip
+
+
+def _finding(bench: Bench) -> Iterator[Row]:
+    """find on 2 M messages: the index covers all, none or half of the log; a regular expression reads every body."""
+    root, name = bench.store(SMALL_BODY), f"{size_name(SMALL_BODY)} x {bench.count(SMALL_BODY):,}"
+    size, aside = stores.log_bytes(root), root / "index-aside"
+    index = root / "index"
+    for state, is_there in (("by index", True), ("without index", False)):
+        if not is_there:
+            index.rename(aside)
+        try:
+            seconds, cpu, _ = min(_process(root, ["find", "order00000000000007"]) for _ in range(bench.runs))
+        finally:
+            if not is_there:
+                aside.rename(index)
+        yield Row(f"find {state}, {name}", seconds, "s", target=1.5, note=f"{cpu:.2f} s of CPU time")
+    started = min(_process(root, ["--version"])[1] for _ in range(bench.runs))
+    seconds, cpu, _ = min(_process(root, ["find", "--body", "nothing.like.this"]) for _ in range(bench.runs))
+    yield Row(f"find --body, {name}", size / seconds, "B/s", target=FIND_BYTES_PER_S,
+              note=f"{size / max(cpu - started, 1e-9) / 1e9:.2f} GB/s of CPU time beyond start-up")  # fmt: skip
 
 
 # A process counts the memory of the one that starts it as its own peak, so a small one starts it.
