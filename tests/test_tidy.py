@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support import tidy
@@ -26,6 +28,14 @@ def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
     rooms = {path.parent.name for path in (tidy.ROOT / "store").glob("*/__init__.py")}
     tested = {path.parent.name for path in (tidy.ROOT / "tests").glob("*/test_*.py")}
     assert rooms - tested == set()
+
+
+def test_every_place_that_the_readme_says_to_change_is_there() -> None:
+    table = tidy.README.read_text(encoding="utf-8").split("| change | open |\n")[1].split("\n\n")[0]
+    rows = table.splitlines()[1:]
+    places = [re.findall(r"`(\w+/[\w./-]*)`", row.split("|")[2]) for row in rows]
+    assert len(rows) >= 10
+    assert [place for row in places for place in row if not (tidy.ROOT / place).exists()] == []
 
 
 def test_the_picture_in_the_readme_shows_the_imports_of_the_rooms() -> None:

@@ -56,6 +56,7 @@ from store.formats.message import (
     host_flags,
     is_queued,
     record_size,
+    store_timestamp_at,
 )
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
@@ -409,7 +410,7 @@ def _with_room_for_crc(message: Message, rules: PutRules) -> Message:
 def read_store_timestamp(record: memoryview) -> int:
     """The store time out of a record's bytes."""
     sys_flag = int.from_bytes(record[36:40], "big")
-    at = 68 if sys_flag & BORN_HOST_IPV6 else 56
+    at = store_timestamp_at(sys_flag)
     return int.from_bytes(record[at : at + 8], "big", signed=True)
 
 

@@ -74,7 +74,7 @@ def _counted(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in vars(Filesystem):
+for _name in dir(Filesystem):
     if not _name.startswith("_") and _name not in MADE_OF_OTHERS | ADVICE:
         setattr(FaultyFilesystem, _name, _counted(_name))
 

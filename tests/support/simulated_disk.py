@@ -231,6 +231,6 @@ def _watched(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in vars(Filesystem):
+for _name in dir(Filesystem):
     if not _name.startswith("_") and _name not in MADE_OF_OTHERS | ADVICE:
         setattr(SimulatedDisk, _name, _watched(_name))
