@@ -29,6 +29,7 @@ PASSES = {
     "embedded/engine.py": "a scratch folder outside of the store",
     "tables/export.py": "an export goes to a folder of the user's",
     "spark/session.py": "the log and the package that a session of Spark is given",
+    "spark/class_archive.py": "Java's own archive, in the user's cache",
     "serving/place.py": "a socket is no file of the store",
     "five/rocksdb/database.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
     "kernels/shipped.py": "compiled kernels that a package brings to a Spark executor",
