@@ -5,6 +5,7 @@
     cleaning     deletes expired segments, queue and index files         store/cleaning/live.py
     statistics   counts puts and gets, for runtime_info()                store/stats
     always       held gets (long polling); SQL subscriptions            filter_manager.py
+                 every ten minutes a look for missing files             store/live/self_check.py
                  5.3: the checkpoint is written every second
 
 A SLAVE delivers and checks nothing, as in the broker. At the stop services end before the store does.
@@ -29,6 +30,7 @@ from store.config import LINE_5_3
 from store.errors import BadRequest
 from store.formats.message import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
+from store.live.self_check import self_check_task
 from store.live.timetable import TimedTask, Timetable
 from store.services.filter_manager import ConsumerFilterManager
 from store.services.schedule import ScheduleMessageService
@@ -124,7 +126,7 @@ class ServedStore(WritableStore):
     def _tasks(self) -> list[list[TimedTask]]:
         cleaning = self.cleaning.tasks() if Service.CLEANING in self.services else []
         statistics = _statistics_tasks(self.statistics, self.broker_statistics)
-        always = [self.filters.task()]
+        always = [self.filters.task(), self_check_task(self.opened)]
         if self.opened.line is LINE_5_3:
             task = TimedTask("writing the checkpoint", self.opened.checkpoint.flush, CHECKPOINT_MS, CHECKPOINT_MS)
             always.append(task)
