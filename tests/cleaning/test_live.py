@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from store import Message, ServedStore, open_store
-from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
 from store.live.running_flags import RunningFlag
+from tests.support.devices import FullDisk
 from tests.support.stores import SMALL, Clock, text_message
 
 HOUR_MS = 3_600_000
@@ -20,29 +19,12 @@ COUNT = 600
 NEVER = {"deleteWhen": "00", "deleteCommitLogFilesInterval": 0, "deleteConsumeQueueFilesInterval": 0}
 
 
-class Disk(Filesystem):
-    """A disk that is as full as a test says."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.used: float | Callable[[Path], float] = 0.5
-        self.refused: set[str] = set()
-
-    def used_ratio(self, folder: Path) -> float:
-        return self.used(folder) if callable(self.used) else self.used
-
-    def unlink(self, path: Path) -> None:
-        if path.name in self.refused:
-            raise StoreIOError("operation not permitted", file=path)
-        super().unlink(path)
-
-
 class Cleaned:
     """A served store of several segments, all written at noon, with its clock and disk."""
 
     def __init__(self, root: Path, line: str = "4.9", **settings: Any) -> None:
         # Noon in the machine's time zone, so that deleteWhen=00 is not the hour.
-        self.clock, self.disk = Clock(1_700_049_600_000), Disk()
+        self.clock, self.disk = Clock(1_700_049_600_000), FullDisk(0.5)
         self.store: ServedStore = open_store(
             root, read_only=False, services=["cleaning"], settings={**SMALL, **NEVER, **settings},
             clock=self.clock, fs=self.disk, compat=line,

@@ -12,6 +12,7 @@ import pytest
 from store import Message, MessageStore, PutStatus, open_store
 from store.commitlog.bulk import MessageColumns
 from store.disk.filesystem import Descriptor, Filesystem
+from tests.support.devices import FullDisk, HungDevice
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.stores import SMALL, Clock, text_message
 
@@ -19,18 +20,6 @@ SYNC = {**SMALL, "flushDiskType": "SYNC_FLUSH"}
 NO_WAIT = b"WAIT\x01false\x02"
 STANDING = {"flushIntervalCommitLog": 3_600_000}
 """No flush of the log comes by time."""
-
-
-class HungDevice(Filesystem):
-    """A device that finishes no flush of the log until it is let through."""
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-
-    def fdatasync(self, descriptor: Descriptor) -> None:
-        if descriptor.path.parent.name == "commitlog":
-            self.gate.wait(60)
-        super().fdatasync(descriptor)
 
 
 Put = Callable[[MessageStore, list[Message]], PutStatus]
@@ -67,7 +56,7 @@ def test_a_bulk_put_over_many_segments_is_answered_when_all_of_it_is_durable(tmp
 
 @every_put
 def test_a_device_that_does_not_answer_in_time_is_said(tmp_path: Path, put: Put) -> None:
-    fs = HungDevice()
+    fs = HungDevice("commitlog")
     with opened(tmp_path, fs, flushDiskType="SYNC_FLUSH", syncFlushTimeout=20) as store:
         assert put(store, [text_message(1)]) is PutStatus.FLUSH_DISK_TIMEOUT
         fs.gate.set()
@@ -75,14 +64,14 @@ def test_a_device_that_does_not_answer_in_time_is_said(tmp_path: Path, put: Put)
 
 @every_put
 def test_a_message_that_does_not_wait_is_answered_while_the_device_hangs(tmp_path: Path, put: Put) -> None:
-    fs = HungDevice()
+    fs = HungDevice("commitlog")
     with opened(tmp_path, fs, flushDiskType="SYNC_FLUSH", syncFlushTimeout=3_600_000) as store:
         assert put(store, [Message("T", b"x", properties=NO_WAIT)]) is PutStatus.PUT_OK
         fs.gate.set()
 
 
 def test_a_bulk_put_waits_for_those_of_its_messages_that_wait(tmp_path: Path) -> None:
-    fs = HungDevice()
+    fs = HungDevice("commitlog")
     mixed = [Message("T", b"x", properties=NO_WAIT), Message("T", b"y"), Message("T", b"z", properties=NO_WAIT)]
     with opened(tmp_path, fs, flushDiskType="SYNC_FLUSH", syncFlushTimeout=20) as store:
         assert store.put_many(MessageColumns.of(mixed)).status is PutStatus.FLUSH_DISK_TIMEOUT
@@ -168,12 +157,8 @@ def test_a_put_wakes_the_flush_that_is_not_timed(tmp_path: Path, put: Put, lent:
 
 @every_put
 def test_a_full_disk_refuses_the_first_put(tmp_path: Path, put: Put) -> None:
-    class Full(Filesystem):
-        def used_ratio(self, folder: Path) -> float:
-            return 0.91
-
-    with opened(tmp_path, Full()) as store:
+    with opened(tmp_path, FullDisk(0.91)) as store:
         assert put(store, [text_message(1)]) is PutStatus.SERVICE_NOT_AVAILABLE
         assert "diskSpaceWarningLevelRatio" in store.put(text_message(1)).reason
-    with opened(tmp_path, Full(), diskSpaceWarningLevelRatio=91) as store:
+    with opened(tmp_path, FullDisk(0.91), diskSpaceWarningLevelRatio=91) as store:
         assert put(store, [text_message(1)]) is PutStatus.PUT_OK

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from store.disk.filesystem import Descriptor, Filesystem
+from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreClosed, StoreIOError
 from store.live import group_commit
 from store.live.group_commit import CommitGroup, GroupCommitService
+from tests.support.devices import HungDevice
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.threads import run_in_threads
 
@@ -26,20 +27,6 @@ class Checkpoint:
     physic_ms = 0
 
     def flush(self) -> None: ...
-
-
-class GatedFilesystem(Filesystem):
-    """A device that finishes a flush only when it is let through."""
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.entered = threading.Event()
-        self.flush_count = 0
-
-    def fdatasync(self, descriptor: Descriptor) -> None:
-        self.entered.set()
-        assert self.gate.wait(60)
-        self.flush_count += 1
 
 
 class StubbornQueue:
@@ -87,7 +74,7 @@ def test_a_message_is_answered_when_it_is_durable(tmp_path: Path) -> None:
 
 
 def test_messages_that_arrive_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
-    fs = GatedFilesystem()
+    fs = HungDevice()
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
         first = service.join(append(queue))
@@ -140,7 +127,7 @@ def test_a_queue_that_cannot_be_flushed_any_further_gives_no_ok() -> None:
 
 
 def test_a_device_that_does_not_answer_gives_a_timeout(tmp_path: Path) -> None:
-    fs = GatedFilesystem()
+    fs = HungDevice()
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
         assert not service.flush_to(append(queue), 20)
@@ -364,7 +351,7 @@ def test_a_leader_whose_flush_fails_gives_the_error_to_its_group_and_to_the_stor
 
 
 def test_a_leader_waits_for_the_flush_before_no_longer_than_it_may(tmp_path: Path) -> None:
-    fs = GatedFilesystem()
+    fs = HungDevice()
     queue = queue_on(tmp_path, fs)
     fs.gate.set()
     service = with_company(queue)

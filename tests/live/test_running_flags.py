@@ -13,6 +13,7 @@ from store.errors import StoreClosed, StoreIOError
 from store.formats.run import Run
 from store.live.reput import INDEX_TRIES, QUEUE_TRIES, RetriedIndex, RetriedQueues
 from store.live.running_flags import RunningFlag, RunningFlags
+from tests.support.devices import FullDisk
 from tests.support.stores import SMALL, Clock, text_message
 
 
@@ -92,10 +93,6 @@ def test_an_index_file_that_cannot_be_created_three_times_sets_its_bit(tmp_path:
 def test_only_a_served_store_keeps_its_abort_marker_while_a_flag_refuses_puts(
     services: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
-    class FullDisk(Filesystem):
-        def used_ratio(self, folder: Path) -> float:
-            return 0.95
-
-    with open_store(tmp_path / "store", read_only=False, settings=SMALL, services=services, fs=FullDisk()) as store:
+    with open_store(tmp_path / "store", read_only=False, settings=SMALL, services=services, fs=FullDisk(0.95)) as store:
         assert RunningFlag.DISK_FULL in store.flags
     assert (tmp_path / "store" / "abort").exists() == (services is not None)

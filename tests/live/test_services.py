@@ -15,6 +15,7 @@ from store.live.commit_log import CommitRealTimeService
 from store.live.flush_log import FlushRealTimeService
 from store.live.flush_queues import FlushConsumeQueueService
 from store.live.service import ServiceThread
+from tests.support.stores import Clock
 
 NEVER_MS = 3_600_000
 
@@ -44,13 +45,6 @@ class Checkpoint:
 
     def flush(self) -> None:
         self.flush_count += 1
-
-
-class Clock:
-    now_ms = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 def test_the_log_is_flushed_thoroughly_once_per_long_interval() -> None:
@@ -192,6 +186,7 @@ from pathlib import Path
 from store.disk.filesystem import Filesystem
 from store.disk.allocate import AllocateMappedFileService
 from store.live.service import ServiceThread
+from tests.support.stores import Clock
 class Idle(ServiceThread):
     def work(self): pass
 Idle(10).start()

@@ -13,6 +13,7 @@ from store.disk.segment_folders import SegmentFolders
 from store.errors import BadRequest, ForeignFile, StoreIOError
 from store.layout import segment_name
 from tests.cli.running import rmqctl
+from tests.support.devices import FullDisk
 from tests.support.stores import SMALL, Clock, text_message
 
 SIZE = SMALL["mappedFileSizeCommitLog"]
@@ -86,11 +87,8 @@ def test_segments_go_to_the_folders_in_turn_and_are_read_as_one_log(tmp_path: Pa
 
 
 def test_a_full_folder_gets_no_segment_while_another_has_room(tmp_path: Path) -> None:
-    class OneFull(Filesystem):
-        def used_ratio(self, folder: Path) -> float:
-            return 0.99 if folder.name == "a" else 0.1
-
-    put(tmp_path, fs=OneFull(), **settings(tmp_path, "a", "b"))
+    fs = FullDisk(lambda folder: 0.99 if folder.name == "a" else 0.1)
+    put(tmp_path, fs=fs, **settings(tmp_path, "a", "b"))
     assert segments(tmp_path / "a") == []
     assert len(segments(tmp_path / "b")) > 5
 
