@@ -187,7 +187,7 @@ def _is_torn(buffer: memoryview, record: Int64Array, end: int) -> bool:
     stop = int(record[Column.POSITION] + record[Column.SIZE])
     if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
         return False
-    return not any(buffer[stop : min(end, stop + BLANK_SIZE)])
+    return stop + BLANK_SIZE <= end and not any(buffer[stop : stop + BLANK_SIZE])
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:

@@ -72,6 +72,16 @@ def test_a_broker_keeps_it(root: Path) -> None:
     assert queue_offsets(root) == [*range(COUNT)]
 
 
+@pytest.mark.parametrize("behind", range(8))
+def test_without_eight_bytes_behind_it_nothing_says_that_it_is_the_last(behind: int) -> None:
+    log = SmallLog()
+    log.put(keys="k")
+    data = log.data[:-1] + bytes(1 + behind)
+    segment = SmallSegment(memoryview(data), Path(f"{0:020d}"), 0)
+    run, _ = scan_segment(segment, rules=ScanRules(cuts_torn=True))  # type: ignore[arg-type]
+    assert isinstance(run, Run)
+
+
 @pytest.mark.parametrize("room", [1, 3, COUNT, COUNT + 1])
 def test_it_is_seen_wherever_a_run_ends(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "FIRST_CAPACITY", room)
