@@ -205,3 +205,24 @@ def test_damage_keeps_nothing_behind_it_from_being_found(copy_of: CopyOf) -> Non
 def test_a_wrong_question_is_a_usage_error(store: Path, arguments: tuple[str, ...]) -> None:
     run: Run = rmqctl("find", *arguments, store=store)
     assert (run.code, len(run.err.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("needle", 2),
+        ("^needle", 1),
+        ("needle$", 1),
+        ("nowhere", 0),
+        (r"(?<!a )needle", 1),
+        ("need++le", 2),
+        ("nee.le", 2),
+    ],
+)
+def test_a_pattern_is_held_against_each_body_alone(pattern: str, found: int, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        for body in (b"needle first", b"a needle", b"hay", b"more hay"):
+            store.put(Message.of("T", body))
+    run = rmqctl("--format", "json", "find", "--body", pattern, store=root)
+    assert (run.json["message_count"], run.code) == (found, 0 if found else 1)

@@ -78,19 +78,31 @@ def with_any_of(needles: Iterable[bytes]) -> Choose:
     return choose
 
 
+# Anchors, lookarounds, atomic groups and possessive repeats: a match may depend on what is around the body.
+_NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
+
+
 def with_body(pattern: re.Pattern[bytes]) -> Choose:
-    """Chooses records in whose body, decompressed, the pattern is found."""
+    """Chooses records in whose body, decompressed, the pattern is found.
+
+    A run in whose bytes the pattern is nowhere has no such body, but for compressed ones.
+    """
+    is_free = _NEEDS_LIMITS.search(pattern.pattern) is None
 
     def choose(run: Run) -> Iterator[int]:
         columns = run.columns
         compressed = (columns.sys_flag & COMPRESSED) != 0
-        places = zip(columns.body_position.tolist(), columns.body_size.tolist(), compressed.tolist(), strict=True)
-        for number, (start, size, is_compressed) in enumerate(places):
+        rows = np.arange(run.count)
+        if is_free and pattern.search(run.buffer, int(columns.position[0]), run.end - run.file_start) is None:
+            rows = np.flatnonzero(compressed)
+        names = (rows, columns.body_position[rows], columns.body_size[rows], compressed[rows])
+        for number, start, size, is_compressed in zip(*(name.tolist() for name in names), strict=True):
             if is_compressed and compression_of(int(columns.sys_flag[number])):
                 body = decode_body(bytes(run.buffer[start : start + size]), int(columns.sys_flag[number])).data
                 is_hit = pattern.search(body) is not None
             else:
-                is_hit = pattern.search(run.buffer, start, start + size) is not None
+                # Within a position and an end, ^ and a lookbehind would see the bytes in front of the body.
+                is_hit = pattern.search(run.buffer[start : start + size]) is not None
             if is_hit:
                 yield number
 
