@@ -216,7 +216,9 @@ class Session:
         self._log_range(opened)
         return opened
 
-    def open_for_writing(self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool) -> WritableStore:
+    def open_for_writing(
+        self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool, compat: str | None = None
+    ) -> WritableStore:
         """The store of --store, open for puts until the command's result is printed."""
         from store import open_store
 
@@ -225,6 +227,7 @@ class Session:
             options = self._open_options(bar, **settings)
             options["recover"] = recover
             options["force_empty_log"] = force_empty_log
+            options["compat"] = compat
             opened = open_store(self.root, read_only=False, **options)
             self._close_at_end(opened)
         return opened

@@ -1,7 +1,7 @@
 """Takes another store's messages for `put --from`: their destination, form and store time.
 
---as-new      as a producer would send them (the default): a message that waits in the schedule or half topic goes to
-              its real topic, from where the store delays it again
+--as-new      as a producer would send them (the default), each message once (copies.py): a message that waits in the
+              schedule topic goes to its real topic, from where the store delays it again
 --as-stored   as they were stored, in the topic and queue they were in; nothing is delayed again
 """
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 AsStored = Annotated[
     bool,
-    typer.Option("--as-stored/--as-new", help="With --from: as they were stored, or as a producer would send them."),
+    typer.Option(
+        "--as-stored/--as-new",
+        help="With --from: all lines as stored, or each message once, as new.",
+    ),
 ]
 KeepTimes = Annotated[bool, typer.Option("--keep-times", help="With --from: keep store_timestamp_ms.")]
 TopicMap = Annotated[list[str] | None, typer.Option(metavar="OLD=NEW", help="With --from: rename a topic; repeatable.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ import typer
 from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
+from rmqctl.copies import CopyFilter
 from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
 from rmqctl.message_input import build_message, parse_stored
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
@@ -37,6 +38,13 @@ FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
 EXIT_CODES = {1: "The store refused a message; `status` says why."}
 BULK_SIZE = 2000
 NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
+LEFT_OUT = {
+    "half": "half messages",
+    "op": "marks of ended transactions",
+    "discarded": "discarded half messages",
+    "delayed": "waiting for a delay, of which the delivered copy was put",
+    "retried": "for consumers that failed, of which the message was put",
+}
 SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
 
 
@@ -56,6 +64,17 @@ class Flush(StrEnum):
     SYNC = "sync"
 
 
+class Compat(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+
+
+CompatOption = Annotated[
+    Compat | None,
+    typer.Option(help="The broker line whose records to write.", show_default="the store's own; 4.9 for a new one"),
+]
 FlushOption = Annotated[
     Flush | None,
     typer.Option(help="sync waits for the device after every message.", show_default="flushDiskType, else async"),
@@ -98,6 +117,7 @@ def run(
     transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
     force_empty_log: ForceEmptyLog = False,
+    compat: CompatOption = None,
 ) -> Result:
     """Append messages to the store.
 
@@ -106,11 +126,19 @@ def run(
 
     A line of --from is an object with the names that get shows; the body is base64 in `body`, or text in `body_text`.
     What export --as jsonl and get write is read as it is.
+
+    By default lines are put as a producer would send them (--as-new), each message once: half messages, marks of ended
+    transactions, and copies for retries, or of a delayed message, are left out where the message itself is put; a
+    delivered message is not delayed again, one that still waits is put last. --as-stored puts every line as it is. A
+    topic of more than 127 bytes needs a store of the 5.x line (--compat 5.3).
     With --half the message waits in RMQ_SYS_TRANS_HALF_TOPIC until `transaction resolve` commits it or rolls it back.
     """
     session: Session = ctx.obj
     settings = _settings(flush, transient_pool)
-    open_for_writing = partial(_open_or_connect, session, settings, recover=recover, force_empty_log=force_empty_log)
+    line = compat.value if compat is not None else None
+    open_for_writing = partial(
+        _open_or_connect, session, settings, recover=recover, force_empty_log=force_empty_log, compat=line
+    )
     _check_half(half, from_file, transaction, delay_level)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
@@ -134,16 +162,18 @@ def _require_topic(topic: str | None, *, for_from: bool) -> None:
 
 
 def _open_or_connect(
-    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool
+    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool, compat: str | None
 ) -> WritableStore | StoreClient:
     """The store itself, or the process that serves it."""
     served = session.find_served()
     if served is None:
-        return session.open_for_writing(settings=settings, recover=recover, force_empty_log=force_empty_log)
-    if settings or recover or force_empty_log:
+        return session.open_for_writing(
+            settings=settings, recover=recover, force_empty_log=force_empty_log, compat=compat
+        )
+    if settings or recover or force_empty_log or compat:
         raise typer.BadParameter(
             f"process {served.process_id} serves this store, with settings of its own; leave out --flush, "
-            "--transient-pool, --recover and --force-empty-log, or run `rmqctl stop` first"
+            "--transient-pool, --recover, --compat and --force-empty-log, or run `rmqctl stop` first"
         )
     return served
 
@@ -219,6 +249,7 @@ def _put_one(session: Session, opened: WritableStore | StoreClient, message: Mes
 
 def _one_result(session: Session, row: dict[str, Any]) -> Result:
     _say_no_segment(session, row)
+    _say_too_long(session, [row])
     verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
     return Result("put", {}, [Table("results", [row], _shown(row))], _exit_code([row["status"]]), verdict)
 
@@ -254,6 +285,11 @@ def _row(message: Message, answer: PutResult) -> dict[str, Any]:
     }
 
 
+def _say_too_long(session: Session, refused: Sequence[dict[str, Any]]) -> None:
+    if any("4.x" in row.get("reason", "") for row in refused):
+        session.note("--compat 5.3 makes a new store that takes longer topics")
+
+
 def _say_no_segment(session: Session, row: dict[str, Any]) -> None:
     if row["status"] == NO_SEGMENT:
         session.fail(row["reason"])
@@ -275,18 +311,23 @@ def _put_many(
 ) -> Result:
     """Programs get a row per message as it is stored; people get the sums."""
     counts: Counter[str] = Counter()
-    rows = _rows(session, opened, replay, name, topic, counts)
+    left_out: Counter[str] = Counter()
+    rows = _rows(session, opened, replay, name, topic, counts, left_out)
     if session.format.is_for_programs:
         return Result(
             "put",
-            lambda: {"counts": dict(counts)},
+            lambda: {"counts": dict(counts), "left_out": dict(left_out)},
             [Table("results", rows)],
             lambda: _exit_code(counts),
         )
     refused = [row for row in rows if row["status"] != "PUT_OK"]
+    _say_too_long(session, refused)
     tables = [Table("refused", refused[:100], (*SHOWN, "reason"))] if refused else []
-    verdict = f"{counts['PUT_OK']:,} of {count(counts.total(), 'message')} stored"
-    return Result("put", {"message_count": counts.total(), **counts}, tables, _exit_code(counts), verdict)
+    form = "as they were stored" if replay.as_stored else "as new"
+    more = f"; {count(left_out.total(), 'copy').replace('copys', 'copies')} left out" if left_out else ""
+    verdict = f"{counts['PUT_OK']:,} of {count(counts.total(), 'message')} stored {form}{more}"
+    facts = {"message_count": counts.total(), **counts, "left_out": dict(left_out) or None}
+    return Result("put", facts, tables, _exit_code(counts), verdict)
 
 
 def _rows(
@@ -296,13 +337,15 @@ def _rows(
     name: str,
     topic: str | None,
     counts: Counter[str],
+    left_out: Counter[str],
 ) -> Iterator[dict[str, Any]]:
     """Puts the file's messages, many at a time; from a pipe each at once, for its writer may be waiting."""
     size = 1 if name == "-" else BULK_SIZE
     waiting: list[Timed] = []
+    copies = None if replay.as_stored else CopyFilter()
     with _open(session, name) as stream, session.progress("put", None, "messages") as bar:
         try:
-            for message, time_ms in _messages(session, stream, topic):
+            for message, time_ms in _messages(session, stream, topic, copies):
                 waiting.append((replay.place(message), time_ms))
                 if len(waiting) >= size:
                     yield from _put_waiting(session, opened, replay, waiting, counts)
@@ -311,19 +354,38 @@ def _rows(
             # A line that is no message ends the command, but not before those ahead of it are stored.
             last = list(_put_waiting(session, opened, replay, waiting, counts))
         yield from last
+    if copies is not None:
+        left_out.update(copies.left_out)
+        _say_left_out(session, left_out)
 
 
-def _messages(session: Session, stream: IO[bytes], topic: str | None) -> Iterator[Timed]:
+def _say_left_out(session: Session, left_out: Counter[str]) -> None:
+    if left_out:
+        kinds = ", ".join(f"{number} {LEFT_OUT[kind]}" for kind, number in sorted(left_out.items()))
+        session.warn(f"left out as copies that a broker made: {kinds}; --as-stored puts every line")
+
+
+def _messages(session: Session, stream: IO[bytes], topic: str | None, copies: CopyFilter | None) -> Iterator[Timed]:
     """Yield the messages with the store times of their lines; warn of damaged bodies."""
     now_ms, damaged_count = session.environment.clock_ms(), 0
+    problem: typer.BadParameter | None = None
     for number, line in enumerate(stream, 1):
         if line.strip():
             try:
                 found = parse_stored(line, topic, now_ms)
             except ValueError as error:
-                raise typer.BadParameter(f"line {number}: {error}", param_hint="--from") from None
-            damaged_count += not found.crc_ok
-            yield found.message, found.store_timestamp_ms
+                problem = typer.BadParameter(f"line {number}: {error}", param_hint="--from")
+                break
+            message = found.message if copies is None else copies.choose(found.message, line)
+            if message is not None:
+                damaged_count += not found.crc_ok
+                yield message, found.store_timestamp_ms
+    for line in copies.waiting() if copies is not None else ():
+        found = parse_stored(line, topic, now_ms)
+        damaged_count += not found.crc_ok
+        yield found.message, found.store_timestamp_ms
+    if problem is not None:
+        raise problem
     if damaged_count:
         session.warn(
             f"{count(damaged_count, 'line')} of --from with crc_ok false: the damaged bodies were put as they are, and "

@@ -104,7 +104,8 @@ class PutRules:
         """
         most = MAX_FOLDER_NAME_SIZE if self.line.accepts_v2 else MAX_TOPIC_SIZE_V1
         if not encoded or len(encoded) > most or (utf16_length(topic) > MAX_TOPIC_LENGTH and most == MAX_TOPIC_SIZE_V1):
-            return f"the topic must have 1 to {most} bytes of UTF-8"
+            of_line = "" if self.line.accepts_v2 else " in a 4.x store"
+            return f"the topic must have 1 to {most} bytes of UTF-8{of_line}"
         return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
 
     def as_stored(self, properties: bytes) -> bytes:

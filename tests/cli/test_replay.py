@@ -119,3 +119,83 @@ def test_bodies_that_were_damaged_are_named_when_they_are_put(tmp_path: Path) ->
     (tmp_path / "lines").write_text("\n".join(lines))
     run = rmqctl("put", "--from", tmp_path / "lines", store=tmp_path / "store")
     assert (run.code, "2 lines of --from with crc_ok false" in run.err) == (OK, True), run.err
+
+
+def counted(store: Path, lines: str, *words: object) -> dict[str, int]:
+    """What `put --from` says was left out."""
+    run = rmqctl("--format", "json", "put", "--from", "-", *words, store=store, stdin=lines.encode())
+    assert run.code == OK, run.err
+    assert ("left out" in run.err) == bool(run.json["left_out"])
+    left_out: dict[str, int] = run.json["left_out"]
+    return left_out
+
+
+def line(topic: str, body: str, **names: Any) -> str:
+    properties = {name: str(value) for name, value in names.pop("properties", {}).items()}
+    return json.dumps({"topic": topic, "body_text": body, "properties": properties, **names}) + "\n"
+
+
+WAITING = {"DELAY": 3, "REAL_TOPIC": "T", "REAL_QID": 1}
+
+
+def test_a_delayed_message_is_put_once_and_not_delayed_again_where_it_was_delivered(tmp_path: Path) -> None:
+    text = line("SCHEDULE_TOPIC_XXXX", "a", properties=WAITING | {"UNIQ_KEY": "A"})
+    text += line("SCHEDULE_TOPIC_XXXX", "b", properties=WAITING | {"UNIQ_KEY": "B"})
+    text += line("T", "a", properties=WAITING | {"UNIQ_KEY": "A"})
+    assert counted(tmp_path / "store", text) == {"delayed": 1}
+    found = {row["uniq_key"]: row for row in exported(tmp_path / "store")}
+    assert {key: row["topic"] for key, row in found.items()} == {"A": "T", "B": "SCHEDULE_TOPIC_XXXX"}
+    assert found["A"]["properties"] == {"UNIQ_KEY": "A"}
+
+
+def test_without_unique_keys_a_delayed_message_is_known_by_what_its_producer_said(tmp_path: Path) -> None:
+    text = line("SCHEDULE_TOPIC_XXXX", "a", properties=WAITING, born_timestamp_ms=5)
+    text += line("SCHEDULE_TOPIC_XXXX", "other", properties=WAITING, born_timestamp_ms=5)
+    text += line("T", "a", properties=WAITING, born_timestamp_ms=5)
+    assert counted(tmp_path / "store", text) == {"delayed": 1}
+    assert len(exported(tmp_path / "store")) == 2
+
+
+def test_of_a_transaction_only_the_committed_message_is_put_as_an_ordinary_one(tmp_path: Path) -> None:
+    half = {"TRAN_MSG": "true", "REAL_TOPIC": "T", "REAL_QID": 0}
+    text = "".join(line("RMQ_SYS_TRANS_HALF_TOPIC", key, properties=half | {"UNIQ_KEY": key}) for key in "ABC")
+    text += line("T", "A", properties=half | {"UNIQ_KEY": "A"}, sys_flag=8, prepared_transaction_offset=99)
+    text += line("RMQ_SYS_TRANS_OP_HALF_TOPIC", "1", tags="d") + line("TRANS_CHECK_MAX_TIME_TOPIC", "C")
+    assert counted(tmp_path / "store", text) == {"discarded": 1, "half": 3, "op": 1}
+    (row,) = exported(tmp_path / "store")
+    assert (row["topic"], row["sys_flag"], row["prepared_transaction_offset"]) == ("T", 0, 0)
+    assert row["properties"] == {"UNIQ_KEY": "A"}
+
+
+def test_a_copy_for_a_retry_is_put_only_where_nothing_else_has_its_message(tmp_path: Path) -> None:
+    retry = {"RETRY_TOPIC": "T", "DELAY": 3, "REAL_TOPIC": "%RETRY%g", "REAL_QID": 0}
+    text = line("T", "a", properties={"UNIQ_KEY": "A"})
+    for key in "AB":
+        text += line("SCHEDULE_TOPIC_XXXX", key, properties=retry | {"UNIQ_KEY": key})
+        text += line("%RETRY%g", key, properties=retry | {"UNIQ_KEY": key})
+    assert counted(tmp_path / "store", text) == {"retried": 3}
+    assert sorted(row["uniq_key"] for row in exported(tmp_path / "store")) == ["A", "B"]
+
+
+def test_as_stored_leaves_nothing_out(tmp_path: Path) -> None:
+    rows = exported(golden("normal").store)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    assert counted(tmp_path / "stored", lines, "--as-stored") == {}
+    assert len(exported(tmp_path / "stored")) == len(rows)
+    left_out = sum(counted(tmp_path / "new", lines).values())
+    assert len(exported(tmp_path / "new")) == len(rows) - left_out
+
+
+def test_a_bad_line_ends_a_replay_behind_the_messages_that_waited(tmp_path: Path) -> None:
+    text = line("SCHEDULE_TOPIC_XXXX", "a", properties=WAITING) + "no json\n"
+    run = rmqctl("put", "--from", "-", store=tmp_path / "store", stdin=text.encode())
+    assert (run.code, "line 2" in run.err) == (USAGE, True)
+    assert len(exported(tmp_path / "store")) == 1
+
+
+def test_a_topic_that_is_too_long_for_4_says_which_line_takes_it(tmp_path: Path) -> None:
+    text = line("t" * 200, "a")
+    run = rmqctl("put", "--from", "-", "--as-stored", store=tmp_path / "old", stdin=text.encode())
+    assert (run.code, "--compat 5.3" in run.err) == (1, True)
+    counted(tmp_path / "new", text, "--as-stored", "--compat", "5.3")
+    assert [row["topic"] for row in exported(tmp_path / "new")] == ["t" * 200]
