@@ -121,24 +121,17 @@ def run(
 ) -> Result:
     """Append messages to the store.
 
-    Creates a store in an empty or absent folder. A store whose last owner did not shut down is refused
-    unless --recover is given. Where `rmqctl serve` has the store open, it takes the messages, with its own settings.
-
-    A line of --from is an object with the names that get shows; the body is base64 in `body`, or text in `body_text`.
-    What export --as jsonl and get write is read as it is.
-
-    By default lines are put as a producer would send them (--as-new), each message once: half messages, marks of ended
-    transactions, and copies for retries, or of a delayed message, are left out where the message itself is put; a
-    delivered message is not delayed again, one that still waits is put last. --as-stored puts every line as it is. A
-    topic of more than 127 bytes needs a store of the 5.x line (--compat 5.3).
-    With --half the message waits in RMQ_SYS_TRANS_HALF_TOPIC until `transaction resolve` commits it or rolls it back.
+    Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover. Where
+    `rmqctl serve` has the store open, it takes the messages, with its own settings. A line of --from is an object
+    with the names that get shows, as export --as jsonl and get write it; the body is base64 in `body`, or text in
+    `body_text`. By default (--as-new) each message is put once, as a producer would send it: half messages, marks
+    of ended transactions, and copies for a delay or a retry are left out where the message itself is put; one that
+    still waits is put last. Topics of more than 127 bytes need --compat 5.3. With --half the message waits in
+    RMQ_SYS_TRANS_HALF_TOPIC until `transaction resolve` commits it or rolls it back.
     """
     session: Session = ctx.obj
-    settings = _settings(flush, transient_pool)
-    line = compat.value if compat is not None else None
-    open_for_writing = partial(
-        _open_or_connect, session, settings, recover=recover, force_empty_log=force_empty_log, compat=line
-    )
+    choices: dict[str, Any] = {"recover": recover, "force_empty_log": force_empty_log, "compat": compat}
+    open_for_writing = partial(_open_or_connect, session, _settings(flush, transient_pool), **choices)
     _check_half(half, from_file, transaction, delay_level)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
@@ -162,13 +155,13 @@ def _require_topic(topic: str | None, *, for_from: bool) -> None:
 
 
 def _open_or_connect(
-    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool, compat: str | None
+    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool, compat: Compat | None
 ) -> WritableStore | StoreClient:
     """The store itself, or the process that serves it."""
     served = session.find_served()
     if served is None:
         return session.open_for_writing(
-            settings=settings, recover=recover, force_empty_log=force_empty_log, compat=compat
+            settings=settings, recover=recover, force_empty_log=force_empty_log, compat=compat and compat.value
         )
     if settings or recover or force_empty_log or compat:
         raise typer.BadParameter(
