@@ -140,8 +140,7 @@ def run(
     _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
     row = {
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
-        "delay_level": delay_level, "transaction": transaction.value,
-        "properties": dict(_parse_property(text) for text in property or ()),
+        "delay_level": delay_level, "transaction": transaction.value, "properties": _parse_properties(property or ()),
     }  # fmt: skip
     message = _message(session, row, _read_body(session, body, body_file))
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
@@ -184,6 +183,10 @@ def _check_from_file(session: Session, from_file: str, body: str | None, body_fi
         raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
     if from_file != "-":
         _open(session, from_file).close()
+
+
+def _parse_properties(texts: Sequence[str]) -> dict[str, str]:
+    return dict(map(_parse_property, texts))
 
 
 def _parse_property(text: str) -> tuple[str, str]:
