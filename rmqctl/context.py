@@ -270,6 +270,12 @@ class Session:
             self.note(f"note: process {client.process_id} serves this store; it is asked through its control socket")
         return client
 
+    def has_owner(self) -> bool:
+        """Whether a broker or another rmqctl has the store open for writing."""
+        from store.disk import Filesystem, is_locked
+
+        return self.options.uri is None and is_locked(self.root / "lock", Filesystem())
+
     def connect_served(self) -> StoreClient:
         """The same; BadRequest where no process serves the store."""
         from store.serving import StoreClient

@@ -57,6 +57,10 @@ def run_show(
     counts = Counter(message.state.value for message in messages)
     facts = {"at_ms": time_ms, "counts": {name.value: counts[name] for name in DelayState}}
     shown = [_row(message) for message in messages if state in (None, message.state)]
+    if counts[DelayState.DUPLICATE] and session.has_owner():
+        session.note(
+            "a running owner writes its offsets every ten seconds; duplicates come only if it is killed before"
+        )
     tables = [Table("messages", shown, COLUMNS), Table("levels", [_level_row(one, messages) for one in levels])]
     wrong = sum(counts[name] for name in WRONG_STATES)
     verdict = ", ".join(f"{counts[name]} {name}" for name in DelayState if counts[name]) or "no delayed messages"

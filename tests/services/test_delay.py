@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from store.disk.filesystem import Filesystem
+from store.disk.lock import StoreLock
 from tests.cli.running import rmqctl
 from tests.services.stores import NAMES, NOW_MS, Builder, build, show, unpack
 
@@ -36,6 +38,18 @@ def test_a_closed_store_delivers_nothing_twice_and_a_killed_one_what_it_had_not_
     killed, _ = unpack("services-aborted", tmp_path)
     assert show(closed, "delay", "show")["counts"]["duplicate"] == 0
     assert show(killed, "delay", "show")["counts"]["duplicate"] > 0
+
+
+def test_beside_a_running_owner_a_duplicate_is_said_to_need_a_kill(tmp_path: Path) -> None:
+    killed, _ = unpack("services-aborted", tmp_path)
+    note = "duplicates come only if it is killed"
+    assert note not in rmqctl("delay", "show", store=killed).err
+    lock = StoreLock(killed / "lock", Filesystem())
+    lock.acquire()
+    try:
+        assert note in rmqctl("delay", "show", store=killed).err
+    finally:
+        lock.release()
 
 
 def offsets(**table: int) -> dict[str, Any]:
