@@ -22,6 +22,7 @@ from typing import Any
 from store.brokerconfig.config_file import Load, read_config_files
 from store.change.quarantine import interrupted_change
 from store.check.coverage import segment_list_findings
+from store.check.findings import MISSING_SEGMENT
 from store.commitlog.scan import Damage, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.config import LINE_4_9, BrokerLine, StoreConfig
@@ -286,7 +287,8 @@ class _Look:
             if change is not None:
                 yield Problem("interrupted change", f"{change.id} was cut short", change.code, change)
         for finding in segment_list_findings(self.reader, segments):
-            yield Problem(finding.kind, finding.detail, code="segment-list")
+            code = finding.kind if finding.kind == MISSING_SEGMENT else "segment-list"
+            yield Problem(finding.kind, finding.detail, code=code)
         with self._noting():
             for path, fault in self.reader.foreign_in_commitlog():
                 yield Problem("foreign file", f"{path}: {fault}", code="foreign-file")
