@@ -15,11 +15,11 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import is_locked
 from store.disk.overlay import Overlay
 from store.errors import BadRequest
-from store.layout import StoreLayout
 from store.message_store import MessageStore
-from store.opened.detect import find_store, make_layout, require_store
+from store.opened.detect import make_layout, require_store
 from store.opened.opened_store import OpenedStore, system_clock_ms
 from store.opened.reach import reach_store
+from store.opened.request import OpenRequest
 from store.opened.scratch import Scratch
 from store.recovery.view import show_view
 
@@ -107,19 +107,9 @@ def open_store(
 
 
 def _open_for_reading(root: str | Path, options: OpenOptions) -> MessageStore:
-    settings, scratch = options.get("settings") or {}, options.get("scratch")
+    scratch = options.get("scratch")
     scratch = Path(scratch) if scratch is not None else None
-    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=False)
-    opener = _ReadingOpener(
-        make_layout(folder, settings, fs),
-        settings,
-        fs,
-        options.get("clock", system_clock_ms),
-        options.get("compat"),
-        options.get("progress"),
-        scratch,
-        options.get("note"),
-    )
+    opener = _ReadingOpener(_request(root, options, scratch, to_change=False), scratch, options.get("note"))
     return opener.open(options.get("as_is", False))
 
 
@@ -131,15 +121,8 @@ def _open_for_writing(root: str | Path, options: OpenOptions, services: Collecti
     def address(text: str | None) -> Address | None:
         return Address.parse(text) if text is not None else None
 
-    settings = options.get("settings") or {}
-    folder, fs = reach_store(root, options.get("fs"), to_change=True)
     opener = WritingOpener(
-        make_layout(folder, settings, fs),
-        settings,
-        fs,
-        options.get("clock", system_clock_ms),
-        options.get("compat"),
-        options.get("progress"),
+        _request(root, options, None, to_change=True),
         options.get("recover", False),
         options.get("force_empty_log", False),
         address(options.get("listen")),
@@ -148,22 +131,30 @@ def _open_for_writing(root: str | Path, options: OpenOptions, services: Collecti
     return opener.open(services)
 
 
+def _request(root: str | Path, options: OpenOptions, scratch: Path | None, *, to_change: bool) -> OpenRequest:
+    settings = options.get("settings") or {}
+    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=to_change)
+    return OpenRequest(
+        make_layout(folder, settings, fs),
+        settings,
+        fs,
+        options.get("clock", system_clock_ms),
+        options.get("compat"),
+        options.get("progress"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _ReadingOpener:
     """Opens one store for reading; the fields are options of open_store."""
 
-    layout: StoreLayout
-    settings: Mapping[str, Any]
-    fs: Filesystem
-    clock: Callable[[], int]
-    compat: str | None
-    progress: Progress | None
+    request: OpenRequest
     scratch: Path | None
     note: Callable[[str], None] | None
 
     def open(self, as_is: bool) -> MessageStore:
         """The store as readers see it, now and at each refresh."""
-        require_store(self.layout, self.fs)
+        require_store(self.request.layout, self.request.fs)
         notes: list[str] = []
         store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
         store.notes = notes
@@ -181,13 +172,12 @@ class _ReadingOpener:
                 if self.note is not None:
                     self.note(text)
 
-        scratch = Scratch(self.scratch)
+        asked, scratch = self.request, Scratch(self.scratch)
         try:
-            found = find_store(self.layout, self.settings, self.fs, compat=self.compat)
-            opened = OpenedStore.for_view(found, self.fs, self.clock, Overlay(scratch.folder), note)
+            opened = OpenedStore.for_view(asked.find(), asked.fs, asked.clock, Overlay(scratch.folder), note)
             opened.scratch = scratch
-            is_live = is_locked(self.layout.lock, self.fs)
-            show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=self.progress)
+            is_live = is_locked(asked.layout.lock, asked.fs)
+            show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=asked.progress)
         except BaseException:
             scratch.close()
             raise

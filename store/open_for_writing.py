@@ -14,7 +14,7 @@ Source: DefaultMessageStore.load, start (4.9.8).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +25,6 @@ from store.config import StoreConfig
 from store.consumequeue.queue_set import QueueKey
 from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
-from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
@@ -36,13 +35,13 @@ from store.layout import StoreLayout
 from store.live.services import StoreServices
 from store.opened.detect import (
     FoundStore,
-    find_store,
     is_absent_or_empty,
     refuse_unchangeable,
     refuse_wrong_queue_types,
     require_store,
 )
 from store.opened.opened_store import OpenedStore
+from store.opened.request import OpenRequest
 from store.opened.staged import staging
 from store.opened.verified import remember_verified
 from store.reading.filter.subscription import use_bit_maps
@@ -50,7 +49,6 @@ from store.recovery.plan import plan_recovery
 from store.writable_store import WritableStore
 
 if TYPE_CHECKING:
-    from store.recovery.walk import Progress
     from store.services.served_store import ServedStore
 
 
@@ -58,12 +56,7 @@ if TYPE_CHECKING:
 class WritingOpener:
     """Opens one store for writing; the fields are options of open_store."""
 
-    layout: StoreLayout
-    settings: Mapping[str, Any]
-    fs: Filesystem
-    clock: Callable[[], int]
-    compat: str | None
-    progress: Progress | None
+    request: OpenRequest
     recover: bool
     force_empty_log: bool
     listen: Address | None
@@ -71,17 +64,18 @@ class WritingOpener:
 
     def open(self, services: Collection[str] | None) -> WritableStore:
         """The store, with the services of a broker if they are named."""
-        if is_absent_or_empty(self.layout, self.fs):
-            made = self.fs.make_folder(self.layout.root)
-            for folder in self.layout.writable_commitlogs:
-                made += self.fs.make_folder(folder)
+        layout, fs = self.request.layout, self.request.fs
+        if is_absent_or_empty(layout, fs):
+            made = fs.make_folder(layout.root)
+            for folder in layout.writable_commitlogs:
+                made += fs.make_folder(folder)
             for folder in made:
-                self.fs.fsync_folder(folder.parent)
+                fs.fsync_folder(folder.parent)
         else:
-            require_store(self.layout, self.fs)
-            refuse_unchangeable(self.layout, self.fs)
-            refuse_wrong_queue_types(self.layout, self.fs)
-        lock = StoreLock(self.layout.lock, self.fs)
+            require_store(layout, fs)
+            refuse_unchangeable(layout, fs)
+            refuse_wrong_queue_types(layout, fs)
+        lock = StoreLock(layout.lock, fs)
         lock.acquire()
         try:
             return self._with_lock(lock, services)
@@ -90,24 +84,25 @@ class WritingOpener:
             raise
 
     def _with_lock(self, lock: StoreLock, services: Collection[str] | None) -> WritableStore:
-        if self.fs.exists(self.layout.abort) and not self.recover:
+        layout, fs = self.request.layout, self.request.fs
+        if fs.exists(layout.abort) and not self.recover:
             raise UncleanStore(
                 "the last owner did not shut down",
-                file=self.layout.abort,
+                file=layout.abort,
                 code="unclean",
             )
         # Found before the recovery: it may take away the files that tell the sizes.
-        found = self._find()
+        found = self.request.find()
         with (
-            staging(self.layout, self.fs, "open", dry_run=False) as folder,
+            staging(layout, fs, "open", dry_run=False) as folder,
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
-            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.progress)
+            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.request.progress)
             log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
-            resting = _unchanged(staged.queues.resting(), change, self.layout)
+            resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()
         pool = _transient_pool(found.config)
-        allocate = AllocateMappedFileService(self.fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
+        allocate = AllocateMappedFileService(fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
         opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
         _set_positions(opened, log_end)
         if found.config.enable_calc_filter_bit_map:
@@ -120,14 +115,11 @@ class WritingOpener:
         if services is not None:
             _start_services(store)
         store.notes += [*change.remarks, *change.notes]
-        store.notes += _what_opening_cut(change, change_id, self.layout.commitlogs)
+        store.notes += _what_opening_cut(change, change_id, layout.commitlogs)
         return store
 
-    def _find(self) -> FoundStore:
-        return find_store(self.layout, self.settings, self.fs, compat=self.compat)
-
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
-        return OpenedStore.load(found, self.fs, self.clock, **options)
+        return OpenedStore.load(found, self.request.fs, self.request.clock, **options)
 
 
 def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:

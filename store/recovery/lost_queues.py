@@ -7,7 +7,6 @@ A broker does not notice them: it gives their queue offsets a second time.
 
 from __future__ import annotations
 
-from store.brokerconfig.consumer_filters import FILE_NAME as FILTERS_FILE
 from store.commitlog.scan import Segment
 from store.consumequeue.queue_set import QueueKey
 from store.formats.wording import amount_is
@@ -15,7 +14,6 @@ from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
-from store.reading.filter.subscription import use_bit_maps
 from store.recovery.start import starting_segment
 from store.recovery.walk import Progress
 
@@ -86,7 +84,11 @@ def build_all_lost(
 
     Gives a sentence for each queue that lacked some, and where the log ends. The queues are in an overlay.
     """
-    use_bit_maps(opened)
+    if opened.config.enable_calc_filter_bit_map:
+        # Few stores have them, and filters take long to import.
+        from store.reading.filter.subscription import use_bit_maps
+
+        use_bit_maps(opened)
     queue_end = opened.queues.recover()
     found = _find_end(opened, progress)
     log_end = found.end.log_end
@@ -116,23 +118,26 @@ def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> l
 
     Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
     """
-    found, bit_maps = [], _bit_maps_built(opened)
+    found = []
     for queue in opened.queues.awake():
         if queue.has_lost_extension(min_log_offset):
             queue.destroy()
             name = f"{queue.topic}, queue {queue.queue_id}"
-            found.append(f"{name}: files in consumequeue_ext/ are lost; they are built from the log, {bit_maps}")
+            built = _bit_maps_built(opened)
+            found.append(f"{name}: files in consumequeue_ext/ are lost; they are built from the log, {built}")
     return found
 
 
 def _bit_maps_built(opened: OpenedStore) -> str:
     """Describes the bit maps of new extension units, as a clause for people."""
+    from store.brokerconfig.consumer_filters import FILE_NAME
+
     if opened.queues.bit_maps is not None:
-        return f"with the bit maps of the filters that config/{FILTERS_FILE} holds"
+        return f"with the bit maps of the filters that config/{FILE_NAME} holds"
     without = "without the filters' bit maps, which the log does not hold"
-    if opened.config.enable_calc_filter_bit_map or not opened.fs.exists(opened.layout.config / FILTERS_FILE):
+    if opened.config.enable_calc_filter_bit_map or not opened.fs.exists(opened.layout.config / FILE_NAME):
         return without
-    return f"{without} (enableCalcFilterBitMap=true calculates them from config/{FILTERS_FILE})"
+    return f"{without} (enableCalcFilterBitMap=true calculates them from config/{FILE_NAME})"
 
 
 def _describe(repair: Repair) -> str:
