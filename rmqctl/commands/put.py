@@ -130,6 +130,7 @@ def run(
     `transaction resolve`.
     """
     session: Session = ctx.obj
+    _tell_of_compaction(session, topic)
     choices: dict[str, Any] = {"recover": recover, "force_empty_log": force_empty_log, "compat": compat}
     open_for_writing = partial(_open_or_connect, session, _settings(flush, transient_pool), **choices)
     _check_half(half, from_file, transaction, delay_level)
@@ -144,6 +145,21 @@ def run(
     }  # fmt: skip
     message = _message(session, row, _read_body(session, body, body_file))
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
+
+
+def _tell_of_compaction(session: Session, topic: str | None) -> None:
+    """Says that compacted topics (5.x) get no copy of what is put; consumers of such a topic read the copies."""
+    from store.brokerconfig import compacted_topics
+    from store.disk import Filesystem
+    from store.layout import StoreLayout
+
+    found = compacted_topics(StoreLayout(session.root).config, Filesystem())
+    named = sorted(found if topic is None else found & {topic})
+    if named:
+        session.warn(
+            f"a put does not feed the compaction log of {', '.join(named)}, which consumers read: put messages of "
+            "such topics through the broker"
+        )
 
 
 def _require_topic(topic: str | None, *, for_from: bool) -> None:

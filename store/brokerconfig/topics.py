@@ -11,16 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from store.brokerconfig.config_file import ConfigCopy
+from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.fastjson import Json, member, members, write_fastjson
 from store.config import BrokerLine
+from store.disk.filesystem import Filesystem
 
 Queue = tuple[str, int]
 
 PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
 BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
+CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
+
+
+def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
+    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json that a broker would load from `folder`."""
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return frozenset(
+        name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store.brokerconfig.topics import compacted_topics
 from store.check.findings import (
     COMPACTION_FILES,
     COMPACTION_LEFTOVER,
@@ -31,7 +32,6 @@ from store.five.batchqueue.units import BatchUnitArray
 from store.five.compaction.files import (
     POSITIONS,
     QueueFiles,
-    compacted_topics,
     expected_units,
     queues_of,
     read_units,
@@ -61,7 +61,7 @@ def check_compaction(files: StoreReader, delay_levels_ms: tuple[int, ...] = ()) 
 
 def _lost_queues(files: StoreReader, known: set[tuple[str, int]]) -> Iterator[Finding]:
     """Queues with messages that topics.json says are compacted, and that have no files here."""
-    topics = compacted_topics(StoreLayout(Path(files.address)), Filesystem()) if files.is_local else frozenset()
+    topics = compacted_topics(StoreLayout(Path(files.address)).config, Filesystem()) if files.is_local else frozenset()
     for topic, queue_id in files.queues() if topics else ():
         if topic in topics and (topic, queue_id) not in known and files.queue_files(topic, queue_id):
             detail = "the topic is compacted, and the queue has no compaction log: older messages are lost"

@@ -60,7 +60,7 @@ def find_store(
 
 def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
     """Finds the topics with batch queues: none without a trace of them, or with queues in a RocksDB."""
-    if not _has_trace_of_batch_queues(layout, fs) or has_rocksdb_queues(layout, fs):
+    if not has_trace_of_batch_queues(layout, fs) or has_rocksdb_queues(layout, fs):
         return frozenset()
     from store.five.batchqueue.topics import batch_topics
 
@@ -72,7 +72,7 @@ def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
 
     A 5.3 broker does not start with them.
     """
-    if not _has_trace_of_batch_queues(layout, fs):
+    if not has_trace_of_batch_queues(layout, fs):
         return []
     from store.five.batchqueue.topics import mismatched_topics
 
@@ -86,7 +86,8 @@ def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
         raise UnsupportedFormat(reason, file=layout.config / "topics.json", code="queue-type")
 
 
-def _has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+def has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether there are batch queues, or topics.json says that there should be."""
     topics = layout.config / "topics.json"
     return _has_batch_queues(layout, fs) or (fs.exists(topics) and b"BatchCQ" in fs.read_file(topics))
 

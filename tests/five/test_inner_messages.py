@@ -82,3 +82,15 @@ def test_index_query_gives_the_messages_of_a_record_by_its_key() -> None:
 
 def test_usage_counts_the_bytes_of_records_once() -> None:
     assert answer("usage")["size_bytes"] == 67_972 + 29_855 + 40_843
+
+
+@pytest.mark.parametrize("words", [[], ["--scan"]])
+def test_find_finds_keys_that_no_index_holds(words: list[str]) -> None:
+    root = five("bcq") / "store"
+    with open_store(root) as store:
+        messages = [one for queue in store.queues() for one in store.messages(queue.topic, queue.queue_id)]
+    expected = {(one.topic, one.queue_id, one.queue_offset) for one in messages if "k15" in one.keys}
+    inner = [one for one in messages if one.outer_queue_offset is not None and "k15" in one.keys]
+    assert inner
+    found = rmqctl("--format", "json", "find", "k15", *words, store=root).json["messages"]
+    assert {(one["topic"], one["queue_id"], one["queue_offset"]) for one in found} == expected

@@ -21,10 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from store import kernels
-from store.brokerconfig.config_file import read_config_file
-from store.brokerconfig.fastjson import member, members
 from store.commitlog.scan import Blank, Outcome, ScanRules, scan_segment
-from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.five.batchqueue.units import (
@@ -37,25 +34,15 @@ from store.five.batchqueue.units import (
 )
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
-from store.layout import StoreLayout, parse_queue_id
+from store.layout import parse_queue_id
 
 FOLDER = "compaction"
 LOG, QUEUE = f"{FOLDER}/compactionLog", f"{FOLDER}/compactionCq"
 POSITIONS = f"{FOLDER}/position-checkpoint"
 UNFINISHED = ("compacting", "replicating")
 DELETED = ".delete"
-CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 
 Queue = tuple[str, int]
-
-
-def compacted_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
-    """Topics with the attribute cleanup.policy=COMPACTION in the topics.json that a broker would load."""
-    copy = read_config_file(layout.config, "topics.json", fs).loaded
-    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
-    return frozenset(
-        name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
-    )
 
 
 @dataclass(frozen=True, slots=True)

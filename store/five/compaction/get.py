@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from store.brokerconfig.topics import compacted_topics
 from store.config import StoreConfig
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
 from store.five.batchqueue.units import BatchUnitArray
-from store.five.compaction.files import Queue, compacted_topics, queue_files, read_units
+from store.five.compaction.files import Queue, queue_files, read_units
 from store.formats.message import decode_record
 from store.opened.opened_store import OpenedStore
 from store.reading.get import GetResult, GetStatus, MessageFilter
@@ -99,7 +100,7 @@ class CompactedQueues:
     def __init__(self, opened: OpenedStore) -> None:
         self.opened = opened
         self._files = StoreReader(str(opened.layout.root), opened.fs)
-        self._topics = compacted_topics(opened.layout, opened.fs)
+        self._topics = compacted_topics(opened.layout.config, opened.fs)
         self._queues: dict[Queue, CompactedQueue] = {}
 
     def find(self, topic: str, queue_id: int) -> CompactedQueue | None:

@@ -27,9 +27,9 @@ from store.errors import BadRequest, DamagedRecord, StoreError
 from store.forensics.search.coverage import IndexCoverage, Stretch
 from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
-from store.formats.message import RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
 from store.layout import StoreLayout
-from store.opened.detect import make_layout
+from store.opened.detect import has_trace_of_batch_queues, make_layout
 from store.opened.reach import reach_store
 from store.reading.inside import messages_inside
 
@@ -104,8 +104,9 @@ class Finder:
         self._segments = segments = reader.segments()
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
         self._topics = list(_topics(reader, layout, fs))
-        # The index is asked by topic: without a topic it tells nothing.
-        self._use_index = use_index and bool(self._topics)
+        # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
+        is_indexed = bool(self._topics) and not has_trace_of_batch_queues(layout, fs)
+        self._use_index = use_index and is_indexed
         self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
@@ -230,7 +231,14 @@ class Finder:
         return None
 
 
-def _has_key(message: StoredMessage, keys: list[str]) -> bool:
+def _has_key(record: StoredMessage, keys: list[str]) -> bool:
+    """Whether a record, or a message inside of it (5.x), has one of the keys."""
+    if _is_named(record, keys):
+        return True
+    return bool(record.sys_flag & INNER_BATCH) and any(_is_named(one, keys) for one in messages_inside(record))
+
+
+def _is_named(message: StoredMessage, keys: list[str]) -> bool:
     return message.uniq_key in keys or any(key in keys for key in message.keys)
 
 
