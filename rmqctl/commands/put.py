@@ -148,7 +148,7 @@ def run(
 
 
 def _tell_of_compaction(session: Session, topic: str | None) -> None:
-    """Says that compacted topics (5.x) get no copy of what is put; consumers of such a topic read the copies."""
+    """Warns that messages of compacted topics (5.x) get no copy in the compaction log."""
     from store.brokerconfig import compacted_topics
     from store.disk import Filesystem
     from store.layout import StoreLayout

@@ -27,7 +27,7 @@ CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 
 
 def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
-    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json that a broker would load from `folder`."""
+    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
     copy = read_config_file(folder, "topics.json", fs).loaded
     table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
     return frozenset(
