@@ -121,13 +121,12 @@ def run(
 ) -> Result:
     """Append messages to the store.
 
-    Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover.
-    `rmqctl serve` takes the messages of the store that it has open. A line of --from is an object with the names
-    that get shows, as export --as jsonl and get write it; the body is base64 in `body`, or text in `body_text`. By
-    default (--as-new) each message is put once, as a producer would send it: half messages, marks of ended
-    transactions, and copies for a delay or a retry are left out where the message itself is put; one that still
-    waits is put last. Topics of more than 127 bytes need --compat 5.3. With --half the message waits for
-    `transaction resolve`.
+    Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover. `rmqctl
+    serve` takes the messages of the store that it has open. A line of --from is an object with the names that get
+    shows, as export --as jsonl and get write it; the body is base64 in `body`, or text in `body_text`. By default
+    (--as-new) each message is put once, as a producer would send it: half messages, marks of ended transactions, and
+    copies for a delay or a retry are left out where the message itself is put; one that still waits is put last.
+    Topics of more than 127 bytes need --compat 5.3. With --half the message waits for `transaction resolve`.
     """
     session: Session = ctx.obj
     _tell_of_compaction(session, topic)
