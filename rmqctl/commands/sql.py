@@ -42,7 +42,8 @@ def run(
     """Query stores with SQL.
 
     The tables are messages, consumequeue, index, segments and anomalies. This process answers with DuckDB, Spark with
-    its own SQL; --engine says which one, else the size of the log.
+    its own SQL; --engine says which one, else the size of the log. Times are timestamps in UTC, printed as ISO 8601;
+    unix_millis(store_timestamp) is the number of milliseconds that other commands give as store_timestamp_ms.
     """
     session: Session = ctx.obj
 

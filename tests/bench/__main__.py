@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import cold, five, forensics, limits, many, puts, reads, walks
+from tests.bench import cold, five, forensics, limits, many, puts, reads, sql, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -35,6 +35,7 @@ OPERATIONS: dict[str, Operation] = {
     "cold": cold.cold,
     "forensics": forensics.forensics,
     "five": five.five,
+    "sql": sql.sql,
     "memory": puts.memory,
     "large": walks.recover_large,
 }
