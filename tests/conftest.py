@@ -44,6 +44,7 @@ BUILD = CHECKOUT / ".build" / "kernels.py"
 COMPILED_FOLDERS = ("store", "rmqctl", "tests/support")
 MEMORY = Path("/dev/shm")
 ENOUGH_MEMORY = 4 << 30
+ARCHIVES = "rmqctl-archives-"
 UNPACKED = pytest.StashKey[Path]()
 
 HANGS_S = 420
@@ -67,7 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "TMPDIR" not in os.environ and has_memory():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
-    config.stash[UNPACKED] = Path(tempfile.mkdtemp(prefix="rmqctl-archives-"))
+    remove_left_archives()
+    config.stash[UNPACKED] = Path(tempfile.mkdtemp(prefix=f"{ARCHIVES}{os.getpid()}-"))
     os.environ[UNPACKED_AT] = str(config.stash[UNPACKED])
     compileall = [sys.executable, "-m", "compileall", "-q", *COMPILED_FOLDERS]
     subprocess.run(compileall, cwd=CHECKOUT, capture_output=True, check=False)
@@ -78,6 +80,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if UNPACKED in config.stash:
         shutil.rmtree(config.stash[UNPACKED], ignore_errors=True)
+
+
+def remove_left_archives() -> None:
+    """Removes what runs left behind that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{ARCHIVES}*-*"):
+        try:
+            os.kill(int(folder.name.removeprefix(ARCHIVES).split("-")[0]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (ValueError, PermissionError):
+            continue
 
 
 def has_memory() -> bool:
