@@ -43,7 +43,7 @@ from store.disk.descriptor import (
     os_errors,
 )
 from store.disk.file_tree import FileTree
-from store.disk.pace import FOLIO_BYTES, STEP_BYTES, WALKED_BYTES, Pace, Window
+from store.disk.pace import FOLIO_BYTES, STEP_BYTES, Pace, Window
 from store.disk.portable import advise, next_written, reserve_blocks, sync_data
 from store.errors import ForeignFile, StoreIOError
 
@@ -150,9 +150,6 @@ class Filesystem(FileTree):
         if not mapping.is_mapped(view):
             return True
         pace = self.pace
-        if stop - start >= WALKED_BYTES and pace.bytes_per_s is None:
-            # The device reads the next window while this one is looked at.
-            mapping.will_need(view, stop, min(len(view), stop + stop - start))
         step = STEP_BYTES if pace.bytes_per_s is not None else stop - start
         for at in range(start, stop, step or 1):
             pace.wait_for(min(step, stop - at))

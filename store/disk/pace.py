@@ -19,8 +19,6 @@ from typing import NamedTuple
 
 # A smaller range is a look at a few pages, not a window of a walk.
 WINDOW_WORTH_BYTES = 256 << 10
-WALKED_BYTES = 4 << 20
-"""Windows of this size are a walk's."""
 STEP_BYTES = 1 << 20
 """Bytes read between two waits."""
 FOLIO_BYTES = 4 << 20
