@@ -284,6 +284,14 @@ def test_a_leader_waits_as_many_milliseconds_for_the_flush_before(timeout_ms: in
     assert (before.waits, before.released) == ([seconds], 0)
 
 
+def test_a_group_that_the_service_has_flushed_is_not_flushed_by_its_leader_again() -> None:
+    service = GroupCommitService(queue := ScriptedQueue(flushed_where=7), Checkpoint())  # type: ignore[arg-type]
+    group = service.join(7)
+    service.work()
+    service._lead(group, PATIENT_MS)
+    assert (queue.asked, service.failure, group.is_flushed) == ([], None, True)
+
+
 def test_the_first_message_of_a_group_wakes_the_service_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
     service, woken = GroupCommitService(ScriptedQueue(), Checkpoint()), list[int]()  # type: ignore[arg-type]
     monkeypatch.setattr(service, "wakeup", lambda: woken.append(1))
