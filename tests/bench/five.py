@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,16 @@ from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.five.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
 from store.five.dledger.files import headers_of
+from store.five.rocksdb.database import open_database
+from store.five.rocksdb.writer import DatabaseWriter
 from store.five.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
+from store.forensics.dump.rocksdb import dump_rocksdb
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.message import Message, encode_record
 from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout, segment_name
+from store.opened.scratch import Scratch
 from tests.bench import limits
 from tests.bench.context import Bench
 from tests.bench.report import Row
@@ -27,6 +32,7 @@ from tests.bench.report import Row
 BYTES_PER_S, UNITS_PER_S = 1e9, 5e6
 DLEDGER_SIZE = 128 << 20
 BATCH_UNITS, TIMER_UNITS = 2_000_000, 2_000_000
+ROCKSDB_UNITS, ROCKSDB_PER_S = 1_000_000, 1e6
 TIMER_FILE_SIZE = 104_857_600
 
 
@@ -45,13 +51,18 @@ def five(bench: Bench) -> Iterator[Row]:
     seconds = _best(bench, lambda: _walk_timer(folder / "timer"))
     yield Row("timer walk: wheel and log", TIMER_UNITS / seconds, "units/s", target=UNITS_PER_S,
               note=f"{TIMER_UNITS * UNIT_DTYPE.itemsize / seconds / 1e9:.2f} GB/s of the log")  # fmt: skip
+    _make_rocksdb(folder / "rocksdb")
+    walks = {"units of one queue": _read_rocksdb_queue, "every key and value": _read_rocksdb, "dump": _dump_rocksdb}
+    for name, read in walks.items():
+        seconds = _best(bench, partial(read, folder / "rocksdb"), time.process_time)
+        yield Row(f"RocksDB, {name}, by CPU time", ROCKSDB_UNITS / seconds, "units/s", target=ROCKSDB_PER_S)
 
 
-def _best(bench: Bench, walk: Callable[[], None]) -> float:
+def _best(bench: Bench, walk: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
     def seconds() -> float:
-        began = time.perf_counter()
+        began = clock()
         walk()
-        return time.perf_counter() - began
+        return clock() - began
 
     return min(seconds() for _ in range(bench.runs + 1))
 
@@ -102,6 +113,33 @@ def _walk_batch_queue(root: Path) -> None:
     assert written_count(units) == BATCH_UNITS
     ends = units["queue_offset"] + units["message_count"]
     assert (units["queue_offset"][1:] == ends[:-1]).all()
+
+
+def _make_rocksdb(root: Path) -> None:
+    """A RocksDB of one queue, as rebuild writes it."""
+    units = np.zeros(ROCKSDB_UNITS, BATCH_UNIT_DTYPE)
+    numbers = np.arange(ROCKSDB_UNITS)
+    units["log_offset"], units["size"], units["queue_offset"] = numbers * 200, 200, numbers
+    units["store_timestamp_ms"] = 1_700_000_000_000 + numbers
+    writer = DatabaseWriter(root / "consumequeue", Filesystem())
+    writer.put_units(("T", 0), units)
+    writer.finish(ROCKSDB_UNITS * 200)
+
+
+def _read_rocksdb_queue(root: Path) -> None:
+    with Scratch() as scratch:
+        database = open_database(root / "consumequeue", scratch.folder, Filesystem())
+        assert len(database.units(("T", 0))) == ROCKSDB_UNITS
+
+
+def _read_rocksdb(root: Path) -> None:
+    with Scratch() as scratch:
+        database = open_database(root / "consumequeue", scratch.folder, Filesystem())
+        assert sum(1 for _ in database.entries()) == ROCKSDB_UNITS
+
+
+def _dump_rocksdb(root: Path) -> None:
+    assert sum(1 for _ in dump_rocksdb(root / "consumequeue")) == ROCKSDB_UNITS
 
 
 def _make_timer(root: Path) -> None:
