@@ -48,7 +48,9 @@ def foretell_rocksdb_start(
     except BadRequest as error:
         found.findings.append(str(error))
     else:
+        newest = database.newest.values() if database is not None else ()
         found.queue_end_before = database.checkpoint if database is not None else 0
+        found.has_unit_at_end = any(place.log_offset >= found.queue_end_before for place in newest)
         start = _starting_segment(opened, found.queue_end_before, abnormal=abnormal)
         found.start_reason = start.reason
     return _walk(opened, database, start, found, progress)

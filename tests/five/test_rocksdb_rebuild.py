@@ -15,7 +15,7 @@ from store.five.rocksdb.keys import decode_offset_key, unit_key
 from store.forensics.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, five, lines
-from tests.five.test_rocksdb import NAMES, answers_differ, edit, without_rocksdict
+from tests.five.test_rocksdb import NAMES, _set_checkpoint_back, answers_differ, edit, without_rocksdict
 from tests.support.snapshots import contents
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
@@ -203,3 +203,10 @@ def test_salvage_puts_the_messages_into_queue_files(tmp_path: Path, without_rock
     assert rmqctl("salvage", "--to", str(target), store=five("rocksdb") / "store").code == 0
     with open_store(target) as store:
         assert store.topics() == ["%LMQ%r1", "%LMQ%r2", "RockA", "RockBatch", "RockBee"]
+
+
+def test_a_checkpoint_behind_the_units_is_no_trap_of_a_start(tmp_path: Path) -> None:
+    root = copy_of_five("rocksdb", tmp_path)
+    edit(root, _set_checkpoint_back)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["starts"], start["traps"]) == (True, [])
