@@ -162,7 +162,9 @@ def unpack(archive: Path, folder: Path) -> None:
     """Extracts with times to the nanosecond: tarfile itself reads them as floats, which hold only microseconds."""
     with tarfile.open(archive) as tar:
         members = tar.getmembers()
-        tar.extractall(folder, filter="data")
+        # Python 3.11.3 and older know no filters, and ignore the attribute.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)
     # Folders come last and innermost first, because putting a file into one changes its time.
     for member in sorted(members, key=lambda member: (not member.isdir(), member.name), reverse=True):
         nanoseconds = int(Decimal(member.pax_headers.get("mtime", str(int(member.mtime)))).scaleb(9))
