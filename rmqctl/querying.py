@@ -127,7 +127,7 @@ class EmbeddedTables:
             yield from export_lines(self.engine, export, on_progress=bar.update)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        from store.check import by_place, check_files
+        from store.checking import by_place, check_files
 
         with self.session.progress("auditing") as bar:
             found = check_files(

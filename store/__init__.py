@@ -1,7 +1,7 @@
 """The engine: an Apache RocketMQ message store, byte for byte.
 
     >>> import tempfile
-    >>> from store import Message, check_store, find, open_store, plan_recovery, staged_store
+    >>> from store import Message, check, find, open_store, plan_recovery, staged_store
     >>> root = f"{tempfile.mkdtemp()}/store"
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello", keys=["order-1"], tags="paid"))
@@ -11,7 +11,7 @@
     ...     for message in store.messages("Orders", 0):
     ...         print(message.queue_offset, message.tags, message.body)
     0 paid b'hello'
-    >>> [finding.kind for finding in check_store(root)]
+    >>> [finding.kind for finding in check(root)]
     []
     >>> [message.body for message in find(root, "order-1")]
     [b'hello']

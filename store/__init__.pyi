@@ -1,8 +1,8 @@
 from store import errors as errors
 from store.change.change import Change as Change
-from store.check.check import CheckOptions as CheckOptions
-from store.check.check import check_store as check_store
-from store.check.findings import Finding as Finding
+from store.checking.check import CheckOptions as CheckOptions
+from store.checking.check import check as check
+from store.checking.findings import Finding as Finding
 from store.cleaning.plan import plan_clean as plan_clean
 from store.commitlog.bulk import MessageColumns as MessageColumns
 from store.commitlog.bulk import PutManyResult as PutManyResult

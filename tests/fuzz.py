@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from rmqctl.message_input import parse_message
 from store.brokerconfig.fastjson import parse_fastjson
-from store.check.check import CheckOptions, check_files
+from store.checking.check import CheckOptions, check_files
 from store.commitlog.scan import ScanRules, scan_segment
 from store.config import parse_delay_levels, parse_hours, read_broker_conf
 from store.disk.store_reader import StoreReader

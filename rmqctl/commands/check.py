@@ -77,14 +77,14 @@ class _Check:
     """A check under way; it counts the findings as they are printed."""
 
     def __init__(self, session: Session, files: StoreReader, options: CheckOptions) -> None:
-        from store.check import Progress
+        from store.checking import Progress
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        from store.check import check_files
+        from store.checking import check_files
 
         kinds: dict[str, None] = {}
         with self.session.progress("checking") as bar:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from store.check.parallel import ordered_map
+from store.checking.parallel import ordered_map
 from store.commitlog.slices import LogSlice
 from store.disk.store_reader import StoreReader
 from store.embedded.expression import ExpressionFilter

@@ -2,7 +2,7 @@
 
     1. info      what is missing or behind, who holds the store                info.py
     2. simulate  what the next start of its broker line does                   store/recovery/simulate.py
-    3. check     one walk of the whole log, with queues and index              store/check
+    3. check     one walk of the whole log, with queues and index              store/checking
     4. config    what a broker would load of its tables                        tables.py
     5. lag       consumer offsets outside of their queues                      lag.py
 
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from store.change.workspace import relative_name
-from store.check import findings as kinds
-from store.check.check import CheckOptions, Progress, check_files
-from store.check.findings import KINDS, Finding
+from store.checking import findings as kinds
+from store.checking.check import CheckOptions, Progress, check_files
+from store.checking.findings import KINDS, Finding
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError

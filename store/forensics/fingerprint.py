@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.check.parallel import ordered_map
+from store.checking.parallel import ordered_map
 from store.commitlog.scan import Blank, Damage, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader

@@ -21,8 +21,8 @@ from typing import Any
 
 from store.brokerconfig.config_file import Load, read_config_files
 from store.change.quarantine import interrupted_change
-from store.check.coverage import segment_list_findings
-from store.check.findings import MISSING_SEGMENT
+from store.checking.coverage import segment_list_findings
+from store.checking.findings import MISSING_SEGMENT
 from store.commitlog.scan import Damage, ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
 from store.config import LINE_4_9, BrokerLine, StoreConfig

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from store.check.check import CheckOptions, check_files
-from store.check.findings import Finding, by_place
+from store.checking.check import CheckOptions, check_files
+from store.checking.findings import Finding, by_place
 from store.disk.store_reader import StoreReader
 from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks

@@ -1,4 +1,4 @@
-"""Reads the table `anomalies`: the findings of store.check as rows.
+"""Reads the table `anomalies`: the findings of store.checking as rows.
 
 Findings in files and in single segments; those between segments are left to `audit`.
 
@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from store.check.check import CheckOptions, SurveyRules, survey_share
-from store.check.coverage import segment_list_findings
-from store.check.findings import Finding, group_findings
-from store.check.listing import Listing
-from store.check.segment import Derived, Surveys, check_segment
+from store.checking.check import CheckOptions, SurveyRules, survey_share
+from store.checking.coverage import segment_list_findings
+from store.checking.findings import Finding, group_findings
+from store.checking.listing import Listing
+from store.checking.segment import Derived, Surveys, check_segment
 from store.disk.store_reader import StoredFile, StoreReader
 
 AnomalyShare: TypeAlias = list[Finding] | tuple[StoredFile, Derived]

@@ -58,7 +58,7 @@ segments: one row per commit-log file, what a walk of it found
     reason                       what is damaged, in words; null without damage
 
 anomalies: one row per finding in files and in single segments; `audit` has those between segments as well
-    kind                         one of the kinds in store/check/findings.py
+    kind                         one of the kinds in store/checking/findings.py
     file                         path in the store
     offset                       a log offset in the commit log, a queue offset in a queue, an entry number in an index
     topic, queue_id              of the queue or record concerned; null where it is none's

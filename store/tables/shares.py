@@ -4,7 +4,7 @@ messages      a share is a LogSlice of a segment
 segments      a share is a segment
 consumequeue  a share is a queue
 index         a share is an index file
-anomalies     a share is whatever store.check divides its work into
+anomalies     a share is whatever store.checking divides its work into
 """
 
 from __future__ import annotations

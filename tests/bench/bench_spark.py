@@ -5,7 +5,7 @@ each after Spark has started:
 
     local rebuild   store.rebuild.local, this process
     spark rebuild   the same on local[2]
-    check           store.check.check, this process
+    check           store.checking.check, this process
     sql, first      count and sum by topic, without bodies, on local[2]; Spark loads and compiles itself on the way
     sql             the same once more
     export          everything to Parquet, on local[2]
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from store import open_store
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.commitlog.bulk import MessageColumns
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from store import check_store, open_store
+from store import check, open_store
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from tests.bench import stores
@@ -29,7 +29,7 @@ def cold(bench: Bench) -> Iterator[Row]:
     root = bench.store(KIB)
     for name, state, work in (
         ("scan", "closed", _scan),
-        ("check", "closed", lambda root: list(check_store(root))),
+        ("check", "closed", lambda root: list(check(root))),
         ("recover --abnormal", "nothing derived", lambda root: plan_here(root, "abnormal")),
     ):
         stores.put_into_state(root, state)

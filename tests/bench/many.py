@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import CheckOptions, Message, check_store, open_store
+from store import CheckOptions, Message, check, open_store
 from tests.bench.context import Bench
 from tests.bench.report import Row
 from tests.support.many_queues import many_queues, queue_name
@@ -73,6 +73,6 @@ def _settings(root: Path) -> dict[str, str] | None:
 WORKS: dict[str, Callable[[Path, tuple[str, int]], object]] = {
     "open for writing": lambda root, queue: open_store(root, read_only=False, settings=_settings(root)).close(),
     "get": _get,
-    "check": lambda root, queue: list(check_store(root, CheckOptions(settings=_settings(root) or {}))),
+    "check": lambda root, queue: list(check(root, CheckOptions(settings=_settings(root) or {}))),
     "recover --abnormal": _recover,
 }

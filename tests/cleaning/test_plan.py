@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from store.change.change import Change
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.cleaning.plan import plan_clean
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader

@@ -10,7 +10,7 @@ from pathlib import Path
 import store
 from rmqctl.commands import COMMANDS
 from rmqctl.hints import HINTS, MENDED_BY, NEXT, command_for, describe
-from store.check.findings import KINDS
+from store.checking.findings import KINDS
 from store.errors import BadRequest
 
 MODULES = sorted(Path(store.__file__).parent.rglob("*.py"))

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from rmqctl.commands import COMMANDS
 from rmqctl.result import Result
 from rmqctl.schema import VOCABULARY, load_schema
-from store.check import findings
+from store.checking import findings
 from store.commitlog.put_result import PutStatus
 from store.formats.body import BodyState
 from store.reading.get import GetStatus

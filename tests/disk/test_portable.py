@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.check.check import check_store
+from store.checking.check import check
 from store.disk import filesystem, lock_holder, mapping
 from store.disk.filesystem import Filesystem
 from store.disk.portable import processors
@@ -44,7 +44,7 @@ def test_a_store_is_written_recovered_checked_and_read_without_it(tmp_path: Path
     (root / "abort").touch()
     (root / "checkpoint").unlink()
     recover(root, settings=SMALL, keep_index=True)
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     with open_store(root, settings=SMALL) as store:
         assert sum(len(messages) for messages in stored_messages(store).values()) == 60
 

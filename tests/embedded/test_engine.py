@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import INTERRUPTED
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.disk.store_reader import StoreReader
 from store.embedded.engine import Engine, open_engine
 from store.errors import BadRequest, NotAStore, StoreIOError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
 from tests.support.golden import golden
@@ -70,7 +70,7 @@ def test_a_reading_that_stops_inside_a_record_goes_on_behind_its_last_message() 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_store_has_no_findings(name: str) -> None:
-    assert list(check_store(five(name) / "store")) == []
+    assert list(check(five(name) / "store")) == []
 
 
 def test_a_rebuild_gives_the_bytes_of_the_broker(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_rebuild_gives_the_bytes_of_the_broker(tmp_path: Path) -> None:
 def test_each_damage_that_a_broker_met_is_found(case: str, kinds: set[str], tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     damage(root, next(line["damage"] for line in lines("bcq", "damaged.jsonl") if line["damage"]["name"] == case))
-    assert {finding.kind for finding in check_store(root)} == kinds
+    assert {finding.kind for finding in check(root)} == kinds
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_each_damage_that_a_broker_met_is_found(case: str, kinds: set[str], tmp_
 def test_a_changed_field_of_a_unit_is_found(place: int, kind: str, tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     damage(root, {"bytes": [["batchconsumequeue/BatchA/0/00000000000000000000", 46 * 3 + place + 1, "01"]]})
-    assert kind in {finding.kind for finding in check_store(root)}
+    assert kind in {finding.kind for finding in check(root)}
 
 
 def test_lost_batch_queues_are_read_from_the_log(tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_lost_batch_queues_are_read_from_the_log(tmp_path: Path) -> None:
 
 def test_nothing_of_the_5x_rooms_is_imported_for_a_4x_store() -> None:
     code = (
-        "import sys; from store import check_store, open_store\n"
+        "import sys; from store import check, open_store\n"
         f"root = {str(golden('normal').store)!r}\n"
         "with open_store(root) as store: store.get('TopicA', 0, 0)\n"
-        "list(check_store(root))\n"
+        "list(check(root))\n"
         "print([name for name in sys.modules if name.startswith('store.five')])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
@@ -37,7 +37,7 @@ def test_a_recovery_builds_what_is_lost_of_batch_queues(lost: str, tmp_path: Pat
     root = copy_of_five("bcq", tmp_path)
     damage(root, {"remove": [lost]})
     changed(root, *BATCH_SIZE, "recover", "--abnormal", "--yes")
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     with open_store(root) as store:
         assert mismatches(store, asked("bcq", "minmax") + asked("bcq", "get")) == []
 
@@ -49,13 +49,13 @@ def test_messages_put_behind_inner_batches_get_the_next_queue_offsets(tmp_path: 
     with open_store(root) as store:
         found = list(store.messages("BatchA", 0, 169))
     assert [(one.queue_offset, one.body) for one in found] == [(169, b"one"), (170, b"two")]
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_a_cut_inside_the_log_takes_the_units_behind_it_along(tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     changed(root, "truncate-dirty", "--offset", 125_920, "--yes")
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     units = next(answer["units"] for request, answer in asked("bcq", "units") if request["topic"] == "BatchA")
     kept = [unit for unit in units if unit[2] < 125_920]
     with open_store(root) as store:
@@ -70,7 +70,7 @@ def test_expired_segments_take_the_files_of_batch_queues_along(tmp_path: Path) -
         assert [one.queue_offset for one in store.messages("BatchA", 0, low)] == list(range(low, high))
         assert low > 0
     assert not (root / "batchconsumequeue/BatchA/0/00000000000000000000").exists()
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_a_simulated_start_of_a_sound_store_has_no_traps() -> None:

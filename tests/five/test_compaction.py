@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.disk.store_reader import StoreReader
 from store.five.compaction.files import queues_of, read_units, records_of, units_of_log
 from tests.cli.running import rmqctl
@@ -57,7 +57,7 @@ def test_units_made_from_the_records_are_those_of_the_broker_byte_by_byte(name: 
 @pytest.mark.parametrize("folder", ["store", "store-before"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_store_has_no_findings(name: str, folder: str) -> None:
-    assert list(check_store(five(name) / folder)) == []
+    assert list(check(five(name) / folder)) == []
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set
     root = copy_of_five("compaction", tmp_path)
     line = next(line for line in lines("compaction", "damaged.jsonl") if line["damage"]["name"] == case)
     damage(root, line["damage"])
-    assert {finding.kind for finding in check_store(root)} == kinds
+    assert {finding.kind for finding in check(root)} == kinds
     assert ("compaction-files" in kinds) == (not line["loadOnly"]["storeLoad"])
     assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
     if case != "whole compaction removed":
         # What was compacted cannot be made from the log.
-        assert list(check_store(root)) == []
+        assert list(check(root)) == []
         assert _survivors(root) == _survivors(five("compaction") / "store")
 
 
@@ -100,9 +100,9 @@ def test_records_that_the_run_had_not_moved_up_are_moved_up(tmp_path: Path) -> N
     root = copy_of_five("compaction", tmp_path)
     (root / LOG / "compacting").mkdir(exist_ok=True)
     (root / LOG / SECOND).rename(root / LOG / "compacting" / SECOND)
-    assert {finding.kind for finding in check_store(root)} >= {"compaction-files"}
+    assert {finding.kind for finding in check(root)} >= {"compaction-files"}
     assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     assert _survivors(root) == _survivors(five("compaction") / "store")
 
 
@@ -125,12 +125,12 @@ def test_random_damage_is_found_and_breaks_nothing(tmp_path: Path) -> None:
         at = choice.randrange(size)
         data = bytearray(path.read_bytes())
         path.write_bytes(data[:at] + bytes([data[at] ^ choice.randrange(1, 256)]) + data[at + 1 :])
-        kinds = {finding.kind for finding in check_store(root)}
+        kinds = {finding.kind for finding in check(root)}
         with open_store(root) as store:
             list(store.messages("Comp_A", 0))
         path.write_bytes(data)
         assert kinds or folder == LOG or at % 46 >= 38, (path, at)
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_a_compaction_folder_that_is_gone_leaves_the_queues_to_read(tmp_path: Path) -> None:

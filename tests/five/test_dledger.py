@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.disk.store_reader import StoreReader
 from store.errors import UnsupportedFormat
 from store.five.dledger.files import EntryIndex, read_member_state
@@ -30,7 +30,7 @@ def test_answers_are_those_of_the_broker(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", [*NAMES, "dledger-killed"])
 def test_a_sound_log_has_no_findings(name: str) -> None:
-    assert list(check_store(five(name) / "store")) == []
+    assert list(check(five(name) / "store")) == []
 
 
 def test_the_index_names_the_entries_that_the_broker_lists() -> None:
@@ -64,7 +64,7 @@ def test_what_a_member_remembers_is_read() -> None:
 def test_lost_queues_come_back_byte_by_byte(name: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
     damage(root, {"remove": ["consumequeue"]})
-    assert {finding.kind for finding in check_store(root)} >= {"missing-unit"}
+    assert {finding.kind for finding in check(root)} >= {"missing-unit"}
     settings = ("--set", "mappedFileSizeConsumeQueue=400")
     assert rmqctl("rebuild", "--queues", "--yes", *settings, store=root).code == 0
     assert contents(root / "consumequeue") == contents(five(name) / "store/consumequeue")
@@ -108,7 +108,7 @@ def test_recover_completes_the_queues_of_a_killed_broker_and_leaves_the_entries(
 def test_each_damage_that_a_broker_met_is_found(case: str, kinds: set[str], tmp_path: Path) -> None:
     root = copy_of_five("dledger", tmp_path)
     damage(root, next(line["damage"] for line in lines("dledger", "damaged.jsonl") if line["damage"]["name"] == case))
-    assert {finding.kind for finding in check_store(root)} >= kinds
+    assert {finding.kind for finding in check(root)} >= kinds
 
 
 @pytest.mark.parametrize(("place", "detail"), [(15, "the index"), (23, "the term"), (31, "pos"), (39, "channel")])
@@ -119,7 +119,7 @@ def test_a_changed_field_of_a_header_is_found(place: int, detail: str, tmp_path:
     if place == 23:
         damage(root, {"bytes": [[DATA, place, "7f"]]})
         damage(root, {"bytes": [[DATA, second + place, "00"]]})
-    found = [finding for finding in check_store(root) if finding.kind == "dledger-entry"]
+    found = [finding for finding in check(root) if finding.kind == "dledger-entry"]
     assert any(detail in finding.detail for finding in found), found
 
 
@@ -135,12 +135,12 @@ def test_random_damage_to_the_members_files_is_found(tmp_path: Path) -> None:
             before = file.read(1)
             file.seek(at)
             file.write(bytes([before[0] ^ choice.randrange(1, 256)]))
-        findings = list(check_store(root))
+        findings = list(check(root))
         with path.open("r+b") as file:
             file.seek(at)
             file.write(before)
         assert findings or _is_unchecked(path, at), (name, at)
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def _is_unchecked(path: Path, at: int) -> bool:
@@ -182,7 +182,7 @@ def test_the_only_member_is_read_and_several_are_asked_for(tmp_path: Path) -> No
 def test_the_messages_of_the_entries_are_salvaged_into_a_sound_plain_store(name: str, tmp_path: Path) -> None:
     root = five(name) / "store"
     assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 0
-    assert list(check_store(tmp_path / "new")) == []
+    assert list(check(tmp_path / "new")) == []
     with open_store(root) as before, open_store(tmp_path / "new") as after:
         for queue in before.queues():
             place = queue.topic, queue.queue_id

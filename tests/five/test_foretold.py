@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage, five, lines
 
@@ -146,11 +146,11 @@ def test_rebuilding_one_queue_mends_the_gap_that_5_3_leaves_at_the_queues_end(tm
     whole = (root / QUEUE).read_bytes()
     # Two units were lost: 5.3 passes over the first record, and dispatches the second one into its place.
     (root / QUEUE).write_bytes(whole[:20] + whole[40:60] + bytes(len(whole) - 40))
-    found = [one for one in check_store(root) if (one.topic, one.queue_id) == ("PlainT", 0)]
+    found = [one for one in check(root) if (one.topic, one.queue_id) == ("PlainT", 0)]
     assert {"queue-shift", "missing-unit"} & {one.kind for one in found}
     assert rmqctl("rebuild", "--queues", "--topic", "PlainT", "--queue", "0", "--yes", store=root).code == 0
     assert (root / QUEUE).read_bytes() == whole
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_rebuilding_one_queue_mends_a_last_file_without_units(tmp_path: Path) -> None:

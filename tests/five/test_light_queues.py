@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store import Message, check_store, open_store
+from store import Message, check, open_store
 from store.commitlog.bulk import MessageColumns
 from store.formats.message import StoredMessage
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
@@ -80,7 +80,7 @@ def test_properties_are_in_the_order_of_a_map_that_decoding_makes(tmp_path: Path
 def test_counters_go_on_from_the_queues_on_the_disk(tmp_path: Path) -> None:
     assert put(tmp_path, light(NAMES), light("%LMQ%b"), Message("T", b"x")) == ["0,0", "1", None]
     assert put(tmp_path, light("%LMQ%b,%LMQ%c,%LMQ%a")) == ["2,0,1"]
-    assert list(check_store(tmp_path)) == []
+    assert list(check(tmp_path)) == []
     with open_store(tmp_path) as store:
         assert [one.queue_offset for one in store.messages("T", 0)] == [0, 1, 2, 3]
         assert [store.max_offset(f"%LMQ%{name}", 0) for name in "abc"] == [2, 3, 1]
@@ -111,7 +111,7 @@ def test_none_are_written_where_the_broker_writes_none(
 
 def test_4_9_gives_any_name_an_offset(tmp_path: Path) -> None:
     assert put(tmp_path, light("%LMQ%a,other"), light("other"), compat="4.9") == ["0,0", "1"]
-    assert list(check_store(tmp_path)) == []
+    assert list(check(tmp_path)) == []
 
 
 @pytest.mark.parametrize("names", ["%LMQ%a,plain", "plain,%LMQ%a", "%LMQ%a,plain,%LMQ%b"])
@@ -122,7 +122,7 @@ def test_a_name_with_which_5_3_writes_poison_is_refused(names: str, tmp_path: Pa
 
 def test_a_property_crc_covers_the_queue_offsets(tmp_path: Path) -> None:
     assert put(tmp_path, light(NAMES), light(NAMES), enabledAppendPropCRC=True) == ["0,0", "1,1"]
-    assert list(check_store(tmp_path)) == []
+    assert list(check(tmp_path)) == []
 
 
 def test_a_record_larger_than_a_message_may_be_is_refused(tmp_path: Path) -> None:
@@ -143,15 +143,15 @@ def test_answers_are_those_of_the_broker(name: str) -> None:
 def test_units_without_a_message_and_messages_without_a_unit_are_found(tmp_path: Path) -> None:
     root = copy_of_five("lmq", tmp_path)
     damage(root, {"zero": [["consumequeue/%LMQ%a/0/00000000000000000000", 40, 20]]})
-    assert {one.kind for one in check_store(root)} == {"queue-gap", "missing-unit"}
+    assert {one.kind for one in check(root)} == {"queue-gap", "missing-unit"}
     damage(root, {"bytes": [["consumequeue/%LMQ%b/0/00000000000000000000", 47, "07"]]})
-    assert "unit-nowhere" in {one.kind for one in check_store(root) if one.topic == "%LMQ%b"}
+    assert "unit-nowhere" in {one.kind for one in check(root) if one.topic == "%LMQ%b"}
 
 
 @pytest.mark.parametrize(("name", "starts"), [("lmq-poison1", True), ("lmq-poison2", False)])
 def test_poison_is_named_by_check_with_its_remedy(name: str, starts: bool) -> None:
     root = five(name) / "store"
-    found = {one.kind: one.detail for one in check_store(root)}
+    found = {one.kind: one.detail for one in check(root)}
     assert "put it again" in found["light-queue-unmatched"]
     assert starts or "enableMultiDispatch=false" in found["light-queue-poison"]
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]

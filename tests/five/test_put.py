@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import Message, check_store, open_store
+from store import Message, check, open_store
 from store.commitlog.bulk import MessageColumns
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.property_crc import stored_crc
@@ -78,7 +78,7 @@ def test_a_record_ends_with_the_crc_of_its_bytes_where_that_is_asked_for(flag: i
 
     assert stored_crc(record) == crc32(record[:-20])
     assert record.count(b"__CRC32#") == 1
-    assert list(check_store(tmp_path)) == []
+    assert list(check(tmp_path)) == []
 
 
 @pytest.mark.leaves_damage
@@ -92,13 +92,13 @@ def test_damage_that_no_body_crc_sees_is_found_and_told_from_a_copy(
     with next((tmp_path / "commitlog").iterdir()).open("r+b") as file:
         file.seek(19)
         file.write(b"\x06")
-    assert [finding.kind for finding in check_store(tmp_path)] == [kind]
+    assert [finding.kind for finding in check(tmp_path)] == [kind]
 
 
 def test_messages_stay_readable_beside_batch_queues(tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     assert rmqctl("put", "BatchA", "x", "--set", "enabledAppendPropCRC=true", store=root).code == 0
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 @needs_refstore

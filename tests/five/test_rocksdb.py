@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.disk.filesystem import Filesystem
 from store.five.rocksdb.database import open_database
 from store.five.rocksdb.keys import decode_offset_key, decode_unit_key, unit_key
@@ -81,7 +81,7 @@ def test_a_damaged_database_is_passed_by(file: str, tmp_path: Path) -> None:
     root = copy_of_five("rocksdb", tmp_path)
     (root / "consumequeue" / file).write_bytes(b"damage")
     assert answers_differ("rocksdb", root) == []
-    assert {finding.kind for finding in check_store(root)} == {"rocksdb-state"}
+    assert {finding.kind for finding in check(root)} == {"rocksdb-state"}
 
 
 def test_every_key_is_read_as_the_broker_wrote_it(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_nothing_of_the_store_is_touched(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sound_store_has_no_findings(name: str) -> None:
-    assert list(check_store(five(name) / "store")) == []
+    assert list(check(five(name) / "store")) == []
 
 
 def _lose(units: Any, offsets: Any) -> None:
@@ -161,19 +161,19 @@ def _malform(units: Any, offsets: Any) -> None:
 def test_damage_is_found(name: str, change: Callable[[Any, Any], None], kinds: set[str], tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
     edit(root, change)
-    assert {finding.kind for finding in check_store(root)} == kinds
+    assert {finding.kind for finding in check(root)} == kinds
 
 
 def test_a_unit_where_the_log_has_no_message_is_found(tmp_path: Path) -> None:
     root = copy_of_five("rocksdb", tmp_path)
     edit(root, _invent)
-    assert [(one.kind, one.topic, one.offset) for one in check_store(root)] == [("unit-nowhere", "RockBatch", 1)]
+    assert [(one.kind, one.topic, one.offset) for one in check(root)] == [("unit-nowhere", "RockBatch", 1)]
 
 
 def test_a_queue_that_the_double_write_lost_at_its_end_is_found(tmp_path: Path) -> None:
     root = copy_of_five("rocksdb-double", tmp_path)
     edit(root, lambda units, offsets: units.__delitem__(unit_key("RockA", 0, 21)))
-    found = {(one.kind, one.topic, one.offset) for one in check_store(root)}
+    found = {(one.kind, one.topic, one.offset) for one in check(root)}
     assert found == {("missing-unit", "RockA", 21), ("rocksdb-state", "RockA", 21)}
 
 

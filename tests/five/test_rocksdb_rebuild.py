@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.five.rocksdb.database import open_database
@@ -69,7 +69,7 @@ def test_answers_stay_those_of_the_broker(name: str, tmp_path: Path) -> None:
     root = copy_of_five(name, tmp_path)
     rebuild(root)
     assert answers_differ(name, root) == []
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 @pytest.mark.parametrize("file", ["CURRENT", "MANIFEST-000005", "000010.sst", "000011.sst"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store import Message, check_store, open_store
+from store import Message, check, open_store
 from store.disk.store_reader import StoreReader
 from store.five.state import epochs_of, state_lines
 from store.forensics.structures import DETECTED
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def kinds(root: Path) -> set[str]:
-    return {finding.kind for finding in check_store(root)}
+    return {finding.kind for finding in check(root)}
 
 
 def test_epochs_are_read_with_their_crc() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.five.timer.review import TimerMessage, review_timers
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage, five, lines
@@ -25,12 +25,12 @@ def states(root: Path) -> Counter[tuple[str, str | None, int]]:
 
 
 def kinds(root: Path) -> set[str]:
-    return {finding.kind for finding in check_store(root)}
+    return {finding.kind for finding in check(root)}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sound_files_have_no_findings(name: str) -> None:
-    assert list(check_store(five(name) / "store")) == []
+    assert list(check(five(name) / "store")) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, open_store
-from store.check.check import check_store
+from store.checking.check import check
 from store.errors import ForeignFile, UnsupportedFormat
 from tests.cli.running import rmqctl
 from tests.support.stores import SMALL, make_store, recover, text_message
@@ -31,7 +31,7 @@ def test_a_topic_named_like_a_file_of_a_broker_does_not_lock_the_store(topic: st
     assert put_and_read(root, topic) == [b"body", b"body"]
     (root / "abort").touch()
     recover(root, settings=SMALL)
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     assert rmqctl("info", store=root).code == 0
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store import Message, check_store, open_store
-from store.check.findings import LOST_EXTENSION
+from store import Message, check, open_store
+from store.checking.findings import LOST_EXTENSION
 from store.reading.filter.tags import TagExpression
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, make_store, recover
@@ -51,7 +51,7 @@ def odd_ones(root: Path, **options: object) -> list[bytes]:
 
 
 def kinds(root: Path) -> set[str]:
-    return {finding.kind for finding in check_store(root)}
+    return {finding.kind for finding in check(root)}
 
 
 @pytest.mark.parametrize("lost", LOST)

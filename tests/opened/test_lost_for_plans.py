@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from store import check_store, open_store
-from store.check.findings import LOST_INDEX, STALE_TAIL
+from store import check, open_store
+from store.checking.findings import LOST_INDEX, STALE_TAIL
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
 from tests.support.stores import SMALL, make_store, recover, stored_messages, text_message
@@ -34,7 +34,7 @@ def copy(whole: Path, tmp_path: Path, name: str = "store") -> Path:
 
 
 def kinds(root: Path) -> set[str]:
-    return {finding.kind for finding in check_store(root)}
+    return {finding.kind for finding in check(root)}
 
 
 def answer(root: Path, *words: object) -> Any:

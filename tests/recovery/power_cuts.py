@@ -27,8 +27,8 @@ from typing import NamedTuple
 from store import open_store
 from store.change.quarantine import interrupted_change, undo
 from store.change.workspace import staging_folder
-from store.check.check import check_files
-from store.check.findings import (
+from store.checking.check import check_files
+from store.checking.findings import (
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
     LOST_INDEX,

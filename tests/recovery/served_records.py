@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from store.check.findings import (
+from store.checking.findings import (
     BAD_SELF_OFFSET,
     INDEX_HEADER,
     INDEX_TIME,

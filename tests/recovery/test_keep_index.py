@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.check.check import check_files
-from store.check.findings import MISSING_INDEX_ENTRY
+from store.checking.check import check_files
+from store.checking.findings import MISSING_INDEX_ENTRY
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.opened.checkpoint import StoreCheckpoint

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rmqctl.hints import MENDED_BY
 from store import open_store
-from store.check.check import check_files
-from store.check.findings import (
+from store.checking.check import check_files
+from store.checking.findings import (
     BAD_SELF_OFFSET,
     MISSING_UNIT,
     QUEUE_DUPLICATE,

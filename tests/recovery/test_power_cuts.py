@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.check.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
+from store.checking.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
 from store.commitlog import scan
 from store.disk.filesystem import Descriptor, Filesystem
 from store.formats.java import crc32

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from store.commitlog import scan
 from store.commitlog.scan import Damage, ScanRules, scan_segment
 from store.formats.columns import DamageReason
@@ -50,7 +50,7 @@ def test_a_crashed_log_ends_before_a_record_with_torn_properties(root: Path, cou
     assert (change.facts["log_end"], change.facts["lost_messages"]) == (torn.log_offset, 1)
     assert "properties end in zeros" in str(change.facts["stopped_by"])
     assert queue_offsets(root) == [*range(COUNT - 1)]
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
     assert recover(root, settings=SMALL)[0].rows() == []
 
 

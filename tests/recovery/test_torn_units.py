@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.check.check import check_store
-from store.check.findings import LOST_INDEX, MISSING_INDEX_ENTRY
+from store.checking.check import check
+from store.checking.findings import LOST_INDEX, MISSING_INDEX_ENTRY
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.recovery.differences import Difference
 from tests.support.stores import SMALL, make_store, recover, stored_messages
@@ -64,7 +64,7 @@ def test_recover_rewrites_a_torn_unit_and_says_so(
     write_unit(crashed, queue_offset, torn(before))
     assert Difference.TORN_UNITS in recovered(crashed)
     assert unit_at(crashed, queue_offset) == before
-    assert not {finding.kind for finding in check_store(crashed)} - {LOST_INDEX, MISSING_INDEX_ENTRY}
+    assert not {finding.kind for finding in check(crashed)} - {LOST_INDEX, MISSING_INDEX_ENTRY}
     with open_store(crashed, settings=SMALL) as store:
         assert len(stored_messages(store)["T", 0]) == COUNT
 

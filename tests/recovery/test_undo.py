@@ -16,7 +16,7 @@ from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.change.journal import HALF_DONE
 from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
-from store.check.check import check_store
+from store.checking.check import check
 from store.cleaning.plan import plan_clean
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreError, StoreIOError
@@ -75,7 +75,7 @@ def test_undo_brings_a_damaged_store_back_to_the_byte_with_the_findings_it_had(
     if crashed:
         (root / "abort").touch()
     damage(root, random.Random(seed))
-    before, findings = snapshot(root), list(check_store(root))
+    before, findings = snapshot(root), list(check(root))
     try:
         _, change_id = recover(root, keep_index=keep_index, settings=SMALL)
     except StoreError:
@@ -85,7 +85,7 @@ def test_undo_brings_a_damaged_store_back_to_the_byte_with_the_findings_it_had(
     if change_id is not None:
         undo(root, change_id, fs=Filesystem())
     assert snapshot(root) == before
-    assert list(check_store(root)) == findings
+    assert list(check(root)) == findings
 
 
 def test_two_changes_are_undone_one_after_the_other(tmp_path: Path) -> None:

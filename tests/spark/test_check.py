@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from store.check.check import check_files
-from store.check.findings import Finding
+from store.checking.check import check_files
+from store.checking.findings import Finding
 from store.disk.store_reader import StoreReader
 from store.spark.audit import audit_store, findings_frame
 from tests.support.golden import copy_store, golden

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from store.check.check import SurveyRules, check_files, survey_share
-from store.check.findings import Finding
-from store.check.listing import Listing
-from store.check.survey import IndexFile, QueueFile
+from store.checking.check import SurveyRules, check_files, survey_share
+from store.checking.findings import Finding
+from store.checking.listing import Listing
+from store.checking.survey import IndexFile, QueueFile
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import split_into, walk_slice
 from store.disk.store_reader import StoreReader
@@ -296,7 +296,7 @@ def test_damage_at_any_place_is_found_under_its_name_by_check_and_audit_alike(
 
 
 def test_every_kind_that_check_knows_is_among_them() -> None:
-    from store.check import findings as module
+    from store.checking import findings as module
 
     kinds = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
     # Those of bad sectors and of 5.x's structures have tests of their own.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import split, split_into, walk_slice
 from store.disk.store_reader import StoreReader

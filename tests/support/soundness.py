@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from rmqctl.hints import MENDED_BY
-from store.check.check import CheckOptions, check_files
-from store.check.findings import INDEX_ENTRY_NOWHERE, STALE_TAIL
+from store.checking.check import CheckOptions, check_files
+from store.checking.findings import INDEX_ENTRY_NOWHERE, STALE_TAIL
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.store_reader import StoreReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.check.state import revive_lines_of
+from store.checking.state import revive_lines_of
 from store.disk.store_reader import StoredFile, StoreReader
 from store.five.state import StateLine, lines_of, state_files
 from store.forensics.dump.entry import Entry

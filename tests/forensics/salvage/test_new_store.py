@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store import open_store
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from store.check import check as module
-from store.check.check import CheckOptions, Progress, check_files
-from store.check.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.checking import check as module
+from store.checking.check import CheckOptions, Progress, check_files
+from store.checking.findings import CHECKPOINT_AHEAD, QUEUE_GAP, STALE_TAIL, TIME_BACKWARDS, Finding
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.formats.message import BORN_HOST_AT

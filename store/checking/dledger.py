@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from store.check.findings import (
+from store.checking.findings import (
     DLEDGER_ENTRY,
     DLEDGER_INDEX,
     DLEDGER_STATE,

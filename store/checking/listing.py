@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.check.findings import FOREIGN_FILE, Finding
-from store.check.survey import QueueListing
+from store.checking.findings import FOREIGN_FILE, Finding
+from store.checking.survey import QueueListing
 from store.disk.store_reader import FolderEntry, StoredFile, StoreReader
 from store.formats.index_page import HEADER_SIZE
 from store.index.geometry import Geometry, geometry_of, given_geometry

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from store.check.findings import INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, UNIT_NOWHERE, WRONG_SIZE, Finding
-from store.check.survey import IndexFile, QueueFile
+from store.checking.findings import INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, UNIT_NOWHERE, WRONG_SIZE, Finding
+from store.checking.survey import IndexFile, QueueFile
 from store.disk.store_reader import StoredFile, StoreReader
 from store.dispatch.expected import Ints
 from store.formats.derived import entries_of, units_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from store import MessageStore, WritableStore, open_store
-from store.check.check import Progress, check_files
-from store.check.findings import BAD_CRC
+from store.checking.check import Progress, check_files
+from store.checking.findings import BAD_CRC
 from store.disk.store_reader import StoreReader
 from store.index.index_service import IndexService
 from tests.support.stores import SMALL, make_store, text_message

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from store.check.check import check_files
+from store.checking.check import check_files
 from store.disk.store_reader import StoreReader
 from tests.support.stores import make_store
 

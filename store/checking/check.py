@@ -22,15 +22,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from store.check.coverage import LogExtent, outside_findings, segment_list_findings
-from store.check.findings import LOST_INDEX, MISSING_INDEX_ENTRY, MISSING_UNIT, Finding, group_findings
-from store.check.listing import Listing, Share
-from store.check.parallel import MapTasks, ordered_map
-from store.check.promises import checkpoint_file_findings, promise_findings
-from store.check.seams import SegmentSummary, lost_index_findings, seam_findings
-from store.check.segment import Derived, SegmentRules, Surveys, check_segment
-from store.check.survey import IndexFile, QueueFile, survey_index, survey_queues
-from store.check.writer import has_writer, horizon_of
+from store.checking.coverage import LogExtent, outside_findings, segment_list_findings
+from store.checking.findings import LOST_INDEX, MISSING_INDEX_ENTRY, MISSING_UNIT, Finding, group_findings
+from store.checking.listing import Listing, Share
+from store.checking.parallel import MapTasks, ordered_map
+from store.checking.promises import checkpoint_file_findings, promise_findings
+from store.checking.seams import SegmentSummary, lost_index_findings, seam_findings
+from store.checking.segment import Derived, SegmentRules, Surveys, check_segment
+from store.checking.survey import IndexFile, QueueFile, survey_index, survey_queues
+from store.checking.writer import has_writer, horizon_of
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
@@ -92,17 +92,17 @@ def check_files(
     return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
 
 
-def check_store(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
+def check(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
     """Checks the store at `root` and yields findings as they are found; a sound store has none.
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from store import Message, check_store, open_store
+    >>> from store import Message, check, open_store
     >>> root = Path(tempfile.mkdtemp()) / "store"
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello"))
     >>> (root / "checkpoint").unlink()
-    >>> [finding.kind for finding in check_store(root)]
+    >>> [finding.kind for finding in check(root)]
     ['checkpoint-invalid']
 
     Raises NotAStore, ForeignFile, UnsupportedFormat, StoreIOError.
@@ -157,19 +157,19 @@ class _Check:
             yield from of_files
             yield from self._check_queues()
         if self.files.is_local and any(self.files.exists(name) for name in TIMER_TRACES):
-            from store.check.timer import check_timer
+            from store.checking.timer import check_timer
 
             yield from check_timer(self.files)
         if _has_state_of_5(self.files):
-            from store.check.state import check_state
+            from store.checking.state import check_state
 
             yield from check_state(self.files)
         if _has_compacted_topics(self.files):
-            from store.check.compaction import check_compaction
+            from store.checking.compaction import check_compaction
 
             yield from check_compaction(self.files, self.options.config.delay_levels_ms)
         if self.dledger is not None:
-            from store.check.dledger import check_dledger
+            from store.checking.dledger import check_dledger
 
             yield from check_dledger(self.files, self.dledger, self.progress.horizon)
 
@@ -178,7 +178,7 @@ class _Check:
 
     def _check_with_rocksdb(self, of_files: Sequence[Finding]) -> Iterator[Finding]:
         """Yield the findings outside of the RocksDB, and the faults of the queues in it."""
-        from store.check.rocksdb import check_rocksdb, concerns_queue_files
+        from store.checking.rocksdb import check_rocksdb, concerns_queue_files
         from store.five.batchqueue.topics import batch_topics
 
         inner = batch_topics(StoreLayout(Path(self.files.address)), Filesystem())
@@ -196,7 +196,7 @@ class _Check:
 
     def _check_with_batch_queues(self) -> Iterator[Finding]:
         """Yield the steps' findings outside of batch queues, and the faults of those."""
-        from store.check.batch_queues import check_batch_queues, concerns_plain_queues
+        from store.checking.batch_queues import check_batch_queues, concerns_plain_queues
 
         for finding in self._check_files():
             if concerns_plain_queues(finding, self.batch_topics):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from store.check.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
-from store.check.survey import IndexFile
-from store.check.units import split_by_start
+from store.checking.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
+from store.checking.survey import IndexFile
+from store.checking.units import split_by_start
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Entries, Ints
 from store.formats.derived import entries_of

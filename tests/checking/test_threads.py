@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from store.check.check import CheckOptions, Progress, check_files
-from store.check.parallel import ordered_map
+from store.checking.check import CheckOptions, Progress, check_files
+from store.checking.parallel import ordered_map
 from store.disk.store_reader import StoreReader
 from tests.support.golden import copy_store, golden
 

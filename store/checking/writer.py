@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.check.survey import QueueListing
+from store.checking.survey import QueueListing
 from store.disk.filesystem import Filesystem
 from store.disk.lock import is_locked
 from store.disk.store_reader import StoreReader

@@ -17,7 +17,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from store.check.findings import TIMER_FILES, TIMER_LOG, TIMER_STALE, TIMER_STATE, TIMER_WHEEL, Finding, group_findings
+from store.checking.findings import (
+    TIMER_FILES,
+    TIMER_LOG,
+    TIMER_STALE,
+    TIMER_STATE,
+    TIMER_WHEEL,
+    Finding,
+    group_findings,
+)
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.five.timer.files import DELETE, NO_POSITION, SLOT_COUNT, WHEEL_SIZE, TimerFiles, read_timer_files

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from store.check.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Finding
-from store.check.units import Queue, continuity_findings
+from store.checking.findings import LOST_INDEX, STALE_TAIL, TIME_BACKWARDS, Finding
+from store.checking.units import Queue, continuity_findings
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.wording import amount, amount_is
 

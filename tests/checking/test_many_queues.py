@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store.check import segment as module
-from store.check.check import check_files
-from store.check.findings import MISSING_UNIT, UNIT_DIFFERS, Finding
+from store.checking import segment as module
+from store.checking.check import check_files
+from store.checking.findings import MISSING_UNIT, UNIT_DIFFERS, Finding
 from store.disk.store_reader import StoreReader
 from tests.support.many_queues import many_queues, queue_name
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.check.findings import (
+from store.checking.findings import (
     MISSING_UNIT,
     QUEUE_GAP,
     ROCKSDB_STATE,
@@ -29,7 +29,7 @@ from store.check.findings import (
     Finding,
     group_findings,
 )
-from store.check.light_poison import light_poison
+from store.checking.light_poison import light_poison
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules
 from store.disk.filesystem import Filesystem

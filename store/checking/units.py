@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store.check.findings import (
+from store.checking.findings import (
     MISSING_UNIT,
     QUEUE_DUPLICATE,
     QUEUE_GAP,
@@ -28,7 +28,7 @@ from store.check.findings import (
     UNIT_WRONG_RECORD,
     Finding,
 )
-from store.check.survey import EXT_ADDRESS_LIMIT, QueueFile
+from store.checking.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Ints, Units
 from store.formats.derived import units_of

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from store import kernels
-from store.check.findings import (
+from store.checking.findings import (
     INNER_BATCH,
     MISSING_UNIT,
     QUEUE_DUPLICATE,

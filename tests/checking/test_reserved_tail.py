@@ -8,8 +8,8 @@ import pyarrow.fs as pafs
 import pytest
 
 from store import Message, open_store
-from store.check.check import check_files
-from store.check.promises import HEAD_SIZE
+from store.checking.check import check_files
+from store.checking.promises import HEAD_SIZE
 from store.disk.filesystem import Filesystem
 from store.disk.places import RemotePlace
 from store.disk.store_reader import StoreReader

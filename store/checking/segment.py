@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from store.check.entries import EntryFile, index_differences
-from store.check.findings import (
+from store.checking.entries import EntryFile, index_differences
+from store.checking.findings import (
     BAD_CRC,
     BAD_LENGTH,
     BAD_PROPERTIES_CRC,
@@ -19,11 +19,11 @@ from store.check.findings import (
     Finding,
     group_findings,
 )
-from store.check.light_poison import light_poison
-from store.check.property_crc import wrong_property_crcs
-from store.check.seams import SegmentSummary
-from store.check.survey import IndexFile, QueueFile
-from store.check.units import (
+from store.checking.light_poison import light_poison
+from store.checking.property_crc import wrong_property_crcs
+from store.checking.seams import SegmentSummary
+from store.checking.survey import IndexFile, QueueFile
+from store.checking.units import (
     ExpectedUnits,
     FoundUnits,
     Queue,

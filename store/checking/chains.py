@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from store import kernels
-from store.check.findings import BROKEN_CHAIN, Finding
+from store.checking.findings import BROKEN_CHAIN, Finding
 from store.formats.index_page import HEADER_SIZE
 from store.kernels.index import (
     FALLING_ENTRIES,

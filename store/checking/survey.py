@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from store.check.chains import Chains
-from store.check.findings import (
+from store.checking.chains import Chains
+from store.checking.findings import (
     INDEX_HEADER,
     LOST_EXTENSION,
     QUEUE_GAP,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from store.check.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
-from store.check.seams import SegmentSummary
-from store.check.survey import IndexFile, QueueFile
+from store.checking.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
+from store.checking.seams import SegmentSummary
+from store.checking.survey import IndexFile, QueueFile
 from store.commitlog.commit_log import read_store_timestamp
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from store.brokerconfig.topics import compacted_topics
-from store.check.findings import (
+from store.checking.findings import (
     COMPACTION_FILES,
     COMPACTION_LEFTOVER,
     COMPACTION_POSITION,

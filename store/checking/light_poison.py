@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.check.findings import LIGHT_POISON, LIGHT_UNMATCHED
+from store.checking.findings import LIGHT_POISON, LIGHT_UNMATCHED
 from store.consumequeue.light_queues import LightParts
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from store.check.findings import STATE_FILE, Finding, group_findings
+from store.checking.findings import STATE_FILE, Finding, group_findings
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
 from store.five.state import StateLine, epochs_of, revive_line, state_lines
