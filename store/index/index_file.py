@@ -67,6 +67,7 @@ class IndexFile:
         self._is_new = is_new
         self._reserved = 0
         self._held: IndexHeader | None = None
+        self._stored_size = fs.stat(descriptor.path).st_size
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
     @property
@@ -91,6 +92,12 @@ class IndexFile:
     @property
     def is_full(self) -> bool:
         return self.header.index_count >= self.entry_count
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file, when it was opened, ended before the newest entry that its header counts."""
+        count = self.header.index_count
+        return count > 1 and self._stored_size < entry_position(self.slot_count, min(count, self.entry_count))
 
     def start_after(self, previous: IndexHeader) -> None:
         """Takes over the end of a full predecessor, as a broker constructs its next file."""

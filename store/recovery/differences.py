@@ -51,8 +51,8 @@ _REASONS = {
     "the hash of their tags, so that they are delivered at once; rmqctl gives them their deliver time",
     Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
     "its queue offsets a second time; rmqctl builds them from the log",
-    Difference.LOST_INDEX: "a broker does not notice an index of which every file is lost, and indexes from where it "
-    "starts to dispatch; rmqctl builds the whole index from the log",
+    Difference.LOST_INDEX: "a broker does not notice a lost index file, and indexes from where it starts "
+    "to dispatch; rmqctl builds the whole index from the log",
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
     "it; rmqctl rewrites units that contradict their records where it dispatches them again",
     Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "

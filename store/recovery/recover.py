@@ -31,6 +31,7 @@ from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.message import SCHEDULE_TOPIC
 from store.formats.run import Run
+from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.subscription import use_bit_maps
 from store.recovery.confirm import UpTo, confirm_offset
@@ -180,16 +181,16 @@ class _Recovery:
     def _drop_index(self) -> None:
         """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.
 
-        An index of which every file is lost is built up to there as well.
+        An index that has lost files is built up to there as well.
         """
         opened, start = self.opened, self.start
         stop = start if self.is_abnormal else self.found.queue_end_before
         unread_from = opened.index.drop_unreadable()
-        if not self.as_broker and (built := build_lost_index(opened, stop)):
+        unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
+        if not self.as_broker and (built := self._build_lost_index(unsafe, stop)):
             self.found.remarks += built
             self.builds_lost_index = True
             return
-        unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
         if not self.keep_index:
             self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
@@ -201,6 +202,12 @@ class _Recovery:
             dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)
+
+    def _build_lost_index(self, unsafe: list[IndexFile], stop: int) -> list[str]:
+        """Builds the index where a file is lost; those that a broker deletes now are not missed."""
+        reaches_stop = not self.is_abnormal or self.keep_index
+        judged = self.opened.index.files if self.keep_index else [f for f in self.opened.index.files if f not in unsafe]
+        return build_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop)
 
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""

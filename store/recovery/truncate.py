@@ -1,6 +1,6 @@
 """truncate-dirty as a plan: log, queues and index cut back to one log offset.
 
-0. units and queues that are lost are built from the log, and an index of which every file is
+0. units and queues that are lost are built from the log, and an index that has lost files
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
 2. the log is cut there, queues lose the units behind; what an earlier cut left behind the log's end goes
 3. index files that reach behind it are rebuilt from the beginning of the first of them
