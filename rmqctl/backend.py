@@ -127,13 +127,13 @@ def _size(byte_count: int) -> str:
     return f"{byte_count / (1 << 30):.1f} GiB" if byte_count >> 30 else f"{byte_count >> 10} KiB"
 
 
-def require_own_commitlog(layout: StoreLayout) -> None:
+def require_own_commitlog(layout: StoreLayout, reader: str) -> None:
     """BadRequest for a commit log in another folder: a store at an address is one folder."""
     from store.errors import BadRequest
 
-    if layout.dledger is None and layout.commitlog != layout.root / "commitlog":
+    if layout.dledger is None and layout.commitlog.absolute() != (layout.root / "commitlog").absolute():
         raise BadRequest(
-            "storePathCommitLog names another folder than the store's commitlog, which is what a rebuild reads",
+            f"storePathCommitLog names another folder than the store's commitlog, which is what {reader} reads",
             file=layout.commitlog,
             hint="put a link in its place",
         )

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TextIO
 
 
@@ -29,6 +30,7 @@ class Environment:
 
         Characters that stdout's encoding lacks are escaped, so that no output breaks off in the middle.
         """
+        _open_closed_streams()
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
@@ -41,3 +43,13 @@ class Environment:
     def can_ask(self) -> bool:
         """Whether stdin and stderr are terminals, so that a question is read and answered."""
         return self.stdin.isatty() and self.stderr.isatty()
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null where the caller closed a standard stream.
+
+    Else the next file that is opened gets its number, and what a library writes to stdout goes into a store's file.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115

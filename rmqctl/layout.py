@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 _WHOLE_NAMES = {"change_id", "msg_id", "state", "status", "severity"}
 _LONGEST_WHOLE_NAME = 32
-_LEAST_WIDTHS = {"file": 21, "topic": 19}
-"""So that a segment's name is never torn, and a topic can be recognised."""
+_LEAST_WIDTHS = {"file": 21, "topic": 19, "name": 30}
+"""So that a segment's name is never torn, nor most settings' names, and a topic can be recognised."""
 _LEAST_WIDTH = 8
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S*")
 # A piece of text that stays on one line: a moment's date, or letters up to a blank, a slash or a comma.

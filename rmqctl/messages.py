@@ -23,6 +23,7 @@ import typer
 
 from rmqctl.output import Format
 from rmqctl.programs import is_utf8, to_json
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -71,6 +72,7 @@ class MessageRows:
         """Rows whose body does not have the record's CRC."""
         self._encoding, self._form, self._stored, self._warn = encoding, form, stored, warn
         self._remedy = remedy
+        self._undecoded_count, self._first_undecoded = 0, ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -120,9 +122,18 @@ class MessageRows:
 
     def warn_of_damage(self) -> None:
         """Says on stderr how many of the rows differ from the message that was put."""
+        self.warn_of_undecoded()
         if self.unsound_count:
             bodies = "one body does" if self.unsound_count == 1 else f"{self.unsound_count} bodies do"
             self._warn(f"{bodies} not have the record's CRC (crc_ok false){self._remedy}")
+
+    def warn_of_undecoded(self) -> None:
+        """Says once how many bodies could not be decompressed since the last call."""
+        others = self._undecoded_count - 1
+        if others >= 0:
+            more = f"; so are those of {count(others, 'other message')}" if others else ""
+            self._warn(f"{self._first_undecoded}; the body is shown as stored{more}")
+        self._undecoded_count, self._first_undecoded = 0, ""
 
     def _body_of(self, message: StoredMessage) -> Body:
         from store.formats import Body, BodyState, compression_of, decode_body
@@ -132,7 +143,8 @@ class MessageRows:
             return Body(message.body, compression, BodyState.STORED if compression else BodyState.PLAIN)
         body = decode_body(message.body, message.sys_flag)
         if body.problem:
-            self._warn(f"log offset {message.log_offset}: {body.problem}; the body is shown as stored")
+            self._undecoded_count += 1
+            self._first_undecoded = self._first_undecoded or f"log offset {message.log_offset}: {body.problem}"
         return body
 
 

@@ -10,7 +10,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rmqctl.backend import Engine, choose_backend, stores_of
+from rmqctl.backend import Engine, choose_backend, require_own_commitlog, stores_of
 from rmqctl.context import Session
 from rmqctl.spark import spark_session
 
@@ -65,6 +65,7 @@ def open_tables(
     log_bytes = sum(file.size for reader in stores.values() for file in reader.segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
     if backend.is_spark:
+        _check_spark_finds_log(session, list(stores))
         with spark_session(session, master, remote, why=backend.why) as spark:
             yield SparkTables(session, list(stores), spark, outer)
         return
@@ -75,6 +76,15 @@ def open_tables(
 
     with open_engine(stores, outer=outer) as opened:
         yield EmbeddedTables(session, list(stores), opened, stores)
+
+
+def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
+    """BadRequest for a commit log in another folder: executors would not find it."""
+    from store.opened import make_layout
+
+    settings = session.settings()
+    if "storePathCommitLog" in settings and "://" not in stores[0]:
+        require_own_commitlog(make_layout(Path(stores[0]).expanduser(), settings), "Spark")
 
 
 def _spare_pandas() -> None:

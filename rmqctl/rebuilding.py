@@ -27,7 +27,7 @@ def make_rebuild(
     remote: str | None = None,
 ) -> Rebuild:
     """The builder of the chosen engine, with its progress shown."""
-    require_own_commitlog(layout)
+    require_own_commitlog(layout, "a rebuild")
     address, clock = str(layout.root.absolute()), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:

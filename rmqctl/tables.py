@@ -174,6 +174,11 @@ def _blocks(result: Result, times: TimeForm) -> Iterator[Block]:
 def _table_block(table: Table, times: TimeForm, with_title: bool) -> Block:
     rows = list(table.rows)
     columns = list(table.read_columns() or (rows[0].keys() if rows else ()))
-    numeric = [any(is_number(row.get(column)) for row in rows) for column in columns]
+    numeric = [_is_numeric([row.get(column) for row in rows]) for column in columns]
     cells = [[show_value(column, row.get(column), times) for column in columns] for row in rows]
     return Block(columns, cells, numeric, words(table.name), table.name if with_title else "")
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    """Whether a column holds numbers, and no text that might have to be folded."""
+    return any(map(is_number, values)) and not any(isinstance(value, str) for value in values)

@@ -108,7 +108,7 @@ def run(
     rows = EntryRows(session, messages, unshown, where, _limit(session, limit, follow))
     dump = _Dump(session, kind, wanted, target, with_fields=hexadecimal)
     if follow:
-        return _follow(session, dump, rows)
+        return _follow(session, dump, rows, messages)
     return _result(kind, rows, messages, _table(kind, rows, dump.entries(), with_fields=hexadecimal))
 
 
@@ -250,7 +250,7 @@ class _Dump:
         return dump_timer(reader, file)
 
 
-def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
+def _follow(session: Session, dump: _Dump, rows: EntryRows, messages: MessageRows) -> int:
     """Prints entries as they are added, one a line, until a signal ends it."""
     if dump.kind is Kind.CONSUMEQUEUE and rocksdb_of(session, None) is not None:
         raise typer.BadParameter("--follow reads files, and the consume queues are a RocksDB")
@@ -263,4 +263,5 @@ def _follow(session: Session, dump: _Dump, rows: EntryRows) -> int:
             shown = [show_value(name, row[name]) for name in COLUMNS[dump.kind] if row.get(name) is not None]
             stdout.write((json_for(stdout, row) if form.is_for_programs else "  ".join(shown)) + "\n")
             stdout.flush()
+        messages.warn_of_undecoded()
         time.sleep(FOLLOW_EVERY_S)

@@ -260,6 +260,7 @@ class _Reading:
                 for message in self.reader:
                     stdout.write(_line(self.rows.row(message), self.rows, form, stdout))
                     stdout.flush()
+                self.rows.warn_of_undecoded()
             wait(self.reader.next_offset)
 
     def _facts(self) -> dict[str, Any]:

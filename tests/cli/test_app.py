@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from rmqctl import version
 from rmqctl.app import app
 from rmqctl.commands import COMMANDS
+from rmqctl.environment import Environment
 from rmqctl.exit_codes import exit_code_of
 from store import Message, errors, open_store
 from store.disk import Filesystem
@@ -257,3 +258,12 @@ def test_a_nice_command_lets_other_processes_go_first() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == "19"
+
+
+def test_a_closed_stdout_is_dev_null_and_gives_its_number_to_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    streams = Environment.real()
+    with streams.stdin, streams.stdout, streams.stderr:
+        assert streams.stdout.write("lost on purpose") > 0
+        assert streams.stdin.read() == b""

@@ -82,9 +82,24 @@ def test_a_compressed_body_is_shown_as_text_and_goes_back_compressed(compression
 
 def test_a_body_that_cannot_be_decompressed_is_shown_as_stored_with_a_warning() -> None:
     said: list[str] = []
-    row = MessageRows(None, Format.JSONL, warn=said.append).row(stored(Message("T", b"no zlib", sys_flag=1)))
+    rows = MessageRows(None, Format.JSONL, warn=said.append)
+    row = rows.row(stored(Message("T", b"no zlib", sys_flag=1)))
+    rows.warn_of_damage()
     assert (base64.b64decode(row["body"]), row["body_state"]) == (b"no zlib", "stored")
     assert said == ["log offset 4096: the body is no zlib stream; the body is shown as stored"]
+
+
+def test_many_bodies_that_cannot_be_decompressed_are_one_warning() -> None:
+    said: list[str] = []
+    rows = MessageRows(None, Format.JSONL, warn=said.append)
+    for _ in range(3):
+        rows.row(stored(Message("T", b"no zlib", sys_flag=1)))
+    rows.warn_of_undecoded()
+    rows.warn_of_undecoded()
+    expected = (
+        "log offset 4096: the body is no zlib stream; the body is shown as stored; so are those of 2 other messages"
+    )
+    assert said == [expected]
 
 
 @pytest.fixture

@@ -109,6 +109,15 @@ def test_bytes_have_a_unit_for_people_and_none_for_programs() -> None:
     assert json.loads(shown(Format.JSON, result))["freed_bytes"] == 3 << 30
 
 
+def test_numbers_beside_a_long_text_in_one_column_leave_the_names_whole() -> None:
+    values: list[Any] = [1 << 30, "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"]
+    rows = [{"name": "mappedFileSizeCommitLog", "value": value, "effect": "a word " * 8} for value in values]
+    lines = shown(Format.PLAIN, Result("config settings", {}, [Table("settings", rows)])).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("mappedFileSizeCommitLog  ") for line in lines) == 2
+    assert any("1073741824" in line for line in lines)
+
+
 def test_several_tables_have_titles() -> None:
     text = shown(Format.PLAIN, Result("recover", {}, [Table("actions", ROWS), Table("lost", ROWS)]))
     assert "actions:" in text

@@ -38,6 +38,13 @@ def test_sql_says_which_engine_answered_and_why(normal: Path) -> None:
     assert "asked for" in rmqctl("sql", COUNT, "--engine", "local", store=normal).err
 
 
+def test_spark_refuses_a_log_that_another_setting_puts_elsewhere(normal: Path, tmp_path: Path) -> None:
+    elsewhere = ("--set", f"storePathCommitLog={tmp_path}")
+    for words in (("sql", COUNT), ("usage",), ("audit",)):
+        run = rmqctl(*words, "--engine", "spark", *elsewhere, store=normal)
+        assert (run.code, "which is what Spark reads" in run.err) == (USAGE, True), words
+
+
 def test_an_answer_is_cut_at_the_limit_with_a_note(normal: Path) -> None:
     run = rmqctl("--format", "jsonl", "sql", "select log_offset from messages", "--limit", 3, store=normal)
     assert (run.code, len(run.rows)) == (OK, 3)
