@@ -82,12 +82,12 @@ def run_change(
     for note in change.notes:
         session.warn(note)
     if consent.dry_run or change.is_empty:
-        change.drop()
+        change.close()
         return plan
     if not consent.yes:
         render(plan, Format.TABLE, session.environment.stderr, session.look(color=False))
         if not session.ask(f"Apply these {len(change.actions)} steps?"):
-            change.drop()
+            change.close()
             session.note("nothing was changed")
             return dataclasses.replace(plan, exit_code=FINDINGS, verdict="nothing was changed")
     change_id = _apply(session, change, consent)

@@ -1,7 +1,7 @@
 """The engine: an Apache RocketMQ message store, byte for byte.
 
     >>> import tempfile
-    >>> from store import Message, check, find, open_store, plan_recovery, staged_store
+    >>> from store import Message, check, find, open_store, plan_recovery
     >>> root = f"{tempfile.mkdtemp()}/store"
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello", keys=["order-1"], tags="paid"))
@@ -15,8 +15,8 @@
     []
     >>> [message.body for message in find(root, "order-1")]
     [b'hello']
-    >>> with staged_store(root, dry_run=True) as opened:
-    ...     plan_recovery(opened).is_empty
+    >>> with plan_recovery(root) as change:
+    ...     change.is_empty
     True
 
 How a message travels, and where to read it:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import store
+from store import BadRequest, Change, StoreLocked, check, staged_store
+from tests.support.snapshots import snapshot
+from tests.support.stores import make_store
 
 ROOT = Path(__file__).parents[1]
 OBJECTS = {name: getattr(store, name) for name in store.__all__}
@@ -90,6 +95,86 @@ def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, mon
                                     "store.recovery.plan"])  # fmt: skip
 def test_the_modules_that_a_user_meets_first_have_examples(module: str) -> None:
     assert any(test.examples for test in doctest.DocTestFinder().find(import_module(module)))
+
+
+PLANS: dict[str, Callable[[str | Path], Change]] = {
+    "plan_recovery": store.plan_recovery,
+    "plan_truncate": store.plan_truncate,
+    "plan_clean": lambda root: store.plan_clean(root, now_ms=4_000_000_000_000, reserved_hours=0, force=True),
+    "plan_checkpoint": store.plan_checkpoint,
+    "plan_delay_offsets": lambda root: store.plan_delay_offsets(root, 4_000_000_000_000),
+    "plan_resolve": lambda root: store.plan_resolve(root, "no such transaction", commit=True),
+    "plan_timer_rebuild": store.plan_timer_rebuild,
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A store with one message, whose checkpoint is lost."""
+    root = make_store(tmp_path / "store", 1)
+    (root / "checkpoint").unlink()
+    return root
+
+
+def is_free(root: Path) -> bool:
+    try:
+        with staged_store(root):
+            return True
+    except StoreLocked:
+        return False
+
+
+def test_each_public_plan_is_in_the_table() -> None:
+    assert set(PLANS) == {name for name in store.__all__ if name.startswith("plan_")}
+
+
+@pytest.mark.parametrize("name", sorted({*PLANS} - {"plan_resolve"}))
+@pytest.mark.parametrize("make_path", [Path, str])
+def test_a_plan_by_path_holds_the_lock_and_stages_until_it_is_closed(
+    name: str, make_path: Callable[[Path], str | Path], root: Path
+) -> None:
+    before = snapshot(root)
+    with PLANS[name](make_path(root)) as change:
+        assert change.rows() is not None
+        assert not is_free(root)
+    assert is_free(root)
+    assert snapshot(root) == before
+    assert not (root / ".rmqctl/staging").exists()
+
+
+def test_a_plan_by_path_is_applied_and_leaves_a_sound_store(root: Path) -> None:
+    (root / "abort").touch()
+    assert {finding.kind for finding in check(root)} == {"checkpoint-invalid"}
+    change = store.plan_recovery(root)
+    assert change.apply() is not None
+    assert is_free(root)
+    assert list(check(root)) == []
+    assert not (root / ".rmqctl/staging").exists()
+    change.close()
+
+
+def test_a_change_that_fails_gives_the_lock_back(root: Path) -> None:
+    def fail(action: object) -> None:
+        raise InterruptedError(action)
+
+    before = snapshot(root)
+    with pytest.raises(InterruptedError):
+        store.plan_checkpoint(root).apply(on_action=fail)
+    assert is_free(root)
+    assert snapshot(root) == before
+
+
+def test_a_plan_by_path_that_fails_gives_the_lock_back(root: Path) -> None:
+    before = snapshot(root)
+    with pytest.raises(BadRequest) as caught:
+        PLANS["plan_resolve"](root)
+    assert caught.value.code == "no-transaction"
+    assert is_free(root)
+    assert snapshot(root) == before
+
+
+def test_the_signature_of_a_plan_shows_that_it_takes_a_path() -> None:
+    assert "str | pathlib" in str(inspect.signature(store.plan_recovery).parameters["opened"])
 
 
 @pytest.mark.parametrize("package", ["store", "rmqctl"])

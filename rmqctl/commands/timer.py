@@ -98,7 +98,6 @@ def run_rebuild(
     from store.five import plan_timer_rebuild
 
     with planning(session, consent, with_dledger=True) as opened:
-        opened.queues.recover()
         change = plan_timer_rebuild(opened, roll_window_slots=roll_window)
         return run_change(session, "timer rebuild", change, consent)
 

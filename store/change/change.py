@@ -6,14 +6,17 @@
 
 A step that fails is rolled back at once. After a crash in the middle the manifest still says "applying", and `undo`
 puts everything back (quarantine.py).
+
+A change that was planned by a store's path holds the store's lock until it is applied or closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
@@ -31,8 +34,9 @@ class Change:
     lost          messages per topic that the store would no longer show
     notes         damage and disorder met while planning, as sentences for people
     remarks       what else people should know, as sentences
-    staging       folder of staged files, removed when the change is applied or dropped
+    staging       folder of staged files, removed when the change is applied or closed
     sync_paths    files that must be durable before the first action, because the plan rests on what they say
+    until_closed  what was opened for the plan alone: the store, where the plan was given its path
     """
 
     command: str
@@ -45,6 +49,7 @@ class Change:
     remarks: list[str] = field(default_factory=list)
     staging: Path | None = None
     sync_paths: list[Path] = field(default_factory=list)
+    until_closed: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     @property
     def is_empty(self) -> bool:
@@ -90,13 +95,33 @@ class Change:
         keep        False deletes what was taken away once the change is complete
         Raises StoreIOError; everything done so far has then been put back, as after an interrupt.
         """
+        folder = quarantine or quarantine_folder(self.root)
+        with self.until_closed:
+            change_id = self._carry_out(folder, on_action)
+            if keep or change_id is None:
+                return change_id
+            purge(self.root, [change_id], quarantine=folder, fs=self.fs)
+            return None
+
+    def close(self) -> None:
+        """Removes files that were staged and not published; closes the store that was opened by its path."""
+        with self.until_closed:
+            self._remove_staged()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _carry_out(self, folder: Path, on_action: Callable[[Action], None] | None) -> str | None:
+        """Does the module's steps and gives the id of the change, or None when there was nothing to do."""
         for path in self.sync_paths:
             if self.fs.exists(path):
                 self.fs.fdatasync(self.fs.open_read(path))
         if self.is_empty:
-            self.drop()
+            self._remove_staged()
             return None
-        folder = quarantine or quarantine_folder(self.root)
         journal = Journal.start(self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts)
         try:
             for action, entry in zip(self.actions, journal.entries, strict=True):
@@ -107,14 +132,10 @@ class Change:
         except BaseException as error:
             self._roll_back(journal, error)
             raise
-        self.drop()
-        if not keep:
-            purge(self.root, [journal.id], quarantine=folder, fs=self.fs)
-            return None
+        self._remove_staged()
         return journal.id
 
-    def drop(self) -> None:
-        """Removes files that were staged and not published."""
+    def _remove_staged(self) -> None:
         if self.staging is not None:
             self.fs.remove_tree(self.staging)
             self.staging = None

@@ -30,6 +30,7 @@ from store.errors import BadRequest
 from store.formats.run import Run
 from store.layout import is_topic_folder_name
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.recovery.lost import LossCounter
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.plan import add_lost, new_change
@@ -38,6 +39,7 @@ from store.recovery.walk import Progress
 BEFORE_THE_LOG = "ends before the log begins"
 
 
+@takes_path()
 def plan_clean(
     opened: OpenedStore,
     *,

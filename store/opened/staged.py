@@ -3,14 +3,17 @@
 dry run   takes no lock and stages in a scratch folder outside of the store, so it works on a read-only mount and
           beside a live broker
 change    takes the lock before it looks at anything, and stages inside of the store, so that publishing is a rename
+by path   a plan that `takes_path` opens a store like a change, and leaves it open until its Change is closed
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from store.change.workspace import staging_folder
 from store.disk.filesystem import Filesystem
@@ -19,9 +22,17 @@ from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
 from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
-from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.opened_store import OpenedStore, foreign_only, system_clock_ms
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
+
+P = ParamSpec("P")
+
+if TYPE_CHECKING:
+    from store.change.change import Change
+
+    _Plan = Callable[Concatenate[OpenedStore, P], Change]
+    _PlanByPath = Callable[Concatenate[OpenedStore | str | Path, P], Change]
 
 
 @contextlib.contextmanager
@@ -55,6 +66,32 @@ def staged_store(
             yield opened
         finally:
             opened.close()
+
+
+def takes_path(*, with_dledger: bool = False, passes_foreign: bool = False) -> Callable[[_Plan[P]], _PlanByPath[P]]:
+    """Lets a plan take a store's path too: the store is opened and locked until the Change is closed.
+
+    with_dledger    also a store with a DLedger log, whose entries no change may touch
+    passes_foreign  foreign names are left out, and the plan says which brokers they keep from starting
+    """
+    refuse = foreign_only(lambda error: None) if passes_foreign else None
+
+    def decorate(plan: _Plan[P]) -> _PlanByPath[P]:
+        @functools.wraps(plan)
+        def plan_at(store: OpenedStore | str | Path, /, *args: P.args, **options: P.kwargs) -> Change:
+            if isinstance(store, OpenedStore):
+                return plan(store, *args, **options)
+            with contextlib.ExitStack() as until_planned:
+                opened = until_planned.enter_context(staged_store(store, with_dledger=with_dledger, refuse=refuse))
+                change = plan(opened, *args, **options)
+                change.until_closed.push(until_planned.pop_all())
+            return change
+
+        # What signature() and the page of the library show of the first parameter.
+        plan_at.__annotations__["opened"] = OpenedStore | str | Path
+        return plan_at
+
+    return decorate
 
 
 @contextlib.contextmanager

@@ -9,15 +9,17 @@ from __future__ import annotations
 from store.change.change import Change
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.recovery.checkpoint_review import newest_in_queues, walk_to_end
 from store.recovery.start import starting_segment
 from store.recovery.walk import Progress
 
 
+@takes_path(with_dledger=True)
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
     """Makes a page that promises exactly the files' contents, once durable.
 
-    The store has an overlay. NotAStore where the log is empty beside queues: it may only be away.
+    A store that is open has an overlay. NotAStore where the log is empty beside queues: it may only be away.
     """
     require_log(opened.layout, opened.fs)
     start, _ = starting_segment(opened, abnormal=True)

@@ -9,13 +9,12 @@ What a broker deletes, the plan removes into quarantine.
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from store import Message, open_store, plan_recovery, staged_store
+    >>> from store import Message, open_store, plan_recovery
     >>> root = Path(tempfile.mkdtemp()) / "store"
     >>> with open_store(root, read_only=False) as store:
     ...     result = store.put(Message.of("Orders", "hello"))
     >>> (root / "abort").touch()
-    >>> with staged_store(root) as opened:
-    ...     change = plan_recovery(opened)
+    >>> with plan_recovery(root) as change:
     ...     change_id = change.apply()
     >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
     ('abnormal', 1, 'abort')
@@ -32,6 +31,7 @@ from store.errors import UnsupportedFormat
 from store.opened.detect import require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
 from store.recovery.confirm import EPOCH_FILE, keep_confirm_offset
@@ -45,6 +45,7 @@ CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
 
 
+@takes_path(with_dledger=True, passes_foreign=True)
 def plan_recovery(
     opened: OpenedStore,
     *,
@@ -55,7 +56,7 @@ def plan_recovery(
     rebuild: Rebuild | None = None,
     progress: Progress | None = None,
 ) -> Change:
-    """The whole recovery of a store that was opened with an overlay.
+    """The whole recovery of a store: of its path, or of one that was opened with an overlay.
 
     as_broker  loses what a broker loses
     force_empty_log  goes on where the log is empty and queues are not; else that is refused

@@ -16,6 +16,7 @@ from store.disk.overlay import stage_new_file
 from store.errors import BadRequest
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.recovery.lost import LossCounter
 from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_all_lost
@@ -24,6 +25,7 @@ from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
 from store.recovery.walk import Progress, dispatch_stretch, walk
 
 
+@takes_path()
 def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
     """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
 

@@ -9,14 +9,16 @@ from store.brokerconfig.data_version import DataVersion, read_data_version
 from store.change.change import Change
 from store.errors import UncleanStore
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.services.delay import DelayedMessage, DelayLevel, DelayState, review_delays
 from store.services.schedule import FILE_NAME, encode_delay_offsets
 
 _DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelayState.LOST)
 
 
+@takes_path(with_dledger=True)
 def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
-    """Plan the offsets behind each level's delivered messages. The store has an overlay."""
+    """Plan the offsets behind each level's delivered messages. A store that is open has an overlay."""
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
     if opened.abort.exists():

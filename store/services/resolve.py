@@ -14,6 +14,7 @@ from store.config import LINE_4_9
 from store.errors import BadRequest, UncleanStore
 from store.formats.message import Message, StoredMessage, decode_message_id
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 from store.recovery.append import plan_append, recover_to_append
 from store.services.transaction_messages import commit_message, op_body, op_message
 from store.services.transactions import Transaction, TransactionReview, TransactionState, review_transactions
@@ -21,6 +22,7 @@ from store.services.transactions import Transaction, TransactionReview, Transact
 _OPEN = (TransactionState.IN_DOUBT, TransactionState.INCONSISTENT)
 
 
+@takes_path()
 def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change:
     """Plan the end of the transaction with this UNIQ_KEY, or with a half of this message id.
 

@@ -133,7 +133,7 @@ def plan_here(root: Path, mode: str) -> tuple[float, float]:
     opened = OpenedStore.load(find_store(layout, {}, fs, compat="4.9"), fs, _now_ms, overlay=overlay)
     change = plan_recovery(opened, mode=mode)
     planned = time.perf_counter() - began, time.process_time() - cpu_began
-    change.drop()
+    change.close()
     opened.close()
     return planned
 
@@ -175,7 +175,7 @@ def recover_here(root: Path, *, apply: bool = True) -> tuple[float, float, float
     if apply:
         change.apply(keep=False)
     else:
-        change.drop()
+        change.close()
     parts.close()
     return planned, cpu, time.perf_counter() - began - planned
 

@@ -39,6 +39,7 @@ from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.layout import segment_name
 from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
 
 LOG_FILE_SIZE = 104_857_600
 ROLL_WINDOW_SLOTS = 172_800
@@ -57,8 +58,10 @@ class _Unit:
     message: TimerMessage
 
 
+@takes_path(with_dledger=True)
 def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change:
     """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
+    opened.queues.recover()
     files = read_timer_files(opened.layout, opened.fs)
     assert opened.overlay is not None
     change = Change("timer rebuild", opened.layout.root, opened.fs, staging=opened.overlay.folder)
