@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import check_store, open_store
+from store import check, open_store
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
 from tests.support.stores import SMALL, make_store, recover, text_message, truncate
@@ -55,7 +55,7 @@ def test_put_brings_the_index_back_and_says_so(part: str, whole: Path, tmp_path:
     with open_store(root, settings=SMALL, read_only=False) as store:
         assert store.put(text_message(COUNT)).is_ok
         assert any("lost" in note and "built from the log" in note for note in store.notes)
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 @pytest.mark.parametrize("part", OLDER_FILES)
