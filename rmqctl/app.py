@@ -20,7 +20,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.environment import Environment
-from rmqctl.exit_codes import INTERRUPTED, OK, USAGE, exit_code_of
+from rmqctl.exit_codes import FINDINGS, INTERRUPTED, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
 from rmqctl.result import Result
@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
 def _run_and_report(session: Session, words: list[str]) -> int:
     try:
         with session.resources:
-            return _run(session, words)
+            code = _run(session, words)
+        # A store that was written to says what it met when it is closed.
+        return FINDINGS if code == OK and session.met_findings else code
     except BrokenPipeError:
         _silence_stdout()
         return OK

@@ -47,6 +47,8 @@ class Session:
         self.environment = environment
         self.options = Options()
         self.resources = ExitStack()
+        self.met_findings = False
+        """Whether a store that the command wrote to met damage while it was open."""
         self.interrupts = Interrupts()
         self._values: OptionValues = {}
         self._log: RunLog | None = None
@@ -315,6 +317,7 @@ class Session:
 
     def _warn_of_findings(self, closed: WritableStore) -> None:
         for finding in closed.describe_findings():
+            self.met_findings = True
             self.warn(finding)
 
     def parse_time(self, text: str, option: str) -> int:

@@ -23,6 +23,7 @@ HINTS = {
     "no-record": "the master's log is damaged there, its segments have another size (--set mappedFileSizeCommitLog=N), "
     "or this is not the HA port of a master; what was proved before is kept",
     "not-in-log": "--from-offset min begins at the first segment that the master has",
+    "unit-outside": "`rmqctl check` says which units, `rmqctl rebuild --queues` builds the queues anew from the log",
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
     "not-on-spark": "give --engine local",
     "no-transaction": "`rmqctl transaction show` lists transactions and their states",

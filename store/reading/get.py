@@ -36,6 +36,7 @@ from store.formats.queue_unit import (
 )
 
 MAX_FILTERED_UNIT_BYTES = 16_000
+_SKIP_NONE = -(1 << 63)
 
 
 class GetStatus(Enum):
@@ -143,12 +144,14 @@ class _Call:
     config: StoreConfig
     message_filter: MessageFilter | None
     memory_size: int
+    outside: list[int] = field(default_factory=list)
+    """Log offsets that units name and where the log has no record."""
 
     def run(self, units: memoryview, offset: int, max_count: int, result: GetResult) -> GetResult:
         log_end = self.log.max_offset
         in_memory_bytes = self.memory_size * self.config.access_message_in_memory_max_ratio // 100
         scanned = 0
-        skip_before = -1
+        skip_before = _SKIP_NONE
         while scanned < len(units) and scanned < max(MAX_FILTERED_UNIT_BYTES, max_count * UNIT_SIZE):
             unit = decode_unit(units, scanned)
             scanned += UNIT_SIZE
@@ -162,6 +165,7 @@ class _Call:
                 continue
             skip_before = self._collect(unit, result)
         result.next_offset = offset + scanned // UNIT_SIZE
+        result.damaged += self._damage_of_units()
         return result
 
     def run_over_batches(self, offset: int, max_count: int, result: GetResult) -> GetResult:
@@ -188,6 +192,7 @@ class _Call:
                 self._collect(plain, result)
                 taken += unit.message_count * (len(result.messages) - before)
         result.message_count = taken
+        result.damaged += self._damage_of_units()
         return result
 
     def _wants(self, unit: QueueUnit) -> bool:
@@ -200,23 +205,43 @@ class _Call:
         return ext is None or self.message_filter.matches_tags_code(ext.tags_code, ext)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
-        """Takes the unit's message in; gives the log offset up to where all has expired, or -1."""
+        """Takes the unit's message in; gives the log offset up to where all has expired, or _SKIP_NONE."""
         record = self.log.read(unit.log_offset, unit.size)
         if record is None:
             if not result.messages:
                 result.status = GetStatus.MESSAGE_WAS_REMOVING
-            size = self.config.mapped_file_size_commit_log
-            return unit.log_offset + size - unit.log_offset % size
+            return self._pass_over(unit.log_offset)
         try:
             message = decode_record(record, position=unit.log_offset)
         except DamagedRecord as damage:
             result.damaged.append(damage)
-            return -1
+            return _SKIP_NONE
         if self.message_filter is None or self.message_filter.matches(message):
             result.messages.append(message)
             result.size += unit.size
             result.status = GetStatus.FOUND
-        return -1
+        return _SKIP_NONE
+
+    def _pass_over(self, log_offset: int) -> int:
+        """Gives the log offset up to where units are skipped; notes a unit whose record has not expired.
+
+        A broker skips up to the following segment in any case. A unit that names a place behind the log's end is
+        damaged, and would hide all that follow.
+        """
+        log, size = self.log, self.config.mapped_file_size_commit_log
+        if not 0 <= log_offset < log.min_offset:
+            self.outside.append(log_offset)
+            if not 0 <= log_offset < log.max_offset or log.read(log_offset, 1) is not None:
+                return _SKIP_NONE
+        return log_offset + size - log_offset % size
+
+    def _damage_of_units(self) -> list[DamagedRecord]:
+        """One finding for all units outside of the log, as there may be as many as there are messages."""
+        if not self.outside:
+            return []
+        more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""
+        reason = f"a queue unit names log offset {self.outside[0]}{more}, where the log has no record of its size"
+        return [DamagedRecord(reason, code="unit-outside")]
 
     def _is_full(self, result: GetResult, size: int, max_count: int, on_disk: bool) -> bool:
         if not result.messages:

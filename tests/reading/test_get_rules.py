@@ -29,7 +29,7 @@ class ListLog:
 
     def __init__(self, count: int, start: int = 0) -> None:
         self.max_offset = count * SIZE
-        self.start = start
+        self.start = self.min_offset = start
 
     def read(self, log_offset: int, size: int) -> memoryview | None:
         return memoryview(RECORD) if log_offset >= self.start and size == SIZE else None
@@ -161,6 +161,35 @@ def test_a_call_scans_16000_bytes_of_units_or_as_many_as_asked_for(asked: int, s
 def test_a_removed_record_alone_says_that_it_is_being_removed() -> None:
     found = get(ListQueue(3), 0, log=ListLog(3, start=SEGMENT))
     assert (found.status, found.next_offset, found.messages) == (GetStatus.MESSAGE_WAS_REMOVING, 3, [])
+
+
+@pytest.mark.parametrize("log_offset", [1 << 60, -5])
+def test_a_unit_that_names_no_place_in_the_log_is_damage_and_hides_no_other(log_offset: int) -> None:
+    queue = ListQueue(9)
+    queue.units[1] = QueueUnit(log_offset, SIZE, 1)
+
+    class Bounded(ListLog):
+        def read(self, log_offset: int, size: int) -> memoryview | None:
+            return super().read(log_offset, size) if 0 <= log_offset < self.max_offset else None
+
+    found = get(queue, 0, log=Bounded(9))
+    assert (found.status, found.next_offset, len(found.messages)) == (GetStatus.FOUND, 9, 8)
+    assert [str(log_offset) in str(damage) for damage in found.damaged] == [True]
+
+
+def test_a_unit_of_a_lost_segment_is_damage() -> None:
+    class Lost(ListLog):
+        def read(self, log_offset: int, size: int) -> memoryview | None:
+            return super().read(log_offset, size) if not 2 * SIZE <= log_offset < SEGMENT else None
+
+    count = SEGMENT // SIZE + 5
+    found = get(ListQueue(count), 0, count, log=Lost(count))
+    assert len(found.damaged) == 1
+    assert found.next_offset > 3
+
+
+def test_expired_units_are_no_damage() -> None:
+    assert get(ListQueue(3), 0, log=ListLog(3, start=SEGMENT)).damaged == []
 
 
 @pytest.mark.parametrize("low", [0, 7])
