@@ -25,6 +25,9 @@ HINTS = {
     "not-in-log": "--from-offset min begins at the first segment that the master has",
     "unit-outside": "`rmqctl check` says which units, `rmqctl rebuild --queues` builds the queues anew from the log",
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
+    "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "
+    "queue files; `rmqctl rebuild` makes a new RocksDB",
+    "damage-in-front-of-the-end": "run `rmqctl salvage --to NEWSTORE`; `rmqctl check` lists the damage",
     "not-on-spark": "give --engine local",
     "no-transaction": "`rmqctl transaction show` lists transactions and their states",
     "not-served": "`rmqctl serve` serves one",

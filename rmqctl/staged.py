@@ -22,12 +22,14 @@ def planning(
     compat: str | None = None,
     *,
     with_dledger: bool = False,
+    with_rocksdb: bool = False,
     leaves_out: bool = False,
     passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
+    with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
     leaves_out    whether queue files that keep a broker from starting are left out, with a note, and not refused
     passes_foreign  whether foreign names are left out; the plan says which brokers they keep from starting
     """
@@ -49,6 +51,7 @@ def planning(
         dry_run=consent.dry_run,
         scratch=session.options.scratch,
         with_dledger=with_dledger,
+        with_rocksdb=with_rocksdb,
         refuse=refuse,
     )
 

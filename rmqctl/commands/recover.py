@@ -83,6 +83,9 @@ def run(
     The entries of a DLedger log are left as they are: queues and index are completed from them. Where the log would
     have to be cut that is refused, for the group decides which entries count.
 
+    Queues in a RocksDB (5.x) that do not reach the log's end, and all after a crash, are built anew from the whole log,
+    with the index; the old files go to quarantine.
+
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
     checkpoint. --engine auto goes there when --master or --remote is given, or when the log is larger than
@@ -97,7 +100,7 @@ def run(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
-    with planning(session, consent, compat, with_dledger=True, passes_foreign=True) as opened:
+    with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")

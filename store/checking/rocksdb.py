@@ -31,7 +31,7 @@ from store.checking.findings import (
 )
 from store.checking.light_poison import light_poison
 from store.commitlog.resync import readable_behind
-from store.commitlog.scan import ScanRules
+from store.commitlog.scan import Damage, End, ScanRules
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
@@ -90,13 +90,14 @@ class _Log:
     """The units that the log's records should have, by queue.
 
     start, end  of the log
-    queued_end  of its last record with a unit
+    queued_end  of its last record with a unit in front of the first damage or zeros, where a broker's log ends
     """
 
     maker: UnitMaker
     start: int
     end: int
     queued_end: int
+    is_ended: bool = False
     units: dict[Queue, list[BatchUnitArray]] = field(default_factory=lambda: defaultdict(list))
     poison: list[tuple[str, int, str]] = field(default_factory=list)
 
@@ -104,7 +105,9 @@ class _Log:
         found = self.maker.units_of(run)
         for queue, units in found.parts:
             self.units[queue].append(units)
-        self.end, self.queued_end = run.end, max(self.queued_end, found.end)
+        self.end = run.end
+        if not self.is_ended:
+            self.queued_end = max(self.queued_end, found.end)
         self.poison += light_poison(found.light)
 
     def of(self, queue: Queue) -> BatchUnitArray:
@@ -119,6 +122,8 @@ def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int |
     for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True)):
         if isinstance(step, Run) and (horizon is None or step.start < horizon):
             log.take(step)
+        elif isinstance(step, End | Damage):
+            log.is_ended = True
     return log
 
 

@@ -231,7 +231,8 @@ class _Examiner:
                 yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
             for trap in start.traps if start.starts else ():
                 code, subject = trap.code, trap.subject
-                yield Diagnosis(Rank.LOSS, "simulate", code, trap.detail, code=code, subject=subject)
+                rank = Rank.NOTE if code == "no-rocksdict" else Rank.LOSS
+                yield Diagnosis(rank, "simulate", code, trap.detail, code=code, subject=subject)
 
     def _config(self) -> Iterator[Diagnosis]:
         info = self.found.info

@@ -174,10 +174,10 @@ def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises UnsupportedFormat for consume queues in a RocksDB."""
     if has_rocksdb(layout.consumequeue, fs):
         reason = (
-            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked and rebuilt, "
-            "and not changed otherwise"
+            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
+            "rebuilt, and not changed otherwise"
         )
-        raise UnsupportedFormat(reason, file=layout.consumequeue)
+        raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")
 
 
 def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:

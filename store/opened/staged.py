@@ -46,18 +46,23 @@ def staged_store(
     dry_run: bool = False,
     scratch: Path | None = None,
     with_dledger: bool = False,
+    with_rocksdb: bool = False,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
     """Opens the store at `root` for a plan; options as open_store takes them.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
+    with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
     refuse        is called with the error of a queue's file, which is then left out: for plans that are only shown
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with (
-        locked_store(folder, settings, fs, take=not dry_run, with_dledger=with_dledger) as (layout, fs),
+        locked_store(folder, settings, fs, take=not dry_run, with_dledger=with_dledger, with_rocksdb=with_rocksdb) as (
+            layout,
+            fs,
+        ),
         staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)

@@ -35,7 +35,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     scope = RebuildScope(index=opened.config.message_index_enable)
     made = rebuild(opened.overlay.folder, opened.config, scope, rules)
     queue_end_before = opened.queues.recover()
-    _open_rebuilt(opened, opened.overlay.folder)
+    open_rebuilt(opened, opened.overlay.folder)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
     end = find_end(segments, _last_queued_record(opened, start), rules, opened.queues.dispatch)
@@ -48,6 +48,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     end.start, end.record_count = start, made.record_count
     delayed = sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
     found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
+    found.is_rebuilt = True
     if segments:
         losses = LossCounter(opened)
         cut_log(opened, found)
@@ -59,7 +60,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     return found
 
 
-def _open_rebuilt(opened: OpenedStore, folder: Path) -> None:
+def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
     """Puts the rebuilt queues and index, read-only, in the place of the store's own."""
     opened.queues.close()
     opened.index.close()

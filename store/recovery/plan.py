@@ -28,7 +28,7 @@ from store.change.actions import Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
 from store.errors import UnsupportedFormat
-from store.opened.detect import require_log
+from store.opened.detect import refuse_rocksdb, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -39,6 +39,7 @@ from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
 from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.rocksdb_recover import recover_rocksdb
 from store.recovery.walk import Progress
 
 CUT_SIZE = 8
@@ -64,7 +65,12 @@ def plan_recovery(
     """
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
-    if rebuild is not None:
+    in_rocksdb = opened.config.queues_in_rocksdb
+    if not in_rocksdb or as_broker or opened.layout.dledger is not None:
+        refuse_rocksdb(opened.layout, opened.fs)
+    if in_rocksdb:
+        found = recover_rocksdb(opened, mode, progress)
+    elif rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, mode=mode, keep_index=keep_index, as_broker=as_broker, progress=progress)
@@ -74,7 +80,7 @@ def plan_recovery(
     change.notes = [*found.findings, *describe_foreign_names(opened)]
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
     _cut_log(opened, change, found)
-    if rebuild is not None:
+    if found.is_rebuilt:
         assert change.staging is not None
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
     else:

@@ -55,6 +55,7 @@ class RecoveryReport:
     end               where the log ends, and why
     queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
     has_unit_at_end   whether the record that begins there has its unit, in a batch queue
+    is_rebuilt        whether queues and index were built anew from the whole log
     behind            the segment that the log ends in, and those behind it
     lost              what is no longer shown
     dispatched_count  records that queues and index lacked at the log's end
@@ -69,6 +70,7 @@ class RecoveryReport:
     queue_end_before: int = -1
     has_unit_at_end: bool = False
     dispatched_count: int = 0
+    is_rebuilt: bool = False
     behind: list[MappedFile] = field(default_factory=list)
     lost: LossReport = field(default_factory=LossReport)
     findings: list[str] = field(default_factory=list)

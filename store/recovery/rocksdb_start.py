@@ -18,7 +18,7 @@ import numpy as np
 
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.scan import Segment
-from store.errors import BadRequest
+from store.errors import BadRequest, DamagedFile
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.formats.message import LOG_OFFSET_AT
 from store.opened.detect import has_rocksdb
@@ -30,12 +30,17 @@ from store.recovery.walk import Progress
 
 
 def foretell_rocksdb_start(
-    opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None = None
+    opened: OpenedStore,
+    mode: str,
+    scratch: Path,
+    progress: Progress | None = None,
+    *,
+    passes_damage: bool = False,
 ) -> RecoveryReport:
     """The log's end and the losses.
 
     Without the package rocksdict the walk begins at the first segment, only records count as lost, and a finding says
-    so. DamagedFile for a RocksDB that does not open.
+    so. A RocksDB that does not open is a DamagedFile, or with `passes_damage` taken as one that can't be read.
     """
     abnormal = is_abnormal(opened, mode)
     folder = opened.layout.consumequeue
@@ -45,7 +50,9 @@ def foretell_rocksdb_start(
     try:
         # One that is lost altogether is created anew.
         database = open_database(folder, scratch, opened.fs) if has_rocksdb(folder, opened.fs) else None
-    except BadRequest as error:
+    except (BadRequest, DamagedFile) as error:
+        if isinstance(error, DamagedFile) and not passes_damage:
+            raise
         found.findings.append(str(error))
     else:
         newest = database.newest.values() if database is not None else ()
