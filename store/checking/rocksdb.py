@@ -35,7 +35,7 @@ from store.commitlog.scan import Damage, End, ScanRules
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
-from store.errors import DamagedFile
+from store.errors import BadRequest, DamagedFile
 from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.five.rocksdb.keys import CHECKPOINT_TOPIC, VALUE_DTYPE, decode_unit_key
@@ -72,7 +72,7 @@ def check_rocksdb(
     horizon       of a writer: records behind it are not looked at
     beside_files  whether the store has queue files as well
 
-    Raises BadRequest without the package rocksdict.
+    Without the package rocksdict one finding says so.
     """
     folder = Path(files.address) / FOLDER
     with Scratch() as scratch:
@@ -81,8 +81,9 @@ def check_rocksdb(
             log = _read_log(files, delay_levels_ms, horizon)
             is_closed = horizon is None and not files.exists("abort")
             yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
-        except DamagedFile as error:
-            yield Finding(ROCKSDB_STATE, files.name_of(FOLDER), 0, detail=error.reason)
+        except (BadRequest, DamagedFile) as error:
+            advice = f"; {error.hint}" if isinstance(error, BadRequest) else ""
+            yield Finding(ROCKSDB_STATE, files.name_of(FOLDER), 0, detail=f"{error.reason}{advice}")
 
 
 @dataclass(slots=True)
