@@ -24,7 +24,7 @@ from store.recovery.walk import Progress
 
 
 def recover_rocksdb(opened: OpenedStore, mode: str, progress: Progress | None = None) -> RecoveryReport:
-    """Steps 1 to 3 on a store with an overlay, which holds what is built anew afterwards.
+    """Recover the log, and build the database and the index in the overlay where they are behind.
 
     DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
     """
