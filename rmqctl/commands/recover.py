@@ -81,10 +81,8 @@ def run(
     the abort marker decides.
 
     The entries of a DLedger log are left as they are: queues and index are completed from them. Where the log would
-    have to be cut that is refused, for the group decides which entries count.
-
-    Queues in a RocksDB (5.x) that do not reach the log's end, and all after a crash, are built anew from the whole log,
-    with the index; the old files go to quarantine.
+    have to be cut that is refused, for the group decides which entries count. Queues in a RocksDB that do not reach the
+    log's end, and all after a crash, are built anew from the log, with the index.
 
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and

@@ -65,10 +65,9 @@ def plan_recovery(
     """
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
-    in_rocksdb = opened.config.queues_in_rocksdb
-    if not in_rocksdb or as_broker or opened.layout.dledger is not None:
+    if not _builds_rocksdb(opened, as_broker=as_broker):
         refuse_rocksdb(opened.layout, opened.fs)
-    if in_rocksdb:
+    if opened.config.queues_in_rocksdb:
         found = recover_rocksdb(opened, mode, progress)
     elif rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
@@ -98,6 +97,11 @@ def plan_recovery(
     if opened.abort.exists():
         change.actions.append(Remove(opened.layout.abort, "the store is in order again"))
     return change
+
+
+def _builds_rocksdb(opened: OpenedStore, *, as_broker: bool) -> bool:
+    """Whether all queues are in a RocksDB that can be built from a plain log."""
+    return opened.config.queues_in_rocksdb and opened.layout.dledger is None and not as_broker
 
 
 def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:
