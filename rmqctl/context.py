@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rmqctl.tables import Look
     from store import MessageStore, OpenOptions, ServedStore, WritableStore
     from store.disk import Filesystem, StoreReader
+    from store.opened import OpenedStore
     from store.serving import StoreClient
 
 KEPT_BYTES = 128 << 20
@@ -217,6 +218,13 @@ class Session:
             self.resources.callback(self._close, opened)
         self._log_range(opened)
         return opened
+
+    def warn_of_unloaded(self, opened: OpenedStore, *names: str) -> None:
+        """Warn of each table under config/ that a broker would not load from its own file."""
+        from store.brokerconfig import review_loading
+
+        for finding in review_loading(opened.layout.config, names, opened.line, opened.fs):
+            self.warn(finding.detail)
 
     def open_for_writing(
         self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool, compat: str | None = None

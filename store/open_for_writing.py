@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from store.brokerconfig.review import review_loading
 from store.change.change import Change
 from store.commitlog.resync import has_bytes_behind
 from store.config import StoreConfig
@@ -28,7 +29,7 @@ from store.disk.allocate import AllocateMappedFileService
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.errors import UncleanStore
+from store.errors import DamagedFile, UncleanStore
 from store.formats.wording import amount_is
 from store.ha.link import Address
 from store.layout import StoreLayout
@@ -50,6 +51,10 @@ from store.writable_store import WritableStore
 
 if TYPE_CHECKING:
     from store.services.served_store import ServedStore
+
+
+SERVICE_TABLES = ("consumerOffset.json", "delayOffset.json", "consumerFilter.json")
+"""The tables under config/ that services load and write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class WritingOpener:
             )
         # Found before the recovery: it may take away the files that tell the sizes.
         found = self.request.find()
+        unloaded = [] if services is None else _unloaded_tables(found, self.request)
         with (
             staging(layout, fs, "open", dry_run=False) as folder,
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
@@ -114,12 +120,22 @@ class WritingOpener:
         base.start()
         if services is not None:
             _start_services(store)
-        store.notes += [*change.remarks, *change.notes]
+        store.notes += [*unloaded, *change.remarks, *change.notes]
         store.notes += _what_opening_cut(change, change_id, layout.commitlogs)
         return store
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
         return OpenedStore.load(found, self.request.fs, self.request.clock, **options)
+
+
+def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
+    """Name the services' tables that are not loaded. DamagedFile where a broker does not start."""
+    folder = request.layout.config
+    findings = review_loading(folder, SERVICE_TABLES, found.line, request.fs)
+    for finding in findings:
+        if finding.kind == "refused":
+            raise DamagedFile(finding.detail, file=folder / finding.file, code=finding.code, subject=finding.subject)
+    return [finding.detail for finding in findings]
 
 
 def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:

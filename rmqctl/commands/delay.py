@@ -51,7 +51,9 @@ def run_show(
 
     if state is not None and state not in list(DelayState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(DelayState)}", param_hint="--state")
-    levels, messages = review_delays(session.open_store().opened, time_ms)
+    opened = session.open_store().opened
+    session.warn_of_unloaded(opened, "delayOffset.json")
+    levels, messages = review_delays(opened, time_ms)
     levels = [one for one in levels if level in (None, one.level)]
     messages = [one for one in messages if level in (None, one.level)]
     counts = Counter(message.state.value for message in messages)

@@ -60,6 +60,7 @@ def run_show(
     from store.reading import load_filters
 
     opened = session.open_store().opened
+    session.warn_of_unloaded(opened, "consumerFilter.json")
     found = read_consumer_filters(opened.layout.config, opened.fs)
     table = load_filters(opened.layout, opened.config, opened.fs, session.environment.clock_ms())
     if table.is_ignored:

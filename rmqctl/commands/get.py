@@ -184,6 +184,7 @@ def _subscription(session: Session, opened: MessageStore | StoreClient, topic: s
     from store.reading import SubscriptionFilter, load_filters
 
     inner = cast("MessageStore", opened).opened
+    session.warn_of_unloaded(inner, "consumerFilter.json")
     filters = load_filters(inner.layout, inner.config, inner.fs, session.environment.clock_ms())
     found = SubscriptionFilter(filters, topic, group, supports_retry=inner.config.filter_support_retry)
     own = found.subscription

@@ -61,7 +61,9 @@ def run_show(
 
     if state is not None and state not in list(TransactionState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")
-    review = review_transactions(session.open_store().opened)
+    opened = session.open_store().opened
+    session.warn_of_unloaded(opened, "consumerOffset.json")
+    review = review_transactions(opened)
     chosen = [
         one
         for one in review.transactions

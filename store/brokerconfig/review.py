@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from store.brokerconfig.config_file import ConfigFile, Load
+from store.brokerconfig.config_file import ConfigFile, Load, read_config_file
 from store.brokerconfig.consumer_offsets import OFFSET_FILES, offsets_of
 from store.brokerconfig.fastjson import members
 from store.brokerconfig.topics import BUILT_IN
 from store.config import BrokerLine
+from store.disk.filesystem import Filesystem
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,12 @@ def review_config(
             yield from _review_offsets(file, max_offset)
         if file.name == "topics.json":
             yield from _review_topics(file, topics)
+
+
+def review_loading(folder: Path, names: Iterable[str], line: BrokerLine, fs: Filesystem) -> list[ConfigFinding]:
+    """Findings on tables of these names that a broker would not load from their own file."""
+    found = (one for name in names for one in _review_copies(read_config_file(folder, name, fs), line))
+    return [one for one in found if one.kind != "newer-copy"]
 
 
 def _review_copies(file: ConfigFile, line: BrokerLine) -> Iterator[ConfigFinding]:

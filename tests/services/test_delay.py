@@ -194,3 +194,11 @@ def test_level_and_state_choose_messages(tmp_path: Path) -> None:
     at = ("--at", NOW_MS + 2 * SECOND)
     assert [one["uniq_key"] for one in show(root, "delay", "show", "--state", "due", *at)["messages"]] == ["A"]
     assert rmqctl("delay", "show", "--state", "gone", store=root).code == 2
+
+
+def test_offsets_that_a_broker_would_not_load_are_said(tmp_path: Path) -> None:
+    closed, _ = unpack("services", tmp_path)
+    (closed / "config" / "delayOffset.json").write_text('{"offsetTable":{1:5')
+    answer = rmqctl("delay", "show", store=closed)
+    assert "delayOffset.json is damaged" in answer.err
+    assert "a broker starts with an empty table" in answer.err

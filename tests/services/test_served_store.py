@@ -9,7 +9,7 @@ import pytest
 
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
 from store.commitlog.put_result import PutResult
-from store.errors import BadRequest, StoreIOError
+from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.message import HALF_TOPIC
 from store.live.running_flags import RunningFlag
 from tests.support.stores import SMALL, Clock, text_message
@@ -222,3 +222,18 @@ def test_a_served_store_is_clean_after_its_close(tmp_path: Path) -> None:
     assert not (tmp_path / "store" / "abort").exists()
     with open_store(tmp_path / "store") as store:
         assert store.max_offset("T", 0) == 1
+
+
+def test_a_table_that_is_damaged_with_its_copy_keeps_the_services_from_delivering_all_of_it_again(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "store"
+    with served(root, *ALL) as store:
+        store.put(text_message(1))
+    for name in ("delayOffset.json", "delayOffset.json.bak"):
+        (root / "config" / name).write_text("{")
+    with pytest.raises(DamagedFile, match="a broker does not start"):
+        served(root, *ALL)
+    (root / "config" / "delayOffset.json.bak").unlink()
+    with served(root, *ALL) as store:
+        assert "a broker starts with an empty table" in store.notes[0]

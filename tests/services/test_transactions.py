@@ -172,3 +172,9 @@ def test_group_age_and_state_choose_transactions(tmp_path: Path) -> None:
     assert keys("--older-than", "1d") == ["A", "B"]
     assert keys("--older-than", "10000d") == []
     assert rmqctl("transaction", "show", "--older-than", "soon", store=root).code == 2
+
+
+def test_offsets_that_a_broker_would_not_load_are_said(tmp_path: Path) -> None:
+    closed, _ = unpack("services", tmp_path)
+    (closed / "config" / "consumerOffset.json").write_text("{")
+    assert "consumerOffset.json is damaged" in rmqctl("transaction", "show", store=closed).err
