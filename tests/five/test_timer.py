@@ -81,3 +81,10 @@ def test_the_command_shows_the_overdue_ones_of_a_topic() -> None:
     assert run.json["counts"]["pending"] == sum(
         one.topic == "TimerA" and one.state == "pending" for one in messages_of(five("timer") / "store")
     )
+
+
+def test_messages_whose_units_are_lost_are_shown_without_them(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    damage(root, {"remove": ["timerlog"]})
+    shown = rmqctl("--format", "json", "timer", "show", store=root).json["messages"]
+    assert {message["magic"] for message in shown} >= {None}
