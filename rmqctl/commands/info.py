@@ -46,7 +46,7 @@ def run(ctx: typer.Context) -> Result:
         for name, (value, source) in with_sources(session, info.inferred).items()
     ]
     tables = [
-        Table("problems", [_row(problem) for problem in info.problems]),
+        Table("problems", [_row(problem) for problem in info.problems], ("what", "detail", "command")),
         Table("structures", [{"name": one.name, "file": one.file, "detail": one.detail} for one in info.structures]),
         Table("settings", settings),
     ]

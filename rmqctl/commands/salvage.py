@@ -174,9 +174,11 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
 
     to, written = target.path, {}
     fs = session.reached[1] if session.options.uri is not None else Filesystem()
-    config = config_of(path, session.settings(), fs)
+    logs = _logs_elsewhere(session, path)
+    config = config_of(path, session.settings(), fs, logs)
     with session.progress("reading the log") as bar:
-        runs = salvage_runs(path, fs, report, delay_levels_ms=config.delay_levels_ms, on_progress=bar.update)
+        levels = config.delay_levels_ms
+        runs = salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, on_progress=bar.update)
         allowed = list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1]
         wanted = (one for one in runs if one.grade.value in allowed)
         if to is None:
@@ -215,6 +217,16 @@ def _write_lines(runs: Iterator[SalvagedRun], to: Path, stored: bool) -> int:
     return written
 
 
+def _logs_elsewhere(session: Session, path: Path) -> tuple[Path, ...]:
+    """Folders of the log where storePathCommitLog puts it; a SOURCE holds its own."""
+    from store.opened import make_layout
+
+    if session.options.uri is not None or path != session.reached[0]:
+        return ()
+    layout = make_layout(path, session.settings())
+    return layout.commitlogs if layout.commitlog_paths and layout.dledger is None else ()
+
+
 def _write_store(
     session: Session,
     path: Path,
@@ -226,10 +238,12 @@ def _write_store(
 ) -> dict[str, Any]:
     from store.forensics import salvage_runs, write_new_store
 
+    logs = _logs_elsewhere(session, path)
+
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""
         report.clear()
-        return salvage_runs(path, fs, report, delay_levels_ms=config.delay_levels_ms)
+        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms)
 
     made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
     if target.move_list is not None:

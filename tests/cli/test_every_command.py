@@ -201,11 +201,17 @@ def test_a_log_in_another_folder_is_asked_as_any_other(store: Path, tmp_path: Pa
     (tmp_path / "store/commitlog").rename(tmp_path / "log")
     (tmp_path / "store/commitlog").mkdir()
     words = ("--quiet", "--set", f"storePathCommitLog={tmp_path / 'log'}", "-f", "jsonl")
-    for line in ('sql "select count(*) n from messages"', "usage", "audit"):
+    for line in ('sql "select count(*) n from messages"', "usage", "audit", "salvage"):
         moved = rmqctl(*words, *shlex.split(line), store=tmp_path / "store")
         assert moved.out == rmqctl("--quiet", "-f", "jsonl", *shlex.split(line), store=store).out
     fleet = ("sql", "select 1", "--store", store, "--store", tmp_path / "store")
     assert rmqctl(*words, *fleet).code == USAGE
+
+
+def test_every_command_writes_a_heading_as_csv_where_there_is_no_row(store: Path) -> None:
+    for line in ("info", "check", "stale", "quarantine list", "transaction show", "filter show"):
+        run = rmqctl("--quiet", "-f", "csv", *line.split(), store=store)
+        assert run.out.split("\r\n")[0].count(",") > 1, line
 
 
 WRONG = """dump consumequeue Nope/0 | dump consumequeue Nope/x | get Nope | get TopicA --queue 99 | get --log-offset 7

@@ -7,7 +7,7 @@ is a duplicate: the file is there twice, or its bytes were copied.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,13 +70,17 @@ def salvage_runs(
     fs: Filesystem,
     report: SalvageReport,
     *,
+    logs: Sequence[Path] = (),
     delay_levels_ms: tuple[int, ...] = (),
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> Iterator[SalvagedRun]:
-    """Yield every record of a store, a folder or a file, counted in `report`. Reads only."""
-    evidence, coverage = _evidence(path, fs, delay_levels_ms), LogCoverage()
+    """Yield every record of a store, a folder or a file, counted in `report`. Reads only.
+
+    logs  folders of the log, where it is not below the root
+    """
+    evidence, coverage = _evidence(path, fs, logs, delay_levels_ms), LogCoverage()
     seen, done = np.empty(0, np.int64), 0
-    sources = find_sources(path, fs)
+    sources = find_sources(path, fs, logs)
     for source, start in sources:
         if not source.stop:
             continue
@@ -99,11 +103,11 @@ def salvage_runs(
     report.units_before = evidence.units_before(report.first_log_offset)
 
 
-def _evidence(path: Path, fs: Filesystem, delay_levels_ms: tuple[int, ...]) -> Evidence:
+def _evidence(path: Path, fs: Filesystem, logs: Sequence[Path], delay_levels_ms: tuple[int, ...]) -> Evidence:
     """The store's queues and index; none where the path is no store's root."""
-    if not is_store_root(path, fs):
+    if not (logs or is_store_root(path, fs)):
         return Evidence.none()
-    return Evidence.of(StoreReader(str(path), fs), delay_levels_ms)
+    return Evidence.of(StoreReader(str(path), fs, commitlogs=logs), delay_levels_ms)
 
 
 def _taken(piece: Piece, report: SalvageReport, coverage: LogCoverage, evidence: Evidence) -> Iterator[SalvagedRun]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +21,13 @@ from store.opened.detect import infer_config, make_layout
 _CHUNK_BYTES = 4 << 20
 
 
-def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
+def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[tuple[Source, int]]:
     """The sources at a store's root, a folder or a file, with their log offsets, in log order.
 
     Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
     read.
     """
-    sources = [_open(entry.path, fs) for entry in _files_at(path, fs)]
+    sources = [_open(entry.path, fs) for entry in _files_at(path, fs, logs)]
     found = [(source, find_start(source)) for source in sources]
     placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
     # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
@@ -35,9 +35,9 @@ def find_sources(path: Path, fs: Filesystem) -> list[tuple[Source, int]]:
     return [(replace(source, limit=start + size), start) for source, start in placed]
 
 
-def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem) -> StoreConfig:
+def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
     """Give a store's settings; for loose files, segments as large as the largest file."""
-    if is_store_root(path, fs):
+    if logs or is_store_root(path, fs):
         return infer_config(make_layout(path, settings), settings, fs)
     size = max((entry.size for entry in _files_at(path, fs)), default=0)
     return StoreConfig().with_settings({**({"mappedFileSizeCommitLog": size} if size else {}), **settings})
@@ -49,8 +49,10 @@ def is_store_root(path: Path, fs: Filesystem) -> bool:
     return (found is not None and found.is_folder) or bool(find_dledgers(path, fs))
 
 
-def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
+def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Entry]:
     """Lists the files that are not empty: the store's segments, the files of a folder, or one file.
+
+    logs  folders of the store's log that lie elsewhere
 
     NotAStore where the path does not exist.
     """
@@ -59,9 +61,11 @@ def _files_at(path: Path, fs: Filesystem) -> list[Entry]:
         raise NotAStore("no such file or folder", file=path)
     if not found.is_folder:
         return [found]
+    if logs and not any(map(fs.look_at, logs)):
+        raise NotAStore("no such file or folder", file=logs[0])
     dledgers = find_dledgers(path, fs)
-    folders = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
-    entries = [entry for folder in folders for entry in fs.list_folder(folder)]
+    inside = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
+    entries = [entry for folder in logs or inside for entry in fs.list_folder(folder)]
     return sorted((entry for entry in entries if not entry.is_folder and entry.size), key=lambda one: one.path)
 
 
