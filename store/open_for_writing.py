@@ -29,7 +29,7 @@ from store.disk.allocate import AllocateMappedFileService
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.errors import DamagedFile, UncleanStore
+from store.errors import BadRequest, DamagedFile, UncleanStore
 from store.formats.wording import amount_is
 from store.ha.link import Address
 from store.layout import StoreLayout
@@ -70,6 +70,7 @@ class WritingOpener:
     def open(self, services: Collection[str] | None) -> WritableStore:
         """The store, with the services of a broker if they are named."""
         layout, fs = self.request.layout, self.request.fs
+        _refuse_other_kinds(self.request.settings)
         if is_absent_or_empty(layout, fs):
             made = fs.make_folder(layout.root)
             for folder in layout.writable_commitlogs:
@@ -136,6 +137,17 @@ def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
         if finding.kind == "refused":
             raise DamagedFile(finding.detail, file=folder / finding.file, code=finding.code, subject=finding.subject)
     return [finding.detail for finding in findings]
+
+
+def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
+    """BadRequest for settings of a store whose files are not written here.
+
+    A broker with them would not see what a put writes into a plain log and queue files.
+    """
+    if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
+        raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")
+    if StoreConfig().with_settings(settings).queues_in_rocksdb:
+        raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")
 
 
 def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:
