@@ -12,6 +12,7 @@ Source: StoreCheckpoint (4.9.8).
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
@@ -32,6 +33,7 @@ class StoreCheckpoint:
         """Bytes of the file when it was read, None when there was none."""
         self._fs = fs
         self._page = page
+        self._flushing = threading.Lock()
 
     @classmethod
     def load(cls, path: Path, fs: Filesystem) -> StoreCheckpoint:
@@ -64,10 +66,14 @@ class StoreCheckpoint:
         self.logics_ms = store_timestamp_ms
 
     def flush(self) -> None:
-        """Writes the page and makes it durable. StoreIOError where the device refuses."""
-        descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()
-        self._fs.write(descriptor, 0, self.page.encode())
-        self._fs.fdatasync(descriptor)
+        """Writes the page and makes it durable; services flush it from threads of their own.
+
+        StoreIOError where the device refuses.
+        """
+        with self._flushing:
+            descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()
+            self._fs.write(descriptor, 0, self.page.encode())
+            self._fs.fdatasync(descriptor)
 
     def _create(self) -> Descriptor:
         self._fs.make_folder(self.path.parent)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from store.disk.filesystem import Filesystem
+from store.disk.filesystem import Descriptor, Filesystem
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.opened.checkpoint import StoreCheckpoint
 from tests.support.faulty_filesystem import FaultyFilesystem
@@ -67,3 +69,16 @@ def test_a_flush_makes_the_file_with_its_folder_and_both_durable(tmp_path: Path)
     assert (fs.count("fsync_folder"), fs.count("fdatasync")) == (1, 1)
     checkpoint.flush()
     assert (fs.count("fsync_folder"), fs.count("fdatasync")) == (1, 2)
+
+
+def test_two_services_may_flush_the_first_checkpoint_at_once(tmp_path: Path) -> None:
+    class SlowFilesystem(Filesystem):
+        def create_file(self, path: Path, size: int) -> Descriptor:
+            time.sleep(0.02)
+            return super().create_file(path, size)
+
+    checkpoint = StoreCheckpoint.load(tmp_path / "checkpoint", SlowFilesystem())
+    with ThreadPoolExecutor(2) as threads:
+        for flushed in [threads.submit(checkpoint.flush) for _ in range(2)]:
+            flushed.result(timeout=10)
+    assert (tmp_path / "checkpoint").stat().st_size == CHECKPOINT_SIZE
