@@ -215,15 +215,23 @@ class EntryRows:
                 data = entry.data[field.start : field.start + field.size]
                 value = field.value.hex() if isinstance(field.value, bytes) else field.value
                 if not self._session.format.is_for_programs:
-                    data, value = data[:HEX_BYTES], printable(show_value(field.name, value), SHOWN_LETTERS)
+                    value = printable(show_value(field.name, value), SHOWN_LETTERS)
                 yield {
                     "position": entry.start + field.start,
                     "size": field.size,
                     "field": field.name,
                     "value": value,
-                    "hex": data.hex() if self._session.format.is_for_programs else data.hex(" ", 4),
+                    "hex": self._hex(data),
                     "file": entry.path,
                 }
+
+    def _hex(self, data: bytes) -> str:
+        """All bytes for programs and with --wide; else the first of them, and an ellipsis where more follow."""
+        if self._session.format.is_for_programs:
+            return data.hex()
+        if self._session.options.wide or len(data) <= HEX_BYTES:
+            return data.hex(" ", 4)
+        return f"{data[:HEX_BYTES].hex(' ', 4)}…"
 
     def _counted(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for entry in entries:

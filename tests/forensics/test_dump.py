@@ -150,6 +150,17 @@ def test_hex_names_every_byte_of_a_unit(store: Path) -> None:
     assert max(map(len, rmqctl("dump", "commitlog", "--hex", "--limit", "1", store=store).out.splitlines())) <= 80
 
 
+def test_hex_for_people_says_where_bytes_are_left_out_and_wide_shows_them(store: Path) -> None:
+    run = ("dump", "commitlog", "--limit", "1", "--hex")
+    properties = next(
+        row["hex"]
+        for row in rmqctl(*run, "--format", "json", store=store).json["fields"]
+        if row["field"] == "properties"
+    )
+    assert f"{bytes.fromhex(properties)[:8].hex(' ', 4)}…" in rmqctl(*run, store=store).out
+    assert properties in rmqctl(*run, "--wide", store=store).out.replace(" ", "")
+
+
 def test_the_checkpoint_shows_its_fields_and_what_is_behind_them(tmp_path: Path) -> None:
     page = tmp_path / "checkpoint"
     page.write_bytes((struct.pack(">qqqqq", 1, 2, 3, 4, 5) + b"new").ljust(4096, b"\0"))
