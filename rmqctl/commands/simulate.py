@@ -122,6 +122,6 @@ def _as_json(one: SimulatedStart) -> dict[str, Any]:
         "log_end": one.log_end,
         "cut_reason": one.cut_reason,
         "files": [asdict(file) for file in one.files],
-        "losses": {**one.lost.facts(), "queues": one.lost.queue_rows()},
+        "lost": {**one.lost.facts(), "queues": one.lost.queue_rows()},
         "traps": [_trap(trap) for trap in one.traps],
     }

@@ -108,7 +108,7 @@ def test_what_keeps_a_broker_from_starting_is_foretold_and_named_by_doctor(
 @pytest.mark.parametrize("name", ["bcq", "compaction", "dledger", "lmq", "lmq-poison1", "rocksdb", "timer"])
 def test_a_sound_store_starts_without_a_trap(name: str) -> None:
     [start] = rmqctl("--format", "json", "simulate", store=five(name) / "store").json["outcomes"]
-    assert (start["starts"], start["losses"]["messages"]) == (True, 0)
+    assert (start["starts"], start["lost"]["messages"]) == (True, 0)
     assert [trap["name"] for trap in start["traps"]] == []
 
 
@@ -133,8 +133,8 @@ def test_messages_behind_damage_of_a_store_with_a_rocksdb_are_lost(tmp_path: Pat
     damage(root, {"zero": [["commitlog/00000000000000000000", cut, 8]]})
     start = rmqctl("--format", "json", "simulate", store=root).json["outcomes"][0]
     assert (start["log_end"], start["starts"]) == (cut, True)
-    assert start["losses"]["units_cut"] > 0
-    assert {"RockA", "RockBee"} <= {row["topic"] for row in start["losses"]["queues"]}
+    assert start["lost"]["units_cut"] > 0
+    assert {"RockA", "RockBee"} <= {row["topic"] for row in start["lost"]["queues"]}
 
 
 QUEUE = "consumequeue/PlainT/0/00000000000000001600"

@@ -157,9 +157,9 @@ def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well
     run = rmqctl("--format", "json", "simulate", "--compat", "4.9", store=store)
     (one,) = run.json["outcomes"]
     assert run.code == 1
-    assert one["losses"]["messages"] == 120
-    assert one["losses"]["unconsumed"] == {"g": 120}
-    assert sum(row["unconsumed_by_group"]["g"] for row in one["losses"]["queues"]) == 120
+    assert one["lost"]["messages"] == 120
+    assert one["lost"]["unconsumed"] == {"g": 120}
+    assert sum(row["unconsumed_by_group"]["g"] for row in one["lost"]["queues"]) == 120
     dry_run = rmqctl("--format", "json", "recover", "--compat", "4.9", "--dry-run", store=store).json
-    assert dry_run["lost"] == one["losses"]["queues"]
-    assert dry_run["lost_bytes"] == one["losses"]["bytes"]
+    assert dry_run["lost"] == one["lost"]["queues"]
+    assert dry_run["lost_bytes"] == one["lost"]["bytes"]
