@@ -3,7 +3,8 @@
     1. live      every record up to the blank or the zeros that end its segment, behind damage too
     2. stale     behind that end, each record that names its own place; all records of kept segments in the quarantine
     3. mark      duplicate    the live log has the same message: unique key, topic and queue, body's CRC
-                 overwritten  the live log has another message at the same queue offset of the same queue
+                 overwritten  the live log has another message at the same queue offset of the same queue;
+                              a prepared or rolled back one has no unit there, and overwrites none
                  lost         neither: nothing else has it
 
 What is behind a segment's end is not zeroed by a broker that cuts its log, and comes back into sight when the bytes
@@ -27,7 +28,14 @@ from store.commitlog.scan import Blank, End, ScanRules
 from store.commitlog.slices import LogSlice, Window, walk_slice, whole_segment
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.message import BLANK_SIZE, StoredMessage, decode_record
+from store.formats.message import (
+    BLANK_SIZE,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_NONE,
+    StoredMessage,
+    decode_record,
+)
 from store.formats.run import Run
 from store.layout import parse_segment_name
 from store.tables.message_batch import MessageRows
@@ -41,12 +49,15 @@ _COLUMNS = pa.schema(
         ("body_crc", pa.int32()),
         ("uniq_key", pa.string()),
         ("log_offset", pa.int64()),
+        ("sys_flag", pa.int32()),
     ]
 )
 
 OnProgress = Callable[[int], None]
 QueuePlace = tuple[str, int, int]
 """Topic, queue id and queue offset."""
+MessageKey = tuple[str | None, str, int, int]
+"""Unique key, topic, queue id and the body's CRC."""
 
 
 class StaleState(StrEnum):
@@ -71,12 +82,17 @@ class StaleRecord:
     store_timestamp_ms: int
     body_crc: int
     uniq_key: str | None
+    sys_flag: int
     state: StaleState = StaleState.LOST
     live_log_offset: int = -1
 
     @property
     def queue_place(self) -> QueuePlace:
         return self.topic, self.queue_id, self.queue_offset
+
+    @property
+    def message_key(self) -> MessageKey:
+        return self.uniq_key, self.topic, self.queue_id, self.body_crc
 
     def read(self, fs: Filesystem) -> bytes:
         """The record's bytes."""
@@ -151,6 +167,7 @@ def _of_run(run: Run, segment: StoredFile, path: Path) -> Iterator[StaleRecord]:
             time_ms,
             row["body_crc"],
             row["uniq_key"],
+            row["sys_flag"],
         )
 
 
@@ -173,20 +190,27 @@ def _kept_segments(root: Path, fs: Filesystem) -> Iterator[tuple[StoreReader, St
 
 def _mark(stale: list[StaleRecord], reader: StoreReader, on_progress: OnProgress) -> None:
     """Step 3, in one walk of the live log."""
-    by_key: dict[str, list[StaleRecord]] = {}
+    by_key: dict[MessageKey, list[StaleRecord]] = {}
     by_place: dict[QueuePlace, list[StaleRecord]] = {}
     for one in stale:
-        by_place.setdefault(one.queue_place, []).append(one)
+        if _has_unit(one.sys_flag):
+            by_place.setdefault(one.queue_place, []).append(one)
         if one.uniq_key:
-            by_key.setdefault(one.uniq_key, []).append(one)
+            by_key.setdefault(one.message_key, []).append(one)
     topics = pa.array(sorted({one.topic for one in stale}))
     for batch in _live_batches(reader, topics, on_progress):
         for row in batch.to_pylist():
-            for one in by_key.get(row["uniq_key"] or "", ()):
+            for one in by_key.get((row["uniq_key"], row["topic"], row["queue_id"], row["body_crc"]), ()):
                 _take(one, StaleState.DUPLICATE, row)
-            for one in by_place.get((row["topic"], row["queue_id"], row["queue_offset"]), ()):
+            place = (row["topic"], row["queue_id"], row["queue_offset"])
+            for one in by_place.get(place, ()) if _has_unit(row["sys_flag"]) else ():
                 is_same = row["body_crc"] == one.body_crc and row["uniq_key"] == one.uniq_key
                 _take(one, StaleState.DUPLICATE if is_same else StaleState.OVERWRITTEN, row)
+
+
+def _has_unit(sys_flag: int) -> bool:
+    """Whether a record takes a queue offset: a prepared and a rolled back one carry 0 and have no unit."""
+    return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def _take(one: StaleRecord, state: StaleState, row: dict[str, int]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from store import Message, open_store
+from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from tests.cli.running import rmqctl
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, text_message
@@ -81,6 +82,27 @@ def test_a_queue_offset_that_was_given_again_is_overwritten(store: Path, tmp_pat
     rows = {row["uniq_key"]: row for row in stale(store)["stale_records"]}
     assert (rows["U13"]["state"], rows["U13"]["live_log_offset"]) == ("overwritten", at)
     assert rows["U14"]["state"] == "lost"
+
+
+@pytest.mark.parametrize("state", [TRANSACTION_PREPARED, TRANSACTION_ROLLBACK])
+def test_a_half_message_overwrites_none_and_is_lost_where_no_other_record_has_it(tmp_path: Path, state: int) -> None:
+    root = make_store(tmp_path / "store", 5, queues=1, **BIG)
+    with open_store(root, settings=BIG, read_only=False) as opened:
+        for name in ("cut", "half"):
+            assert opened.put(Message.of("T", b"x", uniq_key=name, sys_flag=state)).is_ok
+    cut(root, 5)
+    (row,) = stale(root)["stale_records"]
+    assert (row["uniq_key"], row["queue_offset"], row["state"]) == ("half", 0, "lost")
+
+
+def test_another_topic_s_copy_with_the_same_unique_key_is_no_duplicate(tmp_path: Path) -> None:
+    with open_store(tmp_path / "store", settings=BIG, read_only=False) as opened:
+        for topic in ("T", "%RETRY%g", "T"):
+            assert opened.put(Message.of(topic, b"x", uniq_key="same")).is_ok
+        assert opened.put(Message.of("%RETRY%g", b"x", uniq_key="other")).is_ok
+    cut(tmp_path / "store", 1)
+    rows = {(row["topic"], row["uniq_key"]): row["state"] for row in stale(tmp_path / "store")["stale_records"]}
+    assert rows == {("T", "same"): "duplicate", ("%RETRY%g", "other"): "lost"}
 
 
 def test_what_is_lost_is_exported_and_can_be_put_again(store: Path, tmp_path: Path) -> None:
