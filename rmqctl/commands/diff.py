@@ -55,7 +55,8 @@ def run(
         "first_difference": asdict(found.first) if found.first else None,
     }
     tables = [Table("only_in_one", ranges), Table("queues", found.queues)]
-    verdict = "the stores hold the same" if found.is_equal else _verdict(found)
+    same = "the stores hold the same" if deep else "the stores hold the same, bodies not compared (--deep does)"
+    verdict = same if found.is_equal else _verdict(found)
     return Result("diff", facts, tables, OK if found.is_equal else FINDINGS, verdict)
 
 

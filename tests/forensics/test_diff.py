@@ -56,3 +56,9 @@ def test_a_difference_is_exit_code_1(copy_of: CopyOf) -> None:
     assert rmqctl("diff", source.store, root).code == 0
     overwrite(next((root / "consumequeue/TopicA/0").iterdir()), 0, b"\0\0\0\0\0\0\0\1")
     assert rmqctl("diff", source.store, root).code == 1
+
+
+def test_the_verdict_says_that_bodies_were_not_compared_unless_deep(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    assert "bodies not compared" in rmqctl("diff", source.store, root).out.splitlines()[0]
+    assert rmqctl("diff", "--deep", source.store, root).out.splitlines()[0] == "the stores hold the same"
