@@ -58,7 +58,8 @@ def run(
         return Result("fingerprint", {"sha256": whole}, [parts], verdict=verdict)
     different = digest_differences(before, digests)
     facts = {"sha256": whole, "verified": not different, "difference_count": len(different)}
-    verdict = f"{count(len(different), 'part')} {'differs' if len(different) == 1 else 'differ'}" if different else "the store has the fingerprint of the file"
+    verb = "differs" if len(different) == 1 else "differ"
+    verdict = f"{count(len(different), 'part')} {verb}" if different else "the store has the fingerprint of the file"
     tables = [Table("differences", different), parts]
     return Result("fingerprint", facts, tables, FINDINGS if different else OK, verdict)
 

@@ -6,6 +6,7 @@
     →}
     }
 
+Read as well, as Fastjson does: keys without quotes, single quotes, commas too many, comments, numbers with a suffix.
 Written form: TAB indentation, no blank behind a colon, no newline at the end, non-ASCII raw. A map with integer keys
 has all entries behind its opening brace on one line. Sets and arrays stay on one line.
 
@@ -16,23 +17,61 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 Json = dict[str, "Json"] | dict[int, "Json"] | list["Json"] | str | int | float | bool | None
 
 _TEXT_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|[{,]\s*-?\d+\s*:')
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(\s*:)")
+_TOKEN = re.compile(
+    r"""(?P<text>"(?:[^"\\]|\\.)*")|(?P<single>'(?:[^'\\]|\\.)*')|(?P<space>\s+|/\*.*?\*/|//[^\n]*)"""
+    r"""|(?P<key>-?\d+(?=\s*:)|[^\W\d][\w$]*(?=\s*:))|(?P<number>-?\d[\d.]*(?:[eE][+-]?\d+)?)[LSBFD]?|(?P<other>\w+|.)""",
+    re.DOTALL,
+)
 
 
 def parse_fastjson(text: str) -> Json:
-    """Reads a document with quoted or unquoted integer keys; every key of the result is text.
+    """Reads a document in any form that Fastjson reads; every key of the result is text.
 
     Raises ValueError for text that Fastjson refuses as well: cut off, followed by other bytes, or not JSON.
     """
     try:
-        parsed: Json = json.loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text), strict=False)
+        return _loads(_TEXT_OR_BARE_KEY.sub(_quote_key, text))
+    except ValueError as error:
+        lenient = "".join(_plain_tokens(text))
+        try:
+            return _loads(lenient)
+        except ValueError:
+            raise error from None
+
+
+def _loads(text: str) -> Json:
+    try:
+        parsed: Json = json.loads(text, strict=False)
     except RecursionError as error:
         raise ValueError("the document is nested too deeply") from error
     return parsed
+
+
+def _plain_tokens(text: str) -> Iterator[str]:
+    """The tokens of a document written by hand, as plain JSON has them."""
+    last, is_comma_due = "", False
+    for match in _TOKEN.finditer(text):
+        kind, token = match.lastgroup, match[match.lastgroup or 0]
+        if kind == "space":
+            continue
+        if token == ",":
+            is_comma_due = last not in ("", "{", "[", ":")
+            continue
+        if is_comma_due and token not in ("}", "]"):
+            yield ","
+        last, is_comma_due = token, False
+        yield _quoted(token) if kind in ("key", "single") else token
+
+
+def _quoted(token: str) -> str:
+    inner = token[1:-1] if token.startswith("'") else token
+    return '"' + re.sub(r'\\.|"', lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), inner) + '"'
 
 
 def write_fastjson(value: Json) -> str:

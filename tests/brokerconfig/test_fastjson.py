@@ -38,3 +38,28 @@ def test_text_that_looks_like_a_bare_key_stays_text() -> None:
 def test_text_that_a_broker_cannot_read_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_fastjson(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{a:{"T@G":{0:4}}}',
+        "{'a':{'T@G':{0:4}}}",
+        '{"a":{"T@G":{0:4,}},}',
+        '{"a":{,"T@G":{0:4,,}},,}',
+        '{"a":{"T@G":{0:4L}}}',
+        '/* by hand */{"a": // offsets\n{"T@G":{0:4}}}',
+    ],
+)
+def test_a_document_edited_by_hand_is_read_as_fastjson_reads_it(text: str) -> None:
+    assert parse_fastjson(text) == {"a": {"T@G": {"0": 4}}}
+
+
+@pytest.mark.parametrize("text", ["{'a':{", "{'a':1} x", "{'a", '{"a":b}', "{a:1 b:2}", "/* {}"])
+def test_what_fastjson_refuses_stays_damaged_also_with_single_quotes(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_fastjson(text)
+
+
+def test_single_quotes_hold_double_ones_and_escapes() -> None:
+    assert parse_fastjson(r"""{'say "hi"':'it\'s \"x\" // no comment'}""") == {'say "hi"': 'it\'s "x" // no comment'}
