@@ -22,6 +22,8 @@ from store.formats.run import Run
 from store.formats.sets import is_in
 
 COMPARED = ("size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms", "body_size", "body_crc", "topic_size")
+ROWS_AT_ONCE = 1024
+"""Records whose bytes are compared with one call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +91,31 @@ class _Records:
 
     offsets: Any
     columns: Any
-    runs: list[Run]
+    buffers: list[tuple[Any, int]]
     ends: Any
 
-    def bytes_of(self, row: int) -> bytes:
-        """The bytes of one record."""
-        run_number = int(np.searchsorted(self.ends, row, side="right"))
-        run = self.runs[run_number]
-        inside = row - (int(self.ends[run_number - 1]) if run_number else 0)
-        at = int(run.columns.position[inside])
-        return bytes(run.buffer[at : at + int(run.columns.size[inside])])
+    def bytes_of(self, row: int, last: int | None = None) -> bytes:
+        """The bytes of one record, or of the adjacent records up to `last`."""
+        buffer, file_start = self.buffers[self.run_of(row)]
+        end_row = row if last is None else last
+        end = int(self.offsets[end_row] + self.columns[COMPARED.index("size"), end_row])
+        return bytes(buffer[int(self.offsets[row]) - file_start : end - file_start])
+
+    def run_of(self, row: int) -> int:
+        return int(np.searchsorted(self.ends, row, side="right"))
 
 
 def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
-    runs = []
+    offsets, columns, buffers = [np.empty(0, np.int64)], [np.empty((len(COMPARED), 0), np.int64)], []
     for segment in segments:
         whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        runs += [step for step in walk_slice(reader, whole, ScanRules(check_crc=False)) if isinstance(step, Run)]
-    if not runs:
-        return _Records(np.empty(0, np.int64), np.empty((len(COMPARED), 0), np.int64), [], np.empty(0, np.int64))
-    offsets = np.concatenate([run.columns.position + run.file_start for run in runs])
-    columns = np.concatenate([[getattr(run.columns, name) for name in COMPARED] for run in runs], axis=1)
-    return _Records(offsets, columns, runs, np.cumsum([run.count for run in runs]))
+        for step in walk_slice(reader, whole, ScanRules(check_crc=False)):
+            if isinstance(step, Run):
+                offsets.append(step.columns.position + step.file_start)
+                columns.append(np.array([getattr(step.columns, name) for name in COMPARED]))
+                buffers.append((step.buffer, step.file_start))
+    counts = [len(one) for one in offsets[1:]]
+    return _Records(np.concatenate(offsets), np.concatenate(columns, axis=1), buffers, np.cumsum(counts))
 
 
 class _Comparison:
@@ -130,8 +135,7 @@ class _Comparison:
         self.only_b += _ranges(b, np.flatnonzero(~in_both_b))
         unlike = (a.columns[:, rows_a] != b.columns[:, rows_b]).any(axis=0)
         if self.deep:
-            alike = np.flatnonzero(~unlike).tolist()
-            unlike[[i for i in alike if a.bytes_of(rows_a[i]) != b.bytes_of(rows_b[i])]] = True
+            unlike[_unlike_bytes(a, rows_a, b, rows_b, np.flatnonzero(~unlike))] = True
         self.differing += int(unlike.sum())
         self.same += int((~unlike).sum())
         if self.first is None and unlike.any():
@@ -147,6 +151,21 @@ class _Comparison:
         one, other = a.bytes_of(row_a), b.bytes_of(row_b)
         at = next(i for i, (x, y) in enumerate(zip(one, other, strict=True)) if x != y)
         return FirstDifference(offset, f"byte {at} of the record", f"{one[at]:02x}", f"{other[at]:02x}")
+
+
+def _unlike_bytes(a: _Records, rows_a: Any, b: _Records, rows_b: Any, alike: Any) -> list[int]:
+    """Of these rows of both logs those whose bytes differ; adjacent records are compared together first."""
+    unlike: list[int] = []
+    for first in range(0, len(alike), ROWS_AT_ONCE):
+        some = alike[first : first + ROWS_AT_ONCE].tolist()
+        ends = (int(rows_a[some[0]]), int(rows_a[some[-1]])), (int(rows_b[some[0]]), int(rows_b[some[-1]]))
+        are_adjacent = all(
+            last - row == len(some) - 1 and one.run_of(row) == one.run_of(last)
+            for one, (row, last) in zip((a, b), ends, strict=True)
+        )
+        if not are_adjacent or a.bytes_of(*ends[0]) != b.bytes_of(*ends[1]):
+            unlike += [i for i in some if a.bytes_of(int(rows_a[i])) != b.bytes_of(int(rows_b[i]))]
+    return unlike
 
 
 def _ranges(records: _Records, rows: Any) -> list[Range]:

@@ -62,3 +62,15 @@ def test_the_verdict_says_that_bodies_were_not_compared_unless_deep(copy_of: Cop
     source, root = copy_of("normal")
     assert "bodies not compared" in rmqctl("diff", source.store, root).out.splitlines()[0]
     assert rmqctl("diff", "--deep", source.store, root).out.splitlines()[0] == "the stores hold the same"
+
+
+def test_deep_names_each_differing_record_among_adjacent_ones(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    segment = sorted((root / "commitlog").iterdir())[0]
+    data = segment.read_bytes()
+    first, third = (data.index(b"hello", start) for start in (0, 20_000))
+    for at in (first, third):
+        overwrite(segment, at, b"HELLO")
+    found = diff(source.store, root, deep=True)
+    assert (found.differing_records, found.same_records) == (2, 498)
+    assert diff(source.store, root).is_equal
