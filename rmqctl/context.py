@@ -417,6 +417,14 @@ class Session:
             return not self.environment.variables.get("NO_COLOR") and self.environment.stdout.isatty()
         return self.options.color is Color.ALWAYS
 
+    def refuse_inside(self, store: Path, *targets: Path | None) -> None:
+        """Refuses to write into a store that is only read: a foreign name in commitlog/ keeps a broker from starting."""
+        source = store.resolve()
+        source = source.parent if source.is_file() and source.parent.name == "commitlog" else source
+        for target in targets:
+            if target is not None and target.resolve().is_relative_to(source):
+                raise typer.BadParameter(f"{target} is inside of {store}, which is only read; name another folder")
+
     def look(self, *, color: bool | None = None) -> Look:
         """How people see results: as wide as the terminal unless --wide, 80 columns where there is none."""
         from rmqctl.tables import Look

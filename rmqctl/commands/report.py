@@ -38,6 +38,7 @@ def run(
     session: Session = ctx.obj
     if html.is_dir() or not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"{html} is not the name of a file in a folder", param_hint="--html")
+    session.refuse_inside(session.reached[0], html)
 
     from rmqctl.report.contents import sections_of
     from rmqctl.report.page import make_page

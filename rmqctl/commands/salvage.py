@@ -85,6 +85,8 @@ def run(
     _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
 
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
+    if session.options.uri is None:
+        session.refuse_inside(source or raw or session.root, to, move_list)
     with _segments(session, raw) as segments:
         return _result(session, segments or source or session.reached[0], target)
 

@@ -56,6 +56,7 @@ def run(
     from store.forensics import find_stale
 
     root, fs = session.reached
+    session.refuse_inside(root, to)
     with session.progress("reading the log") as bar:
         found = find_stale(session.open_reached(), root, fs, bar.update)
     chosen = [one for one in found if state in (None, one.state.value) and topic in (None, one.topic)]

@@ -110,3 +110,13 @@ def test_a_lost_first_segment_may_have_expired(copy_of: CopyOf) -> None:
     found = rmqctl("salvage", store=root)
     assert found.code == 0
     assert "the log begins at 16384; what was before it expired or is lost; 55 queue units still name it" in found.err
+
+
+@pytest.mark.parametrize("inside", ["commitlog/saved.jsonl", "saved", "../store/saved.jsonl"])
+def test_a_target_inside_of_the_store_is_refused(copy_of: CopyOf, inside: str) -> None:
+    _, root = copy_of("normal")
+    before = sorted(root.rglob("*"))
+    target = root / inside
+    runs = (("salvage", "--to", target), ("stale", "--to", target), ("report", "--html", target))
+    assert {rmqctl(*run, store=root).code for run in runs} == {2}
+    assert sorted(root.rglob("*")) == before
