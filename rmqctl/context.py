@@ -418,7 +418,10 @@ class Session:
         return self.options.color is Color.ALWAYS
 
     def refuse_inside(self, store: Path, *targets: Path | None) -> None:
-        """Refuses to write into a store that is only read: a foreign name in commitlog/ keeps a broker from starting."""
+        """Refuses a target inside of a store that is only read.
+
+        A foreign name in commitlog/ keeps a broker from starting.
+        """
         source = store.resolve()
         source = source.parent if source.is_file() and source.parent.name == "commitlog" else source
         for target in targets:

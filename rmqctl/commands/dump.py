@@ -83,12 +83,7 @@ def run(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="Only entries for which this holds, by their JSON names.")
     ] = None,
-    hexadecimal: Annotated[
-        bool,
-        typer.Option(
-            "--hex", help="Show the bytes of every field with its place; --wide and programs get all of them."
-        ),
-    ] = False,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Show fields' places and bytes; all with --wide.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Keep printing what is added, until Ctrl-C.")] = False,
     body: BodyOption = None,
     stored_body: StoredBody = False,

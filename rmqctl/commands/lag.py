@@ -33,10 +33,10 @@ def run(
 ) -> Result:
     """Show how far each consumer group is behind.
 
-    Holds config/consumerOffset.json, or its .bak where a broker would load that, against each queue's minimum and
-    maximum: lag in messages, bytes and time. Names offsets outside of their queue, groups that never consumed, and
-    the messages in retry and dead-letter topics. Exit code 1 when an offset is outside of its queue, or no table and no
-    queue knows the group or the topic.
+    Holds config/consumerOffset.json, its .bak where a broker would load that, or its .tmp where it would load none,
+    against each queue's minimum and maximum: lag in messages, bytes and time. Names offsets outside of their queue,
+    groups that never consumed, and the messages in retry and dead-letter topics. Exit code 1 when an offset is outside
+    of its queue, or no table and no queue knows the group or the topic.
     """
     session: Session = ctx.obj
 
@@ -45,6 +45,10 @@ def run(
     report = review_lag(session.open_store(), group, topic)
     if report.source is None:
         session.warn("a broker would load no consumer offsets from config/; every group counts as never consumed")
+    elif not report.is_loaded:
+        session.warn(
+            f"a broker would load no consumer offsets; these are from {report.source.path.name}, which it ignores"
+        )
     unknown = _unknown(session, report, group, topic)
     wrong = sum(row.state in WRONG_STATES for row in report.queues)
     facts = {

@@ -86,7 +86,8 @@ def _verdict(one: SimulatedStart) -> str:
     if not one.starts:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:
-        return f"a {one.compat} broker starts and loses nothing; the log ends at {one.log_end}"
+        traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
+        return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
     intact = one.lost.facts()["intact"]
     lost = count(one.lost.messages, "message")
     return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact behind the cut"

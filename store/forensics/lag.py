@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from store.brokerconfig.config_file import ConfigCopy, read_config_file
-from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, read_consumer_offsets
+from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, offsets_of, read_consumer_offsets
 from store.brokerconfig.fastjson import members
+from store.config import LINE_4_9
 from store.forensics.queue_ends import QueueEnd
 from store.formats.derived import units_of
 from store.message_store import MessageStore, QueueState
@@ -53,7 +54,8 @@ class QueueLag:
 class LagReport:
     """The lag of every group, and the groups and topics around it.
 
-    source             the file that the offsets are from; None where a broker would load none
+    source             the file that the offsets are from; None where none is readable
+    is_loaded          whether a broker would load that file; it never reads .tmp
     never_consumed     groups of subscriptionGroup.json without an offset
     retry, dead_letter messages per retry and dead-letter topic
     groups, topics     every name that the tables and queues know
@@ -66,6 +68,7 @@ class LagReport:
     dead_letter: dict[str, int]
     groups: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
+    is_loaded: bool = True
 
 
 def review_lag(
@@ -79,7 +82,10 @@ def review_lag(
     ends  of all queues, where they are known; else the log's end is read for queues that have no file yet
     """
     folder, fs = store.layout.config, store.opened.fs
-    offsets = read_consumer_offsets(folder, fs)
+    offsets, file = read_consumer_offsets(folder, fs), offsets_file(folder, fs)
+    source = file.loaded or file.best(LINE_4_9)
+    if source is not None and file.loaded is None:
+        offsets |= offsets_of(source)
     rows = [
         _queue_lag(store, name, of_topic, queue_id, consumed)
         for (of_topic, name), queues in sorted(offsets.items())
@@ -90,12 +96,13 @@ def review_lag(
     never_consumed = _never_consumed(store, offsets)
     return LagReport(
         rows,
-        offsets_file(folder, fs).loaded,
+        source,
         [name for name in never_consumed if group in (None, name)],
         {name: count for name, count in counts if name.startswith(RETRY_PREFIX)},
         {name: count for name, count in counts if name.startswith(DLQ_PREFIX)},
         groups=frozenset((*never_consumed, *(name for _, name in offsets))),
         topics=frozenset((*(name for name, _ in counts), *(of_topic for of_topic, _ in offsets))),
+        is_loaded=file.loaded is not None,
     )
 
 

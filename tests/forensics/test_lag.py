@@ -77,3 +77,12 @@ def test_an_unknown_group_or_topic_is_a_finding(words: list[str], said: str, cop
     run = rmqctl("lag", *words, store=root)
     assert (run.code, said in run.err) == (1, True)
     assert run.out.splitlines()[0] == said.split(";")[0]
+
+
+def test_offsets_that_only_tmp_holds_are_shown_and_said_to_be_ignored_by_a_broker(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json.tmp").write_text('{"offsetTable":{"TopicA@G":{0:1}}}')
+    run = rmqctl("--format", "json", "lag", store=root)
+    assert (run.json["offsets_file"], run.json["group_count"]) == ("consumerOffset.json.tmp", 1)
+    assert "which it ignores" in run.err
