@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from store import check_store
+from store import check
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage, five, lines
 from tests.five.test_rocksdb import answers_differ, without_rocksdict
@@ -32,7 +32,7 @@ def test_a_killed_store_is_closed_and_answers_as_after_the_broker_s_recovery(tmp
     assert (facts["mode"], facts["record_count"], facts["lost_messages"]) == ("abnormal", 185, 0)
     assert not (root / "abort").exists()
     assert answers_differ("rocksdb-aborted", root) == []
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_a_closed_store_is_left_as_it_is(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_each_damage_of_the_database_is_mended(how: dict[str, Any], tmp_path: Pa
     damage(root, how)
     recover(root)
     assert answers_differ("rocksdb", root) == []
-    assert list(check_store(root)) == []
+    assert list(check(root)) == []
 
 
 def test_units_behind_a_cut_log_are_gone_and_their_messages_counted(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_units_behind_a_cut_log_are_gone_and_their_messages_counted(tmp_path: Pa
     facts = recover(root)
     assert facts["log_end"] <= 50000
     assert facts["lost_messages"] > 0
-    assert {one.kind for one in check_store(root)} == {"stale-tail"}
+    assert {one.kind for one in check(root)} == {"stale-tail"}
 
 
 def test_without_the_binding_recover_says_how_to_install_it(without_rocksdict: None) -> None:
