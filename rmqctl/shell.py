@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rmqctl.context import Session
+from rmqctl.exit_codes import OK, USAGE
 from rmqctl.querying import Tables
 from rmqctl.result import Result, Table
 from rmqctl.show import count
@@ -29,15 +30,19 @@ WORDS = (
 HELP = """A query ends with ; or an empty line. .tables, .schema [TABLE], .help, .quit"""
 
 
-def run_shell(session: Session, tables: Tables, limit: int) -> None:
-    """Answers queries until the input ends."""
+def run_shell(session: Session, tables: Tables, limit: int) -> int:
+    """Answers queries until the input ends. The exit code is 2 where a query that was piped in failed."""
     session.note(HELP)
+    failed_count = 0
     with _keyboard(session) as is_typed:
         for text in _queries(session, is_typed=is_typed):
             if text == ".quit":
-                return
+                break
+            failed_count += 1
             with _failures_shown(session):
                 session.show(_command(text) if text.startswith(".") else _answer(session, tables, text, limit))
+                failed_count -= 1
+    return USAGE if failed_count and not is_typed else OK
 
 
 def _answer(session: Session, tables: Tables, text: str, limit: int) -> Result:

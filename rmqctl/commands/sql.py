@@ -38,7 +38,7 @@ def run(
     remote: Remote = None,
     spark_above: SparkAbove = SPARK_ABOVE_GIB,
     outer: Outer = False,
-) -> Result | None:
+) -> Result | int:
     """Query stores with SQL.
 
     The tables are messages, consumequeue, index, segments and anomalies. This process answers with DuckDB, Spark with
@@ -56,8 +56,7 @@ def run(
         if text is None:
             from rmqctl.shell import run_shell
 
-            run_shell(session, tables, limit)
-            return None
+            return run_shell(session, tables, limit)
         columns, rows = tables.query(text, limit)
     if len(rows) == limit:
         session.note(f"only the first {limit} rows; see --limit")
