@@ -16,6 +16,7 @@ import numpy as np
 
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
+from store.disk.readable import Stretch
 from store.disk.store_reader import StoredFile, StoreReader
 from store.forensics.fingerprint import Digest, queue_digests
 from store.formats.run import Run
@@ -91,31 +92,35 @@ class _Records:
 
     offsets: Any
     columns: Any
-    buffers: list[tuple[Any, int]]
+    stretches: list[tuple[Stretch, int]]
     ends: Any
 
     def bytes_of(self, row: int, last: int | None = None) -> bytes:
         """The bytes of one record, or of the adjacent records up to `last`."""
-        buffer, file_start = self.buffers[self.run_of(row)]
+        stretch, file_start = self.stretches[self.run_of(row)]
         end_row = row if last is None else last
-        end = int(self.offsets[end_row] + self.columns[COMPARED.index("size"), end_row])
-        return bytes(buffer[int(self.offsets[row]) - file_start : end - file_start])
+        end = int(self.offsets[end_row] + self.columns[COMPARED.index("size"), end_row]) - file_start
+        start = int(self.offsets[row]) - file_start
+        # The walk's pages may have been given back; read in again they are given back again.
+        stretch.require(start, end)
+        return bytes(stretch.buffer[start:end])
 
     def run_of(self, row: int) -> int:
         return int(np.searchsorted(self.ends, row, side="right"))
 
 
 def _records(reader: StoreReader, segments: list[StoredFile]) -> _Records:
-    offsets, columns, buffers = [np.empty(0, np.int64)], [np.empty((len(COMPARED), 0), np.int64)], []
+    offsets, columns, stretches = [np.empty(0, np.int64)], [np.empty((len(COMPARED), 0), np.int64)], []
     for segment in segments:
+        local = reader.map(segment.path) if reader.is_local else None
         whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
         for step in walk_slice(reader, whole, ScanRules(check_crc=False)):
             if isinstance(step, Run):
                 offsets.append(step.columns.position + step.file_start)
                 columns.append(np.array([getattr(step.columns, name) for name in COMPARED]))
-                buffers.append((step.buffer, step.file_start))
+                stretches.append((local or Stretch(step.buffer), step.file_start))
     counts = [len(one) for one in offsets[1:]]
-    return _Records(np.concatenate(offsets), np.concatenate(columns, axis=1), buffers, np.cumsum(counts))
+    return _Records(np.concatenate(offsets), np.concatenate(columns, axis=1), stretches, np.cumsum(counts))
 
 
 class _Comparison:
