@@ -36,6 +36,14 @@ class Color(StrEnum):
     NEVER = "never"
 
 
+class StartingLine(StrEnum):
+    """Values of --compat of `simulate` and `doctor`."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The global options as they were given."""
@@ -134,6 +142,10 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+StartingLineOption = Annotated[
+    StartingLine | None,
+    typer.Option("--compat", help="The broker line that starts next.", show_default="the line that wrote the store"),
+]
 Scratch = Annotated[
     Path | None,
     typer.Option(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import command_for, cost_of, with_hint
+from rmqctl.options import StartingLine, StartingLineOption
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -25,20 +25,9 @@ COLUMNS = ("rank", "what", "count", "detail", "command")
 NO_COST = {"cost": None, "can_be_undone": None}
 
 
-class Line(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
-    ALL = "all"
-
-
 def run(
     ctx: typer.Context,
-    compat: Annotated[
-        Line | None,
-        typer.Option(help="The broker line that starts next.", show_default="the line that wrote the store"),
-    ] = None,
+    compat: StartingLineOption = None,
 ) -> Result:
     """Say everything that is wrong, the worst first.
 
@@ -54,7 +43,7 @@ def run(
     from store.opened import make_layout
 
     settings = session.settings()
-    lines = tuple(BROKER_LINES) if compat is Line.ALL else (compat.value,) if compat is not None else ()
+    lines = tuple(BROKER_LINES) if compat is StartingLine.ALL else (compat.value,) if compat is not None else ()
     with session.progress("examining the store") as bar:
         (root, fs), clock = session.reached, session.environment.clock_ms
         layout = make_layout(root, settings, fs)

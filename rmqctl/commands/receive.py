@@ -37,7 +37,7 @@ def run(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep copying, over lost connections too, until Ctrl-C.")
     ] = False,
-    rate: Annotated[bool, typer.Option("--rate", help="Say on stderr, once a second, how fast it goes.")] = False,
+    rate: Annotated[bool, typer.Option("--rate", help="Say on stderr how fast it goes, each second.")] = False,
     observe: Annotated[
         bool, typer.Option("--observe", help="Never report received bytes, so that the master does not count them.")
     ] = False,
@@ -64,6 +64,11 @@ def run(
     """
     session: Session = ctx.obj
     report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe, controller))
+    if report.is_size_assumed:
+        session.note(
+            f"note: the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet; "
+            "--set mappedFileSizeCommitLog=N says otherwise"
+        )
     exit_code = FINDINGS if report.unfinished_bytes else OK
     return Result("receive", _facts(address, to, report), [], exit_code, _verdict(report))
 
@@ -139,7 +144,7 @@ def _begin_of(text: str) -> Begin | int:
 
 
 def _with_rate(session: Session, update: Callable[[int], None]) -> Callable[[int], None]:
-    """Adds a line a second to the progress."""
+    """Adds a line to the progress, at most one each second."""
     before, counted = time.monotonic(), 0
 
     def on_progress(received: int) -> None:

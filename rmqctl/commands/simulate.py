@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import hint_for, with_hint
+from rmqctl.options import StartingLine, StartingLineOption
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 
@@ -27,19 +27,9 @@ EXAMPLES = (
 SEE_ALSO = ("recover", "check", "checkpoint show")
 
 
-class Line(StrEnum):
-    """Values of --compat."""
-
-    V4_9 = "4.9"
-    V5_3 = "5.3"
-    ALL = "all"
-
-
 def run(
     ctx: typer.Context,
-    compat: Annotated[
-        Line | None, typer.Option(help="The broker line that starts.", show_default="the line that wrote the store")
-    ] = None,
+    compat: StartingLineOption = None,
 ) -> Result:
     """Show a broker's next start without making it.
 
@@ -56,7 +46,7 @@ def run(
     (root, fs), settings = session.reached, session.settings()
     layout = make_layout(root, settings, fs)
     require_store(layout, fs)
-    names = list(BROKER_LINES) if compat is Line.ALL else [compat.value if compat else None]
+    names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
     if any(one.lost.facts()["intact"] for one in outcomes):
         session.note("`rmqctl salvage --to NEWSTORE` saves the intact ones before a broker starts")

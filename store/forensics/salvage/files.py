@@ -15,7 +15,7 @@ from store.tables.schema import MESSAGES, arrow_schema
 
 # A row group of the size that readers of Parquet like to hold.
 _MOST_ROWS = 1 << 16
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 32 << 20
 
 
 def write_parquet(runs: Iterable[SalvagedRun], path: Path) -> int:
