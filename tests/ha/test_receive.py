@@ -110,7 +110,8 @@ def test_a_copy_cut_anywhere_goes_on_where_it_ended(master_store: Path, log_end:
         run = receive(honest(master_store, log_end), to, *size, cut_after=cut_after)
         if run.code == 0:
             break
-        assert (run.code, "closed the connection" in run.err) == (5, True)
+        # What the master had not read yet when it closed makes a reset of it.
+        assert (run.code, "closed the connection" in run.err or "reset" in run.err) == (5, True)
         with open_store(to, settings=SMALL) as store:
             ends.append(store.max_log_offset)
     assert ends == sorted(ends)
