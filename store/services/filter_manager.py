@@ -11,6 +11,7 @@ Source: ConsumerFilterManager (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from store.live.timetable import TimedTask
@@ -33,6 +34,7 @@ class ConsumerFilterManager:
             else load_filters(opened.layout, opened.config, opened.fs, clock())
         )
         self._is_changed = False
+        self._persist_lock = threading.Lock()
 
     def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
         """Whether the subscription was taken in; BadRequest for an expression that does not compile.
@@ -60,9 +62,11 @@ class ConsumerFilterManager:
 
     def persist(self) -> None:
         """Write the file where a filter changed."""
-        if self._is_changed:
-            self._is_changed = False
-            self.table.persist(self._opened.layout.config, self._opened.fs, self._clock())
+        # Callers of the control socket persist in their threads, and the timetable in its own: one .tmp for all.
+        with self._persist_lock:
+            if self._is_changed:
+                self._is_changed = False
+                self.table.persist(self._opened.layout.config, self._opened.fs, self._clock())
 
     def task(self) -> TimedTask:
         """The timed task that persists."""

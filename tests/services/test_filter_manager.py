@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -127,3 +129,23 @@ def test_what_does_not_compile_or_is_not_newer_is_not_taken_in(tmp_path: Path) -
         assert store.filters.register("G", "T", "a > 5", 7)
         assert not store.filters.register("G", "T", "a > 6", 7)
         assert store.filters.of_group("T", "G").expression == "a > 5"
+
+
+def test_two_callers_may_write_the_file_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Filesystem.rename
+
+    def slow_rename(fs: Filesystem, source: Path, target: Path) -> None:
+        time.sleep(0.02)
+        rename(fs, source, target)
+
+    with served(tmp_path / "s", Clock()) as store:
+        monkeypatch.setattr(Filesystem, "rename", slow_rename)
+
+        def register(group: str) -> None:
+            store.filters.register(group, "T", "a > 5")
+            store.filters.persist()
+
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(register, group) for group in ("G", "H")]:
+                done.result(timeout=10)
+        assert {one.group for one in saved(tmp_path / "s")} == {"G", "H"}
