@@ -10,9 +10,9 @@ from store.change.change import Change
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
-from store.recovery.checkpoint_review import newest_in_queues, walk_to_end
+from store.recovery.checkpoint_review import newest_in_queues
 from store.recovery.start import starting_segment
-from store.recovery.walk import Progress
+from store.recovery.walk import Progress, walk
 
 
 @takes_path(with_dledger=True)
@@ -23,7 +23,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     """
     require_log(opened.layout, opened.fs)
     start, _ = starting_segment(opened, abnormal=True)
-    end = walk_to_end(opened, start, opened.config.check_crc_on_recover, progress)
+    end = walk(opened, start, progress=progress)
     log_end, log_ms = end.log_end, end.last_store_timestamp_ms
     opened.queues.recover()
     _, queue_ms = newest_in_queues(opened)

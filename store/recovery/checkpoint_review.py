@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.commitlog.commit_log import read_store_timestamp
-from store.commitlog.end import LogEnd, find_end
 from store.errors import DamagedRecord
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
-from store.formats.run import Run
 from store.formats.wording import amount_is
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost_queues import build_all_lost
 from store.recovery.start import first_store_timestamp, starting_segment
-from store.recovery.walk import Progress, dispatch_stretch
+from store.recovery.walk import Progress, dispatch_stretch, walk
 
 _NUMBERS = CheckpointPage._fields[:5]
 
@@ -134,7 +132,7 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
     start, reason = starting_segment(opened, abnormal=True)
     built, found = build_all_lost(opened, finds_absent=False, progress=progress)
     built += _build_lost_index(opened, found.end.log_end)
-    end = walk_to_end(opened, _newest_written_segment(opened), False, progress)
+    end = walk(opened, _newest_written_segment(opened), progress=progress, check_crc=False)
     if built:
         opened.queues.recover()
     queue_end, queue_ms = newest_in_queues(opened)
@@ -180,18 +178,6 @@ def first_time_ms(opened: OpenedStore) -> int:
     """Store time of the log's first record, 0 without one."""
     first = opened.log.segments.first
     return first_store_timestamp(first, opened.line) if first is not None else 0
-
-
-def walk_to_end(opened: OpenedStore, start: int, check_crc: bool, progress: Progress | None) -> LogEnd:
-    """The end of the log, walked from `start` on."""
-    segments = opened.log.segments.files
-    total = segments[-1].file_start + segments[-1].size - start if segments else 0
-
-    def on_run(run: Run) -> None:
-        if progress is not None:
-            progress(run.end - start, total)
-
-    return find_end(segments, start, opened.scan_rules(check_crc=check_crc), on_run)
 
 
 def _newest_written_segment(opened: OpenedStore) -> int:

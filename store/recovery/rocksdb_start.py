@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.commitlog.end import LogEnd, find_end
+from store.commitlog.end import LogEnd
 from store.commitlog.scan import Segment
 from store.errors import BadRequest, DamagedFile
 from store.five.rocksdb.database import QueueDatabase, open_database
@@ -26,7 +26,7 @@ from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter, QueueUnits
 from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
 from store.recovery.start import Start, first_store_timestamp, is_abnormal
-from store.recovery.walk import Progress
+from store.recovery.walk import Progress, walk
 
 
 def foretell_rocksdb_start(
@@ -89,12 +89,7 @@ def _walk(
     segments = opened.log.segments.files
     if not segments:
         return found
-    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
-    begin = max(start.log_offset, segments[0].file_start)
-    total = segments[-1].file_start + segments[-1].size - begin
-    found.end = find_end(
-        segments, begin, rules, lambda run: progress(run.end - begin, total) if progress is not None else None
-    )
+    found.end = walk(opened, max(start.log_offset, segments[0].file_start), progress=progress)
     cut_log(opened, found)
     losses = LossCounter(opened)
     losses.read_behind(found.behind, found.end)

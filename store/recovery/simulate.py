@@ -19,6 +19,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.errors import DamagedFile, StoreError
+from store.formats.message import is_queued
 from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore, queue_type_faults
@@ -34,8 +35,6 @@ from store.recovery.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
 """A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
-_TRANSACTION_MASK = 0xC
-_QUEUED = (0, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +211,7 @@ def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
     if segment is None:
         return False
     for step in scan_segment(segment, at - segment.file_start, rules=opened.scan_rules(check_crc=False), capacity=1):
-        return isinstance(step, Run) and int(step.columns.sys_flag[0]) & _TRANSACTION_MASK in _QUEUED
+        return isinstance(step, Run) and is_queued(int(step.columns.sys_flag[0]))
     return False
 
 

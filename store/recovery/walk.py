@@ -16,14 +16,18 @@ Progress = Callable[[int, int], None]
 def walk(
     opened: OpenedStore,
     start: int,
-    handlers: Sequence[Handler],
+    handlers: Sequence[Handler] = (),
     progress: Progress | None = None,
     *,
+    check_crc: bool | None = None,
     cuts_torn: bool = False,
 ) -> LogEnd:
-    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run."""
+    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run.
+
+    check_crc  as the settings say where it is None
+    """
     segments = opened.log.segments.files
-    total = segments[-1].file_start + segments[-1].size - start
+    total = segments[-1].file_start + segments[-1].size - start if segments else 0
 
     def on_run(run: Run) -> None:
         for handler in handlers:
@@ -31,8 +35,8 @@ def walk(
         if progress is not None:
             progress(run.end - start, total)
 
-    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover, cuts_torn=cuts_torn)
-    return find_end(segments, start, rules, on_run)
+    check_crc = opened.config.check_crc_on_recover if check_crc is None else check_crc
+    return find_end(segments, start, opened.scan_rules(check_crc=check_crc, cuts_torn=cuts_torn), on_run)
 
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
