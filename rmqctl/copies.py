@@ -25,10 +25,6 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from store import Message
 
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-TIMER_TOPIC = "rmq_sys_wheel_timer"
-COPY_TOPICS = ("%RETRY%", "%DLQ%")
 _COMMIT_BITS = 0xC
 _OF_A_COPY = (
     "DELAY", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "TRANSACTION_CHECK_TIMES", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
@@ -49,7 +45,18 @@ class CopyFilter:
 
     def choose(self, message: Message, line: bytes) -> Message | None:
         """The message as its producer sent it; None where it is left out, or waits for the other lines."""
-        from store.formats import HALF_TOPIC, REAL_TOPIC, SCHEDULE_TOPIC, decode_properties, encode_properties
+        from store.formats import (
+            DISCARD_TOPIC,
+            DLQ_PREFIX,
+            HALF_TOPIC,
+            OP_TOPIC,
+            REAL_TOPIC,
+            RETRY_PREFIX,
+            SCHEDULE_TOPIC,
+            TIMER_TOPIC,
+            decode_properties,
+            encode_properties,
+        )
 
         kind = {HALF_TOPIC: "half", OP_TOPIC: "op", DISCARD_TOPIC: "discarded"}.get(message.topic)
         if kind is not None:
@@ -57,7 +64,8 @@ class CopyFilter:
             return None
         properties = decode_properties(message.properties)
         identity = _identity(message, properties)
-        if message.topic in (SCHEDULE_TOPIC, TIMER_TOPIC) or message.topic.startswith(COPY_TOPICS):
+        is_retried = message.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        if is_retried or message.topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
             self._waiting_ids.append(identity)
             self._waiting_lines.write(line.rstrip(b"\n") + b"\n")
             return None

@@ -17,12 +17,13 @@ from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.fastjson import Json, member, members, write_fastjson
 from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
+from store.formats.topics import SCHEDULE_TOPIC
 
 Queue = tuple[str, int]
 
 PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
-BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX")
+BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", SCHEDULE_TOPIC)
 CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
 
 

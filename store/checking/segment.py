@@ -47,9 +47,9 @@ from store.dispatch.expected import (
     with_light_units,
 )
 from store.formats.columns import DamageReason
-from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
 from store.formats.sets import distinct
+from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount_is
 
 NO_INTS: Ints = np.empty(0, np.int64)

@@ -32,10 +32,10 @@ from store.five.timer.files import DELETE, NO_POSITION, SLOT_COUNT, WHEEL_SIZE, 
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
+from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
 
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 METRICS = "config/timermetrics"
 
 Bytes = npt.NDArray[np.uint8]

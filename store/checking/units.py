@@ -32,9 +32,9 @@ from store.checking.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Ints, Units
 from store.formats.derived import units_of
-from store.formats.message import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.sets import distinct, is_in
+from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 Queue = tuple[str, int]
 NO_RECORD = "where no record begins"

@@ -21,10 +21,11 @@ from dataclasses import replace
 from store.commitlog.put_result import PutResult, illegal
 from store.config import BrokerLine, StoreConfig
 from store.formats import properties as props
-from store.formats.message import LMQ_PREFIX, SCHEDULE_TOPIC, Message, host_flags, record_size
+from store.formats.message import Message, host_flags, record_size
+from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
 LIGHT_MARK = props.INNER_MULTI_DISPATCH.encode()
-_RETRY, _SYSTEM = "%RETRY%", "rmq_sys_"
+_SYSTEM = "rmq_sys_"
 _CAPACITY_4_9 = 16
 QueueKey = tuple[str, int]
 Append = Callable[[Message], PutResult]
@@ -40,7 +41,7 @@ class LightPuts:
 
     def names_of(self, message: Message) -> list[str]:
         """The queues that a message names beside its own."""
-        if not self.is_on or LIGHT_MARK not in message.properties or message.topic.startswith(_RETRY):
+        if not self.is_on or LIGHT_MARK not in message.properties or message.topic.startswith(RETRY_PREFIX):
             return []
         if self._is_5_3 and (message.topic == SCHEDULE_TOPIC or message.topic.startswith(_SYSTEM)):
             return []

@@ -19,16 +19,9 @@ from store.commitlog.put_result import PutResult, PutStatus, illegal
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.formats import properties as props
 from store.formats.java import utf16_length
-from store.formats.message import (
-    BLANK_SIZE,
-    MAX_TOPIC_SIZE_V1,
-    SCHEDULE_TOPIC,
-    TRANSACTION_MASK,
-    Message,
-    host_flags,
-    record_size,
-)
+from store.formats.message import BLANK_SIZE, MAX_TOPIC_SIZE_V1, TRANSACTION_MASK, Message, host_flags, record_size
 from store.formats.property_crc import without_crc
+from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import is_topic_folder_name
 
 MAX_TOPIC_LENGTH = 127

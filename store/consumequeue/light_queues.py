@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from store.formats.columns import Column
-from store.formats.message import LMQ_PREFIX
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.run import Int64Array, Run
+from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX
 from store.layout import is_topic_folder_name
 
 QueueKey = tuple[str, int]
 
-_RETRY_TOPIC_PREFIX = b"%RETRY%"
+_RETRY_TOPIC_PREFIX = RETRY_PREFIX.encode()
 _NAMES = INNER_MULTI_DISPATCH.encode()
 _LAST_OFFSET = (1 << 63) - 1
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.formats.derived import UNIT_DTYPE, units_of
-from store.formats.message import SCHEDULE_TOPIC
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit, is_ext_address
 from store.formats.run import Int64Array, Run
+from store.formats.topics import SCHEDULE_TOPIC
 
 # A broker that dispatches while it recovers gives delayed messages the hash of their tags instead of a time.
 _LEAST_DELIVER_TIME = 1 << 31

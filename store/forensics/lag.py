@@ -20,9 +20,8 @@ from store.brokerconfig.fastjson import members
 from store.config import LINE_4_9
 from store.forensics.queue_ends import QueueEnd
 from store.formats.derived import units_of
+from store.formats.topics import DLQ_PREFIX, RETRY_PREFIX
 from store.message_store import MessageStore, QueueState
-
-RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 
 
 @dataclass(frozen=True, slots=True)

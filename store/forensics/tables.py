@@ -22,8 +22,8 @@ from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import QueueEnd, queue_ends
-from store.formats.message import LMQ_PREFIX
 from store.formats.run import Run
+from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.tables.message_batch import MessageRows

@@ -9,8 +9,6 @@ from store.formats.body import decode_body as decode_body
 from store.formats.body import encode_body as encode_body
 from store.formats.host import IPV4_HOST_SIZE as IPV4_HOST_SIZE
 from store.formats.host import IPV6_HOST_SIZE as IPV6_HOST_SIZE
-from store.formats.message import HALF_TOPIC as HALF_TOPIC
-from store.formats.message import SCHEDULE_TOPIC as SCHEDULE_TOPIC
 from store.formats.message import decode_message_id as decode_message_id
 from store.formats.message import decode_record as decode_record
 from store.formats.message import encode_message_id as encode_message_id
@@ -18,5 +16,12 @@ from store.formats.properties import REAL_QUEUE_ID as REAL_QUEUE_ID
 from store.formats.properties import REAL_TOPIC as REAL_TOPIC
 from store.formats.properties import decode_properties as decode_properties
 from store.formats.properties import encode_properties as encode_properties
+from store.formats.topics import DISCARD_TOPIC as DISCARD_TOPIC
+from store.formats.topics import DLQ_PREFIX as DLQ_PREFIX
+from store.formats.topics import HALF_TOPIC as HALF_TOPIC
+from store.formats.topics import OP_TOPIC as OP_TOPIC
+from store.formats.topics import RETRY_PREFIX as RETRY_PREFIX
+from store.formats.topics import SCHEDULE_TOPIC as SCHEDULE_TOPIC
+from store.formats.topics import TIMER_TOPIC as TIMER_TOPIC
 from store.formats.wording import amount as amount
 from store.formats.wording import amount_is as amount_is

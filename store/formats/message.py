@@ -108,10 +108,6 @@ BORN_HOST_IPV6 = 0x10
 STORE_HOST_IPV6 = 0x20
 INNER_BATCH = 0x80
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-LMQ_PREFIX = "%LMQ%"
-
 
 class MessageFields(TypedDict, total=False):
     """The numbers and hosts that Message.of takes by name."""

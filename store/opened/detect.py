@@ -22,8 +22,8 @@ from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.index_page import index_file_size
-from store.formats.message import LMQ_PREFIX
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
+from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name

@@ -30,10 +30,10 @@ from store.consumequeue.unit_array import extension_positions, unit_array
 from store.disk.mapped_file import MappedFile
 from store.disk.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
-from store.formats.message import LMQ_PREFIX
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, encode_ext_address
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
+from store.formats.topics import LMQ_PREFIX
 from store.layout import is_topic_folder_name
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from store.commitlog.end import find_end
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.errors import StoreIOError
-from store.formats.message import SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore

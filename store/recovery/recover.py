@@ -29,8 +29,8 @@ from store.commitlog.end import LogEnd
 from store.disk.mapped_file import MappedFile
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, Handler
-from store.formats.message import SCHEDULE_TOPIC
 from store.formats.run import Run
+from store.formats.topics import SCHEDULE_TOPIC
 from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.subscription import use_bit_maps

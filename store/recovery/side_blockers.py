@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.disk.store_reader import StoreReader
+from store.formats.topics import TIMER_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.recovery.trap import Trap
 
-TIMER_QUEUE = "rmq_sys_wheel_timer", 0
+TIMER_QUEUE = TIMER_TOPIC, 0
 
 
 def side_blockers(opened: OpenedStore) -> Iterator[Trap]:

@@ -29,8 +29,9 @@ from store.brokerconfig.config_file import read_config_file
 from store.brokerconfig.fastjson import members
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
-from store.formats.message import SCHEDULE_TOPIC, StoredMessage, is_queued
+from store.formats.message import StoredMessage, is_queued
 from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.services.rewritten import queue_records, rewritten_records

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from store.formats.java import double_text
-from store.formats.message import SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC
 from store.live.services import StoreServices
 from store.opened.opened_store import OpenedStore
 

@@ -29,8 +29,9 @@ from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
-from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC, Message, StoredMessage
+from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
+from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.live.service import ServiceThread
 from store.services.delay import read_delay_offsets

@@ -28,7 +28,7 @@ from store.cleaning.live import StoreCleaning
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_5_3
 from store.errors import BadRequest
-from store.formats.message import SCHEDULE_TOPIC
+from store.formats.topics import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.self_check import self_check_task
 from store.live.timetable import TimedTask, Timetable

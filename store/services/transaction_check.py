@@ -30,14 +30,14 @@ from typing import Self
 from store.commitlog.put_result import PutStatus
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.errors import StoreIOError
-from store.formats.message import HALF_TOPIC, Message, StoredMessage
+from store.formats.message import Message, StoredMessage
+from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.reading.get import GetResult, GetStatus
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
     OFFSET_SEPARATOR,
     OP_TAG,
-    OP_TOPIC,
     PREPARED_QUEUE_OFFSET,
     discard_message,
     immune_message,

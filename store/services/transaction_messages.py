@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from store.config import LINE_4_9, BrokerLine
 from store.errors import BadRequest
 from store.formats.host import Host
-from store.formats.message import HALF_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK, Message, StoredMessage
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Message, StoredMessage
 from store.formats.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -31,9 +31,8 @@ from store.formats.properties import (
     decode_properties,
     encode_java_map,
 )
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 
-OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 OP_TAG = "d"
 OFFSET_SEPARATOR = ","
 TRANSACTION_MARK = "TRAN_MSG"

@@ -30,14 +30,13 @@ from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
-from store.formats.message import HALF_TOPIC, Message, StoredMessage
+from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_TOPIC
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 from store.live.service import ServiceThread
 from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
-    DISCARD_TOPIC,
-    OP_TOPIC,
     PRODUCER_GROUP,
     commit_message,
     half_message,

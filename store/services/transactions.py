@@ -24,11 +24,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
-from store.formats.message import HALF_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.services.rewritten import queue_records, rewritten_records
-from store.services.transaction_messages import CHECK_TIMES, DISCARD_TOPIC, OP_TAG, OP_TOPIC, PRODUCER_GROUP
+from store.services.transaction_messages import CHECK_TIMES, OP_TAG, PRODUCER_GROUP
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 

@@ -36,11 +36,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from store.config import LINE_4_9, BrokerLine
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC
 
 CLUSTER = "DefaultCluster"
 SYSTEM_TOPICS = frozenset((
-    "TBW102", "SCHEDULE_TOPIC_XXXX", "BenchmarkTest", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRACE_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
+    "TBW102", SCHEDULE_TOPIC, "BenchmarkTest", HALF_TOPIC, "RMQ_SYS_TRACE_TOPIC",
+    OP_TOPIC, DISCARD_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT",
 ))  # fmt: skip
 SYSTEM_PREFIX = "rmq_sys_"
 WITHOUT_SYSTEM_TOPIC = "_WITHOUT_SYSTEM_TOPIC"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from store import Message, MessageStore, open_store
-from store.formats.message import HALF_TOPIC, SCHEDULE_TOPIC, TRANSACTION_COMMIT
+from store.formats.message import TRANSACTION_COMMIT
 from store.formats.properties import encode_properties
+from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, unpacked
 from tests.support.stores import SMALL, Clock

@@ -10,7 +10,7 @@ import pytest
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
 from store.commitlog.put_result import PutResult
 from store.errors import BadRequest, DamagedFile, StoreIOError
-from store.formats.message import HALF_TOPIC
+from store.formats.topics import HALF_TOPIC
 from store.live.running_flags import RunningFlag
 from tests.support.stores import SMALL, Clock, text_message
 from tests.support.threads import eventually

@@ -9,11 +9,11 @@ import pytest
 from store import Message, StoredMessage, open_store
 from store.config import LINE_4_9, LINE_5_3
 from store.errors import BadRequest
-from store.formats.message import HALF_TOPIC, TRANSACTION_COMMIT
+from store.formats.message import TRANSACTION_COMMIT
+from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.services.rewritten import rewritten_records
 from store.services.transaction_messages import (
     CHECK_TIMES,
-    OP_TOPIC,
     commit_message,
     half_message,
     immune_message,

@@ -34,9 +34,10 @@ from store.five.timer.files import (
     TimerFiles,
     read_timer_files,
 )
-from store.five.timer.review import TIMER_TOPIC, TimerMessage, TimerState, messages_by_log
+from store.five.timer.review import TimerMessage, TimerState, messages_by_log
 from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
+from store.formats.topics import TIMER_TOPIC
 from store.layout import segment_name
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path

@@ -30,10 +30,9 @@ from store.five.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_time
 from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
 from store.formats.queue_unit import QueueUnit
+from store.formats.topics import TIMER_TOPIC
 from store.opened.opened_store import OpenedStore
 from store.services.rewritten import queue_records, rewritten_records
-
-TIMER_TOPIC = "rmq_sys_wheel_timer"
 
 
 class TimerState(StrEnum):

@@ -22,10 +22,10 @@ from store.errors import StoreError
 from store.forensics.salvage.grade import Grade, SalvagedRun, stretches
 from store.formats.derived import entries_of, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
-from store.formats.message import SCHEDULE_TOPIC
 from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
+from store.formats.topics import SCHEDULE_TOPIC
 from store.index.geometry import geometry_of
 
 # An odd number near 2^64 divided by the golden ratio spreads offsets over all bits (Knuth, TAOCP 6.4).

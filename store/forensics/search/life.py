@@ -23,18 +23,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from store.formats.message import (
-    HALF_TOPIC,
-    SCHEDULE_TOPIC,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
     StoredMessage,
 )
+from store.formats.topics import DISCARD_TOPIC, DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
-TIMER_TOPIC = "rmq_sys_wheel_timer"
-DISCARD_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 _BY_TOPIC = {SCHEDULE_TOPIC: "delayed", TIMER_TOPIC: "timed", HALF_TOPIC: "half", DISCARD_TOPIC: "given up"}
 _BY_FLAG = {TRANSACTION_COMMIT: "committed", TRANSACTION_ROLLBACK: "rolled back", TRANSACTION_PREPARED: "prepared"}
 _WAITING = ("delayed", "timed")

@@ -29,11 +29,11 @@ from store.formats.columns import Column
 from store.formats.message import StoredMessage, decode_record
 from store.formats.queue_unit import ExtUnit
 from store.formats.run import Run
+from store.formats.topics import RETRY_PREFIX
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.sql92 import SqlFilter, compile_sql
 
-RETRY_PREFIX = "%RETRY%"
 RETRY_TOPIC = "RETRY_TOPIC"
 TAG_TYPES = ("", "TAG")
 
