@@ -99,6 +99,17 @@ def readable_behind(
         yield from _readable_in(segment, max(segment.file_start, log_offset), rules, with_bad_bodies)
 
 
+def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:
+    """Reads the records that begin from log offset `start` to before `stop`, behind damage too."""
+    for step in readable_behind(segments, start, rules=rules) if start < stop else ():
+        if isinstance(step, Run):
+            inside = int(np.count_nonzero(step.columns.position + step.file_start < stop))
+            if inside:
+                yield step.part(0, inside)
+            if inside < step.count:
+                return
+
+
 def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool) -> Iterator[Step]:
     start = segment.file_start
 

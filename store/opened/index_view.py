@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.commitlog.resync import readable_behind
+from store.commitlog.resync import runs_between
 from store.commitlog.scan import ScanRules, Segment
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
@@ -148,7 +148,7 @@ class IndexView(IndexService):
         pieces: list[LogKeys] = []
         capacity, count, known = self._entry_count - 1, 0, part.known
         hasher = KeyHasher()
-        for run in self._runs(part.stretch):
+        for run in runs_between(self._segments, *part.stretch, rules=self._rules):
             for keys in hasher.keys_of(run):
                 if known:
                     # Keys of the record in which the file before ends.
@@ -164,15 +164,6 @@ class IndexView(IndexService):
         if count:
             self._note(f"{amount_is(count, 'key')} missing in the index, and read from the log")
         return pieces
-
-    def _runs(self, stretch: Stretch) -> Iterator[Run]:
-        for step in readable_behind(self._segments, stretch.start, rules=self._rules):
-            if isinstance(step, Run):
-                inside = int((step.columns.position + step.file_start < stretch.stop).sum())
-                if inside:
-                    yield step.part(0, inside)
-                if inside < step.count:
-                    return
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from store.commitlog.resync import readable_behind
+from store.commitlog.resync import runs_between
 from store.formats.run import Run
 from store.formats.wording import amount_is
 from store.index.index_file import IndexFile
@@ -73,13 +71,4 @@ def _has_keys(opened: OpenedStore, gap: Stretch) -> bool:
 
 
 def _runs(opened: OpenedStore, stretch: Stretch) -> Iterator[Run]:
-    """Reads the records that begin from `stretch.start` to before `stretch.stop`, behind damage too."""
-    if stretch.start >= stretch.stop:
-        return
-    for step in readable_behind(opened.log.segments.files, stretch.start, rules=opened.scan_rules(check_crc=False)):
-        if isinstance(step, Run):
-            inside = int(np.count_nonzero(step.columns.position + step.file_start < stretch.stop))
-            if inside:
-                yield step.part(0, inside)
-            if inside < step.count:
-                return
+    return runs_between(opened.log.segments.files, *stretch, rules=opened.scan_rules(check_crc=False))
