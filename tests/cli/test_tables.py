@@ -164,7 +164,7 @@ def test_a_parquet_export_has_the_columns_of_the_table(normal: Path, tmp_path: P
 
 def test_a_csv_export_reads_back_as_what_the_records_hold(normal: Path, tmp_path: Path) -> None:
     assert rmqctl("export", "--to", tmp_path / "out", "--as", "csv", store=normal).code == OK
-    with next((tmp_path / "out").glob("*.csv")).open(newline="", encoding="utf-8") as file:
+    with min((tmp_path / "out").glob("*.csv")).open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     wanted = dict(records_of(str(normal)))
     assert len(rows) == len(wanted)
@@ -177,7 +177,7 @@ def test_a_csv_export_reads_back_as_what_the_records_hold(normal: Path, tmp_path
 
 def test_json_lines_hold_the_message_object_of_get(normal: Path, tmp_path: Path) -> None:
     assert rmqctl("export", "--to", tmp_path / "out", "--as", "jsonl", store=normal).code == OK
-    lines = next((tmp_path / "out").glob("*.jsonl")).read_text(encoding="utf-8").splitlines()
+    lines = min((tmp_path / "out").glob("*.jsonl")).read_text(encoding="utf-8").splitlines()
     by_offset = {row["log_offset"]: row for row in map(json.loads, lines)}
     got = rmqctl("--format", "jsonl", "get", "TopicA", "--queue", 0, "--offset", 0, "--max", 100, store=normal).rows
     assert got

@@ -150,7 +150,7 @@ def test_a_remote_store_is_exported(bucket: str, tmp_path: Path) -> None:
     for name, store in (("remote", bucket), ("local", str(golden("normal").store))):
         words = ("export", "--to", tmp_path / name, "--as", "jsonl")
         assert rmqctl("--store", store, *words).code == OK
-    texts = [sorted(next((tmp_path / name).glob("*.jsonl")).read_text().splitlines()) for name in ("remote", "local")]
+    texts = [sorted(min((tmp_path / name).glob("*.jsonl")).read_text().splitlines()) for name in ("remote", "local")]
     assert texts[0] == texts[1]
 
 

@@ -54,7 +54,7 @@ def test_ranges_that_one_store_lacks_are_named(copy_of: CopyOf) -> None:
 def test_a_difference_is_exit_code_1(copy_of: CopyOf) -> None:
     source, root = copy_of("normal")
     assert rmqctl("diff", source.store, root).code == 0
-    overwrite(next((root / "consumequeue/TopicA/0").iterdir()), 0, b"\0\0\0\0\0\0\0\1")
+    overwrite(min((root / "consumequeue/TopicA/0").iterdir()), 0, b"\0\0\0\0\0\0\0\1")
     assert rmqctl("diff", source.store, root).code == 1
 
 

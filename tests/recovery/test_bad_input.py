@@ -72,7 +72,7 @@ def empty_segment_at_the_end(store: Path) -> None:
 
 
 def short_queue_file(store: Path) -> None:
-    with next((store / "consumequeue" / "T" / "0").iterdir()).open("r+b") as file:
+    with min((store / "consumequeue" / "T" / "0").iterdir()).open("r+b") as file:
         file.truncate(390)
 
 

@@ -20,7 +20,7 @@ class FakeController(FakeMaster):
     def __init__(self, store: Path, log_end: int, epochs: Sequence[tuple[int, int]], *, batch: int = 1000) -> None:
         super().__init__(lambda asked: iter(()))
         self.first, self.log = log_of(store)
-        self.segment_size = next((store / "commitlog").iterdir()).stat().st_size
+        self.segment_size = min((store / "commitlog").iterdir()).stat().st_size
         self.log_end, self.epochs, self.batch = log_end, list(epochs), batch
         self.handshakes: list[tuple[int, int, int]] = []
         self.answer_state = 1

@@ -87,7 +87,7 @@ def log_of(store: Path) -> tuple[int, bytes]:
 def honest(store: Path, log_end: int, *, first: int | None = None, batch: int = 1000) -> Script:
     """Sends the log of `store` up to `log_end`, as a broker does, then a heartbeat; from `first` on, where given."""
     start, log = log_of(store)
-    size = next((store / "commitlog").iterdir()).stat().st_size
+    size = min((store / "commitlog").iterdir()).stat().st_size
     first = start if first is None else first
 
     def script(asked: int) -> Iterator[Frame]:
