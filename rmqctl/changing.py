@@ -79,7 +79,7 @@ def run_change(
     plan = _plan_result(command, change, consent, found)
     for remark in change.remarks:
         session.note(f"note: {remark}")
-    for note in change.notes:
+    for note in (*change.notes, *change.foreign):
         session.warn(note)
     if consent.dry_run or change.is_empty:
         change.close()
@@ -107,7 +107,8 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
     is_lossy = bool(change.lost) and not consent.keep
     steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
     verdict = "nothing to change" if change.is_empty else steps
-    return Result(command, {"applied": False, **facts}, tables, FINDINGS if is_lossy or change.notes else OK, verdict)
+    has_findings = is_lossy or bool(change.notes or change.foreign)
+    return Result(command, {"applied": False, **facts}, tables, FINDINGS if has_findings else OK, verdict)
 
 
 def _losses(change: Change) -> str:

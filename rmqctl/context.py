@@ -263,6 +263,7 @@ class Session:
         self._log_range(opened)
         for note in opened.notes:
             self.note(f"note: {note}")
+        self._warn_of(opened.opening_findings)
 
     def find_served(self) -> StoreClient | None:
         """The process that serves the store, connected until the result is printed; None without one."""
@@ -324,7 +325,11 @@ class Session:
             opened.close()
 
     def _warn_of_findings(self, closed: WritableStore) -> None:
-        for finding in closed.describe_findings():
+        said = len(closed.opening_findings)
+        self._warn_of(closed.describe_findings()[said:])
+
+    def _warn_of(self, findings: Sequence[str]) -> None:
+        for finding in findings:
             self.met_findings = True
             self.warn(finding)
 

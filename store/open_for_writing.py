@@ -121,8 +121,11 @@ class WritingOpener:
         base.start()
         if services is not None:
             _start_services(store)
-        store.notes += [*unloaded, *change.remarks, *change.notes]
-        store.notes += _what_opening_cut(change, change_id, layout.commitlogs)
+        store.notes += [*unloaded, *change.remarks, *change.foreign]
+        cut = _what_opening_cut(change, change_id, layout.commitlogs)
+        # A recovery that was asked for may cut; in a store that was shut down the cut is damage.
+        (store.notes if self.recover else store.opening_findings).extend(cut)
+        store.opening_findings += change.notes
         return store
 
     def _load(self, found: FoundStore, **options: Any) -> OpenedStore:

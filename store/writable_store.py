@@ -38,6 +38,8 @@ class WritableStore(MessageStore):
 
     def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
         super().__init__(opened)
+        self.opening_findings: list[str] = []
+        """Damage and disorder met while opening, as sentences for people."""
         # The compacted copies do not follow the puts of this process.
         self._has_compaction = False
         # A store that takes puts is its own only writer, so nothing ever takes this log's place.
@@ -69,8 +71,8 @@ class WritableStore(MessageStore):
         return super().get(topic, queue_id, offset, max_count, message_filter)
 
     def describe_findings(self) -> list[str]:
-        """Damage and disorder that the services met so far, as sentences for people; complete after close()."""
-        return self._services.describe_findings()
+        """Damage and disorder met so far, as sentences for people; complete after close()."""
+        return self.opening_findings + self._services.describe_findings()
 
     def put(self, message: Message) -> PutResult:
         """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.

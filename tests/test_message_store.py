@@ -69,9 +69,9 @@ def test_opening_a_damaged_log_for_writing_says_what_it_cut(tmp_path: Path) -> N
     segment = root / "commitlog" / f"{SMALL['mappedFileSizeCommitLog']:020d}"
     segment.write_bytes(b"\x7f\xff\xff\xff" + segment.read_bytes()[4:])
     with open_store(root, read_only=False) as store:
-        assert any("the log was cut at 16384" in note and "quarantine as" in note for note in store.notes)
+        assert any("the log was cut at 16384" in found and "quarantine as" in found for found in store.opening_findings)
     with open_store(root, read_only=False) as store:
-        assert store.notes == []
+        assert store.notes + store.describe_findings() == []
 
 
 def put_for_ten_seconds(store: MessageStore) -> None:

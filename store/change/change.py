@@ -33,6 +33,7 @@ class Change:
     facts         what the plan found out, for people and JSON (offsets, modes, counts)
     lost          messages per topic that the store would no longer show
     notes         damage and disorder met while planning, as sentences for people
+    foreign       names that keep a broker from starting, as sentences for people
     remarks       what else people should know, as sentences
     staging       folder of staged files, removed when the change is applied or closed
     sync_paths    files that must be durable before the first action, because the plan rests on what they say
@@ -46,6 +47,7 @@ class Change:
     facts: dict[str, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     staging: Path | None = None
     sync_paths: list[Path] = field(default_factory=list)

@@ -76,7 +76,7 @@ def plan_recovery(
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
-    change.notes = [*found.findings, *describe_foreign_names(opened)]
+    change.notes, change.foreign = found.findings, describe_foreign_names(opened)
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
     _cut_log(opened, change, found)
     if found.is_rebuilt:

@@ -1,0 +1,50 @@
+"""put's exit code says what opening the store met, although the put itself is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from tests.cli.running import Run, rmqctl
+from tests.support.stores import SMALL, make_store, text_message
+
+
+def put(root: Path, *options: str) -> Run:
+    return rmqctl("-f", "json", "put", "T", "body", *options, store=root)
+
+
+def damage_last_segment(root: Path) -> None:
+    segment = sorted((root / "commitlog").iterdir())[-1]
+    segment.write_bytes(b"\x7f\xff\xff\xff" + segment.read_bytes()[4:])
+
+
+@pytest.mark.leaves_damage
+def test_a_cut_of_a_store_that_was_shut_down_is_a_finding_once(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store")
+    damage_last_segment(root)
+    first, second = put(root), put(root)
+    assert (first.code, first.json["results"][0]["status"]) == (1, "PUT_OK")
+    assert "warning: the log was cut at" in first.err
+    assert (second.code, second.err) == (0, "")
+
+
+def test_a_recovery_that_was_asked_for_notes_what_it_cut(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store")
+    damage_last_segment(root)
+    (root / "abort").touch()
+    run = put(root, "--recover")
+    assert run.code == 0
+    assert "note: the log was cut at" in run.err
+
+
+def test_a_name_that_keeps_only_another_line_from_starting_is_a_note(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, read_only=False, settings=SMALL, compat="5.3") as store:
+        store.put(text_message(0))
+    (root / "consumequeue/T/notes").write_text("not the broker's")
+    run = put(root, "--compat", "5.3")
+    assert run.code == 0, run.err
+    assert "note:" in run.err
+    assert "from starting" in run.err
