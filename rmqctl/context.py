@@ -158,30 +158,34 @@ class Session:
         if count:
             self.note(f"note: {count} settings in the broker configuration have no effect here")
 
-    def open_reader(self, *, as_it_is: bool = False, any_size: bool = False) -> StoreReader:
+    def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
         """The files of --store, for commands that don't open the store; refuses a folder that is no store.
 
-        as_it_is  refuses only a folder without any of a broker's files
-        any_size  lets segments be of another size than mappedFileSizeCommitLog says
+        as_it_is    refuses only a folder without any of a broker's files
+        any_size    lets segments be of another size than mappedFileSizeCommitLog says
+        or_segment  takes one segment file for a log too
         """
+        place = str(self.place)
         if not as_it_is:
-            return self.open_readers([str(self.place)], any_size=any_size)[str(self.place)]
-        reader = self._reader(str(self.place))
+            return self.open_readers([place], any_size=any_size, or_segment=or_segment)[place]
+        reader = self._reader(place, or_segment=or_segment)
         reader.check_has_broker_files()
         return reader
 
-    def open_reached(self) -> StoreReader:
+    def open_reached(self, *, or_segment: bool = False) -> StoreReader:
         """The files of --store at `reached`, for a command that also reads them in other ways."""
         from store.disk import StoreReader
 
         if self.options.uri is None:
-            return self.open_reader(as_it_is=True)
+            return self.open_reader(as_it_is=True, or_segment=or_segment)
         root, fs = self.reached
         reader = StoreReader(str(root), fs)
         reader.check_has_broker_files()
         return reader
 
-    def open_readers(self, stores: Sequence[str], *, any_size: bool = False) -> dict[str, StoreReader]:
+    def open_readers(
+        self, stores: Sequence[str], *, any_size: bool = False, or_segment: bool = False
+    ) -> dict[str, StoreReader]:
         """The files of several stores by their names as given; the settings are for each of them."""
         from store.config import StoreConfig
         from store.errors import BadRequest
@@ -189,19 +193,23 @@ class Session:
         settings = self.settings()
         if len(stores) > 1 and "storePathCommitLog" in settings:
             raise BadRequest("storePathCommitLog names the log of one store, and several are given")
-        readers = {store: self._reader(store) for store in stores}
+        readers = {store: self._reader(store, or_segment=or_segment) for store in stores}
         for reader in readers.values():
             reader.check_is_store()
-            if "mappedFileSizeCommitLog" in settings and not any_size:
+            if "mappedFileSizeCommitLog" in settings and not any_size and not reader.is_segment:
                 reader.check_segment_sizes(StoreConfig().with_settings(settings).mapped_file_size_commit_log)
         return readers
 
-    def _reader(self, store: str) -> StoreReader:
+    def _reader(self, store: str, *, or_segment: bool = False) -> StoreReader:
         from store.disk import StoreReader
         from store.opened import make_layout
 
         if "://" in store:
             return StoreReader(store)
+        if or_segment and Path(store).expanduser().is_file():
+            from store.forensics import open_segment
+
+            return open_segment(Path(store))
         layout = make_layout(Path(store).expanduser(), self.settings())
         return StoreReader(store, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
 

@@ -30,7 +30,7 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
     """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
     if target is not None and Path(target).exists():
         return _files_at(Path(target))
-    reader = session.open_reader(as_it_is=True)
+    reader = session.open_reader(as_it_is=True, or_segment=True)
     found = _files_in(session, reader, kind, target)
     if not found:
         where = f"{kind} of {target}" if target else kind

@@ -57,6 +57,8 @@ def run(
 
     A check that ran out of time says where to go on with --from. The two of them find what one alone would, but for a
     queue offset that does not follow the one before when that one's record is more than a segment back.
+
+    --store may be one segment file, which is checked alone.
     """
     session: Session = ctx.obj
 
@@ -68,7 +70,7 @@ def run(
         from_offset=from_offset,
         settings=session.settings(),
     )
-    check = _Check(session, session.open_reader(any_size=True), options)
+    check = _Check(session, session.open_reader(any_size=True, or_segment=True), options)
     table = Table("findings", check.rows(), COLUMNS)
     return Result("check", check.facts, [table], lambda: FINDINGS if check.count else OK, check.verdict)
 

@@ -22,6 +22,7 @@ EXAMPLES = (
     "rmqctl --store /data/store find 7F00000100002A9F0000000000000245",
     "rmqctl --store /data/store find --body 'amount\":1[0-9]{4}' --max 5",
     "rmqctl --store /data/store find --where \"topic = 'Orders' and size > 100000\" --format jsonl",
+    "rmqctl --store /backup/00000000001073741824 find order-4711",
 )
 EXIT_CODES = {1: "Nothing was found, or a place of what was found is not as it should be."}
 FILES = ("commitlog", "consumequeue", "index", "config")
@@ -57,6 +58,8 @@ def run(
     unique key in the order of time: delayed, delivered, retried, dead, half and committed. Of a record of several
     messages (5.x) those are shown that are hits by themselves, or all where only the record is one; --outer shows the
     record. Exit code 1 when nothing was found, or a place is not as it should be.
+
+    --store may be one segment file, also without its name: then queues and index are not looked at.
     """
     session: Session = ctx.obj
     if [text, body_pattern, where].count(None) != 2:
@@ -66,7 +69,7 @@ def run(
     from store.opened import make_layout
 
     settings, (root, fs) = session.settings(), session.reached
-    reader = session.open_reached()
+    reader = session.open_reached(or_segment=True)
     with session.progress("searching the log") as bar:
         layout = make_layout(root, settings, fs)
         finder = Finder(reader, layout, settings, fs, use_index=not scan, outer=outer, on_progress=bar.update)
@@ -87,7 +90,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int, *, outer
     """Records by a condition on the table `messages` of the embedded engine."""
     from store.embedded import open_engine
 
-    with open_engine(session.open_readers([str(session.place)], any_size=True), outer=outer) as engine:
+    with open_engine(session.open_readers([str(session.place)], any_size=True, or_segment=True), outer=outer) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
     return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "rmqctl --store /data/store --format json fingerprint > before.json",
     "rmqctl --store /backup/store fingerprint --verify before.json",
+    "rmqctl --store /backup/00000000001073741824 fingerprint --verify before.json",
 )
 SEE_ALSO = ("diff", "check")
 SHORT_DIGITS = 16
@@ -37,19 +38,23 @@ def run(
     One per segment up to its valid end, per queue, per index file, and one for the store. Stale bytes, preallocated
     tails and the names of index files don't count, so a copy and a restored backup have the same fingerprint. A
     table has the beginning of each digest; --wide and the other formats have all of it.
+
+    With one segment file as --store, --verify compares this segment alone.
     """
     session: Session = ctx.obj
 
     from store.forensics import digest_differences, fingerprint_files
 
     before = _read(verify) if verify is not None else None
-    reader = session.open_reader()
+    reader = session.open_reader(or_segment=True)
     if reader.exists("batchconsumequeue"):
         session.warn("batch consume queues are not looked at, only their messages in the log")
     if reader.exists("consumequeue/CURRENT"):
         session.warn("the RocksDB with the consume queues is not looked at, only its messages in the log")
     with session.progress("reading the store", sum(file.size for file in reader.segments())) as bar:
         digests, whole = fingerprint_files(reader, bar.update)
+    if before is not None and reader.is_segment:
+        before = [one for one in before if one.key in {mine.key for mine in digests}]
     is_whole = session.options.wide or session.format not in (Format.TABLE, Format.PLAIN)
     rows = [_row(one, is_whole=is_whole) for one in digests]
     parts = Table("parts", rows, ("kind", "name", "end", "sha256", "note"))

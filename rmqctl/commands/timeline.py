@@ -16,6 +16,7 @@ from rmqctl.show import count
 EXAMPLES = (
     "rmqctl --store /data/store timeline --by hour",
     "rmqctl --store /data/store timeline --topic Orders --by minute",
+    "rmqctl --store /backup/00000000001073741824 timeline",
 )
 SEE_ALSO = ("usage",)
 FILES = ("commitlog",)
@@ -40,13 +41,13 @@ def run(
     """Show messages and bytes over time.
 
     Walks the whole log, behind damage as well. Names pauses, backward jumps of the broker's clock, and the last
-    seconds in which something was stored. Rows without messages are left out.
+    seconds in which something was stored. Rows without messages are left out. --store may be one segment file.
     """
     session: Session = ctx.obj
 
     from store.forensics import build_timeline
 
-    reader = session.open_reader()
+    reader = session.open_reader(or_segment=True)
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
     most = max(timeline.messages.values(), default=1)

@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from store.checking.coverage import LogExtent, outside_findings, segment_list_findings
-from store.checking.findings import LOST_INDEX, MISSING_INDEX_ENTRY, MISSING_UNIT, Finding, group_findings
+from store.checking.findings import (
+    CHECKPOINT_INVALID,
+    LOST_INDEX,
+    MISSING_INDEX_ENTRY,
+    MISSING_UNIT,
+    Finding,
+    group_findings,
+)
 from store.checking.listing import Listing, Share
 from store.checking.parallel import MapTasks, ordered_map
 from store.checking.promises import checkpoint_file_findings, promise_findings
@@ -42,6 +49,10 @@ Survey = QueueFile | IndexFile
 TIMER_TRACES = ("timerwheel", "timerlog", "config/timercheck", "consumequeue/rmq_sys_wheel_timer")
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
 """Findings that say why the checkpoint's promise is not kept, and the promise."""
+
+
+_DERIVED_LOST = {MISSING_UNIT, MISSING_INDEX_ENTRY, LOST_INDEX, CHECKPOINT_INVALID}
+"""Findings that every log without queues, index and checkpoint has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +156,11 @@ class _Check:
         self.kinds: set[str] = set()
 
     def run(self) -> Iterator[Finding]:
+        """The findings; of one segment file without those on what is not there."""
+        of_store = self._steps()
+        return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.is_segment else of_store
+
+    def _steps(self) -> Iterator[Finding]:
         """The steps of the module's docstring."""
         require_within(self.files, self.segments, self.options.from_offset)
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.readable import Stretch
 from store.errors import NotAStore, StoreIOError
+from store.layout import segment_name
 
 
 class Place(Protocol):
@@ -74,6 +75,28 @@ class LocalPlace:
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         return self._fs.written_ranges(self.find(path), position)
+
+
+class SegmentPlace(LocalPlace):
+    """One segment file as a store with this segment alone. Its name may be lost: `start` is its first log offset."""
+
+    def __init__(self, file: Path, fs: Filesystem, start: int) -> None:
+        super().__init__(file.parent, fs)
+        self._file = file
+        self._path = f"commitlog/{segment_name(start)}"
+
+    def find(self, path: str) -> Path:
+        return self._file if path == self._path else self._file / path
+
+    def look_at(self, path: str) -> Entry | None:
+        found = super().look_at(self._path)
+        if path in ("", "commitlog") and found is not None:
+            return found._replace(is_folder=True, is_file=False)
+        return found if path == self._path else None
+
+    def list_folder(self, path: str) -> list[Entry]:
+        found = self.look_at(self._path)
+        return [found._replace(path=Path(self._path))] if path == "commitlog" and found is not None else []
 
 
 class RemotePlace:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
-from store.disk.places import LocalPlace, Place, connect
+from store.disk.places import LocalPlace, Place, SegmentPlace, connect
 from store.disk.readable import Salvaged, Stretch
 from store.disk.segment_folders import dledger_log, find_dledgers
 from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
@@ -54,21 +54,38 @@ def _dledger_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
 class StoreReader:
     """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
 
-    commitlogs  the folders of the log, where it is not in commitlog/ below the address; DLedger's are found without
+    commitlogs     the folders of the log, where it is not in commitlog/ below the address; DLedger's are found without
+    segment_start  given where the address is one segment file: the log offset of its first byte
     """
 
-    def __init__(self, address: str, fs: Filesystem | None = None, commitlogs: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        address: str,
+        fs: Filesystem | None = None,
+        commitlogs: Sequence[Path] = (),
+        segment_start: int | None = None,
+    ) -> None:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
         fs = fs or Filesystem()
+        self._segment_start = segment_start
+        if segment_start is not None:
+            self._commitlogs: tuple[Path, ...] = ()
+            self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)
+            return
         self._commitlogs = tuple(commitlogs) or _dledger_log(self.address, fs)
-        self._place: Place = connect(self.address, fs, self._commitlogs)
+        self._place = connect(self.address, fs, self._commitlogs)
 
-    def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...]]]:
-        return StoreReader, (self.address, None, self._commitlogs)
+    def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...], int | None]]:
+        return StoreReader, (self.address, None, self._commitlogs, self._segment_start)
 
     @property
     def is_local(self) -> bool:
         return isinstance(self._place, LocalPlace)
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it reads one segment file, without queues, index and tables."""
+        return self._segment_start is not None
 
     def check_has_broker_files(self) -> None:
         """NotAStore unless the folder is there and holds anything that a broker makes."""
@@ -213,7 +230,7 @@ class StoreReader:
 
     def name_of(self, path: str) -> str:
         """The path for messages and rows: full when local, the URI when remote."""
-        if self._commitlogs and isinstance(self._place, LocalPlace):
+        if (self._commitlogs or self.is_segment) and isinstance(self._place, LocalPlace):
             return str(self._place.find(path))
         return f"{self.address}/{path}"
 

@@ -39,6 +39,7 @@ from store.forensics.search.find import Finder as Finder
 from store.forensics.search.find import Found as Found
 from store.forensics.search.life import life_of as life_of
 from store.forensics.search.places import consumers_of as consumers_of
+from store.forensics.segment import open_segment as open_segment
 from store.forensics.stale import StaleRecord as StaleRecord
 from store.forensics.stale import find_stale as find_stale
 from store.forensics.tables import ConfigReview as ConfigReview

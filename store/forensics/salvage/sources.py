@@ -27,7 +27,7 @@ def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[
     Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
     read.
     """
-    sources = [_open(entry.path, fs) for entry in _files_at(path, fs, logs)]
+    sources = [open_source(entry.path, fs) for entry in _files_at(path, fs, logs)]
     found = [(source, find_start(source)) for source in sources]
     placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
     # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
@@ -69,7 +69,8 @@ def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Ent
     return sorted((entry for entry in entries if not entry.is_folder and entry.size), key=lambda one: one.path)
 
 
-def _open(file: Path, fs: Filesystem) -> Source:
+def open_source(file: Path, fs: Filesystem) -> Source:
+    """Maps a file whose records are to be found; its name tells a log offset where it is a segment's."""
     reader = StoreReader(str(file.parent), fs)
     stretch = reader.map(file.name)
     window = Window(file, 0, len(stretch.buffer), stretch)

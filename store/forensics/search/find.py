@@ -27,6 +27,7 @@ from store.errors import BadRequest, DamagedRecord, StoreError
 from store.forensics.search.coverage import IndexCoverage, Stretch
 from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
+from store.forensics.segment import open_segment
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
 from store.layout import StoreLayout
 from store.opened.detect import has_trace_of_batch_queues, make_layout
@@ -66,7 +67,7 @@ class Found:
 def find(
     root: str | Path, text: str, *, settings: Mapping[str, object] | None = None, most: int = 100
 ) -> list[StoredMessage]:
-    """Finds messages by key, unique key, message id or text, in a store that may be damaged.
+    """Finds messages by key, unique key, message id or text, in a store that may be damaged, or one segment file.
 
     >>> [message.queue_offset for message in find("/data/store", "order-4711")]  # doctest: +SKIP
     [1]
@@ -75,7 +76,11 @@ def find(
     """
     folder, fs = reach_store(root)
     layout = make_layout(folder, settings or {}, fs)
-    reader = StoreReader(str(folder), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+    found = fs.look_at(folder)
+    if found is not None and found.is_file:
+        reader = open_segment(folder, fs)
+    else:
+        reader = StoreReader(str(folder), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
     reader.check_has_broker_files()
     return Finder(reader, layout, settings or {}, fs).find(text, most).messages
 

@@ -1,0 +1,24 @@
+"""One segment file, read as a store that has nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.errors import NotAStore
+from store.forensics.salvage.sources import open_source
+from store.forensics.salvage.walk import find_start
+
+
+def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
+    """A reader whose log is this file; its records tell the log offset where its name is lost or another's.
+
+    NotAStore where neither a record nor the name tells it.
+    """
+    fs = fs or Filesystem()
+    file = file.expanduser().absolute()
+    start = find_start(open_source(file, fs))
+    if start < 0:
+        raise NotAStore("no segment: neither a record in it nor its name tells a log offset", file=file)
+    return StoreReader(str(file), fs, segment_start=start)
