@@ -80,8 +80,6 @@ def run(
         else:
             found = finder.find_body(body_pattern, most) if body_pattern is not None else finder.find(text or "", most)
         lives = finder.related(found.messages, LIVES) if life else {}
-    if found.is_cut:
-        session.note(f"only the first {count_is(most, 'message')} shown; --max shows more")
     messages = MessageRows(None, session.format, stored=stored_body, warn=session.warn)
     return _result(session, finder, found, lives, messages)
 
@@ -101,6 +99,8 @@ def _result(
 ) -> Result:
     from store.forensics import consumers_of, life_of
 
+    if found.is_cut:
+        session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --max shows more")
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()
     places = [asdict(place) for record in found.records for place in finder.places_of(record)]

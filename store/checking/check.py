@@ -156,7 +156,7 @@ class _Check:
         self.kinds: set[str] = set()
 
     def run(self) -> Iterator[Finding]:
-        """The findings; of one segment file without those on what is not there."""
+        """Yield the findings; those of one segment file name no derived file as lost."""
         of_store = self._steps()
         return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.is_segment else of_store
 

@@ -78,7 +78,10 @@ class LocalPlace:
 
 
 class SegmentPlace(LocalPlace):
-    """One segment file as a store with this segment alone. Its name may be lost: `start` is its first log offset."""
+    """One segment file as a store with this segment alone.
+
+    start  log offset of its first byte; the file may have another name
+    """
 
     def __init__(self, file: Path, fs: Filesystem, start: int) -> None:
         super().__init__(file.parent, fs)

@@ -12,7 +12,7 @@ from store.forensics.salvage.walk import find_start
 
 
 def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
-    """A reader whose log is this file; its records tell the log offset where its name is lost or another's.
+    """Opens one segment file as a log; its records tell its log offset, else its name does.
 
     NotAStore where neither a record nor the name tells it.
     """

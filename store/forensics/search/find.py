@@ -67,7 +67,7 @@ class Found:
 def find(
     root: str | Path, text: str, *, settings: Mapping[str, object] | None = None, most: int = 100
 ) -> list[StoredMessage]:
-    """Finds messages by key, unique key, message id or text, in a store that may be damaged, or one segment file.
+    """Finds messages by key, unique key, message id or text, in a damaged store or one segment file.
 
     >>> [message.queue_offset for message in find("/data/store", "order-4711")]  # doctest: +SKIP
     [1]
