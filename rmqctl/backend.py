@@ -90,7 +90,7 @@ def choose_backend(
 def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
     """The stores given to the command, else the global one; globs and @FILE taken apart."""
     if not given:
-        return [session.options.uri or str(session.root)]
+        return [session.options.uri or str(session.store.root)]
     found = [store for text in given for store in _stores_in(text)]
     return list(dict.fromkeys(found))
 

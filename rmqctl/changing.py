@@ -93,7 +93,7 @@ def run_change(
     change_id = _apply(session, change, consent)
     if change_id is not None:
         where = f" --quarantine {consent.quarantine}" if consent.quarantine is not None else ""
-        session.note(f"undo with: rmqctl --store {session.place} undo {change_id}{where}")
+        session.note(f"undo with: rmqctl --store {session.store.place} undo {change_id}{where}")
     facts = {**plan.read_facts(), "applied": True, "change_id": change_id}
     verdict = f"changed the store in {count(len(change.actions), 'step')}{_losses(change)}"
     return dataclasses.replace(plan, facts=facts, verdict=verdict)

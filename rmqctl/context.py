@@ -1,17 +1,16 @@
-"""A command's surroundings: streams, terminal and clock, the global options, and the opened store.
+"""A command's surroundings: streams, terminal and clock, the global options, and the store they name.
 
-    Environment  the outside world; tests put their own in its place     environment.py
-    Options      the global options as they were given             options.py
-    Session      both together, with what commands need: open the store, say something, ask, show a result
+    Environment  the outside world; tests put their own in its place   environment.py
+    Options      the global options as they were given                 options.py
+    GivenStore   the store of --store, and the ways to open it         given_store.py
+    Session      all three, and what commands need besides: say something, ask, show a result
 
-A command opens the store through the session, which closes it when the command ends, however it ends.
+What a command opens is closed when the command ends, however it ends.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from rmqctl.environment import Environment
+from rmqctl.given_store import GivenStore
 from rmqctl.interrupts import Interrupts
-from rmqctl.options import DEFAULT_STORE, Color, Options, OptionValues, read_options
+from rmqctl.options import Color, Options, OptionValues, read_options
 from rmqctl.output import Format, render
 from rmqctl.show import escape_controls
 from rmqctl.times import parse_time
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from rmqctl.progress import Progress
     from rmqctl.result import Result
     from rmqctl.tables import Look
-    from store import MessageStore, OpenOptions, ServedStore, WritableStore
-    from store.disk import Filesystem, StoreReader
-    from store.opened import OpenedStore
-    from store.serving import StoreClient
 
 KEPT_BYTES = 128 << 20
 """Bytes of a walked log that a command keeps mapped."""
@@ -51,6 +47,7 @@ class Session:
         self.met_findings = False
         """Whether a store that the command wrote to met damage while it was open."""
         self.interrupts = Interrupts()
+        self.store = GivenStore(self)
         self._values: OptionValues = {}
         self._log: RunLog | None = None
         self._failures: list[str] = []
@@ -67,7 +64,7 @@ class Session:
         if self.options.settings or self.options.broker_conf is not None:
             from store.config import StoreConfig
 
-            StoreConfig().with_settings(self.settings())
+            StoreConfig().with_settings(self.store.settings())
 
     def take_pace(self) -> None:
         """Sets the process's pace and priority by the options, until the session ends."""
@@ -85,261 +82,6 @@ class Session:
             Filesystem.pace = before
 
         self.resources.callback(end)
-
-    # The store.
-
-    @property
-    def place(self) -> str | Path:
-        """The URI of --store, or its folder."""
-        return self.options.uri or self.root
-
-    @functools.cached_property
-    def reached(self) -> tuple[Path, Filesystem]:
-        """Folder and file system of --store for readers.
-
-        A remote store is a mirror that fetches the bytes they read.
-        """
-        from store.opened import reach_store
-
-        return reach_store(self.place, scratch=self.options.scratch)
-
-    @property
-    def root(self) -> Path:
-        """The folder of --store; without it storePathRootDir, else the default.
-
-        BadRequest where --store is a URI.
-        """
-        if self.options.uri is not None:
-            from store.errors import BadRequest
-
-            needs = "this command needs a store in a folder of this machine"
-            raise BadRequest(
-                needs,
-                file=self.options.uri,
-                hint="commands that only read take a URI",
-            )
-        root = self.options.store
-        if root == Path(DEFAULT_STORE):
-            root = Path(self.settings().get("storePathRootDir", root))
-        return root.expanduser()
-
-    def settings(self, **changes: str) -> dict[str, str]:
-        """Settings given: of --broker-conf, then --set, then `changes`.
-
-        Others are inferred from the files.
-        """
-        return {**self.file_settings, **self.options.settings, **changes}
-
-    @functools.cached_property
-    def file_settings(self) -> dict[str, str]:
-        """The settings of --broker-conf; warns once of those there and in --set that have no effect."""
-        from store.config import check_settings, read_broker_conf
-
-        check_settings(self.options.settings, "--set")
-        conf = self.options.broker_conf
-        found = read_broker_conf(conf) if conf is not None else {}
-        self._note_without_effect(found)
-        self._note_other_root({**found, **self.options.settings}.get("storePathRootDir"))
-        return found
-
-    def _note_other_root(self, root: str | None) -> None:
-        """Notes a storePathRootDir that is not the folder of --store."""
-        given = self.options.store
-        if root is not None and given != Path(DEFAULT_STORE) and Path(root).expanduser() != given.expanduser():
-            self.note(f"note: {given} is taken, and not storePathRootDir={root}")
-
-    def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
-        from store.config import has_effect
-
-        for name in self.options.settings:
-            if not has_effect(name):
-                self.note(f"note: the setting {name} has no effect here")
-        count = sum(not has_effect(name) for name in file_settings)
-        if count:
-            self.note(f"note: {count} settings in the broker configuration have no effect here")
-
-    def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
-        """The files of --store, for commands that don't open the store; refuses a folder that is no store.
-
-        as_it_is    refuses only a folder without any of a broker's files
-        any_size    lets segments be of another size than mappedFileSizeCommitLog says
-        or_segment  takes one segment file for a log too
-        """
-        place = str(self.place)
-        if not as_it_is:
-            return self.open_readers([place], any_size=any_size, or_segment=or_segment)[place]
-        reader = self._reader(place, or_segment=or_segment)
-        reader.check_has_broker_files()
-        return reader
-
-    def open_reached(self, *, or_segment: bool = False) -> StoreReader:
-        """The files of --store at `reached`, for a command that also reads them in other ways."""
-        from store.disk import StoreReader
-
-        if self.options.uri is None:
-            return self.open_reader(as_it_is=True, or_segment=or_segment)
-        root, fs = self.reached
-        reader = StoreReader(str(root), fs)
-        reader.check_has_broker_files()
-        return reader
-
-    def open_readers(
-        self, stores: Sequence[str], *, any_size: bool = False, or_segment: bool = False
-    ) -> dict[str, StoreReader]:
-        """The files of several stores by their names as given; the settings are for each of them."""
-        from store.config import StoreConfig
-        from store.errors import BadRequest
-
-        settings = self.settings()
-        if len(stores) > 1 and "storePathCommitLog" in settings:
-            raise BadRequest("storePathCommitLog names the log of one store, and several are given")
-        readers = {store: self._reader(store, or_segment=or_segment) for store in stores}
-        for reader in readers.values():
-            reader.check_is_store()
-            if "mappedFileSizeCommitLog" in settings and not any_size and not reader.is_segment:
-                reader.check_segment_sizes(StoreConfig().with_settings(settings).mapped_file_size_commit_log)
-        return readers
-
-    def _reader(self, store: str, *, or_segment: bool = False) -> StoreReader:
-        from store.disk import StoreReader
-        from store.opened import make_layout
-
-        if "://" in store:
-            return StoreReader(store)
-        if or_segment and Path(store).expanduser().is_file():
-            from store.forensics import open_segment
-
-            return open_segment(Path(store))
-        layout = make_layout(Path(store).expanduser(), self.settings())
-        return StoreReader(store, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
-
-    def open_store(self, **settings: str) -> MessageStore:
-        """The store of --store, open for reading until the command's result is printed."""
-        from store import open_store
-
-        with self.progress("reading the log") as bar:
-            options = self._open_options(bar, **settings)
-            options["scratch"] = self.options.scratch
-            options["note"] = lambda text: self.note(f"note: {text}")
-            root, options["fs"] = self.reached
-            opened = open_store(root, **options)
-            self.resources.callback(self._close, opened)
-        self._log_range(opened)
-        return opened
-
-    def warn_of_unloaded(self, opened: OpenedStore, *names: str) -> None:
-        """Warn of each table under config/ that a broker would not load from its own file."""
-        from store.brokerconfig import review_loading
-
-        for finding in review_loading(opened.layout.config, names, opened.line, opened.fs):
-            self.warn(finding.detail)
-
-    def open_for_writing(
-        self, *, settings: Mapping[str, str], recover: bool, force_empty_log: bool, compat: str | None = None
-    ) -> WritableStore:
-        """The store of --store, open for puts until the command's result is printed."""
-        from store import open_store
-
-        # A store that is written to runs threads: a signal waits until the store can be closed.
-        with self.interrupts.deferred(), self.progress("reading the log") as bar:
-            options = self._open_options(bar, **settings)
-            options["recover"] = recover
-            options["force_empty_log"] = force_empty_log
-            options["compat"] = compat
-            opened = open_store(self.root, read_only=False, **options)
-            self._close_at_end(opened)
-        return opened
-
-    def open_to_serve(
-        self, services: Collection[str], *, recover: bool, force_empty_log: bool, listen: str | None
-    ) -> ServedStore:
-        """The same with a broker's services, for a caller that defers signals; `listen` is for slaves."""
-        from store import open_store
-
-        with self.progress("reading the log") as bar:
-            options = self._open_options(bar)
-            options["recover"] = recover
-            options["force_empty_log"] = force_empty_log
-            options["listen"] = listen
-            opened = open_store(self.root, read_only=False, services=services, **options)
-            self._close_at_end(opened)
-        return opened
-
-    def _close_at_end(self, opened: WritableStore) -> None:
-        self.resources.callback(self._warn_of_findings, opened)
-        self.resources.callback(self._close, opened)
-        self._log_range(opened)
-        for note in opened.notes:
-            self.note(f"note: {note}")
-        self._warn_of(opened.opening_findings)
-
-    def find_served(self) -> StoreClient | None:
-        """The process that serves the store, connected until the result is printed; None without one."""
-        if self.options.uri is not None:
-            return None
-        from store.serving import has_socket
-
-        if not has_socket(self.root):
-            return None
-        from store.serving import StoreClient
-
-        client = StoreClient.find(self.root)
-        if client is not None:
-            self.resources.callback(client.close)
-            self.note(f"note: process {client.process_id} serves this store; it is asked through its control socket")
-        return client
-
-    def has_owner(self) -> bool:
-        """Whether a broker or another rmqctl has the store open for writing."""
-        from store.disk import Filesystem, is_locked
-
-        return self.options.uri is None and is_locked(self.root / "lock", Filesystem())
-
-    def connect_served(self) -> StoreClient:
-        """The same; BadRequest where no process serves the store."""
-        from store.serving import StoreClient
-
-        client = StoreClient.connect(self.root)
-        self.resources.callback(client.close)
-        return client
-
-    def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
-        given = self.settings(**settings)
-        self.log(f"opening {self.place}, settings given: {_described(given)}")
-        return {"settings": given, "clock": self.environment.clock_ms, "progress": bar.update}
-
-    def _log_range(self, opened: MessageStore) -> None:
-        if self._log is not None:
-            changed = opened.config.changed_settings()
-            self.log(
-                f"opened: log offsets {opened.min_log_offset} to {opened.max_log_offset}, "
-                f"settings given or inferred: {_described(changed)}"
-            )
-
-    def open_for_reading(self) -> MessageStore:
-        """Opens the store for readers, also behind a body with a wrong CRC.
-
-        A broker would cut its log there at the next start.
-
-        A store that was not shut down is shown as its recovery will leave it, which cuts there.
-        """
-        is_closed = not self._reader(str(self.place)).exists("abort")
-        known = self.settings()
-        lax = {"checkCRCOnRecover": "false"} if is_closed and "checkCRCOnRecover" not in known else {}
-        return self.open_store(**lax)
-
-    def _close(self, opened: MessageStore) -> None:
-        with self.interrupts.deferred():
-            opened.close()
-
-    def _warn_of_findings(self, closed: WritableStore) -> None:
-        said = len(closed.opening_findings)
-        self._warn_of(closed.describe_findings()[said:])
-
-    def _warn_of(self, findings: Sequence[str]) -> None:
-        for finding in findings:
-            self.met_findings = True
-            self.warn(finding)
 
     def parse_time(self, text: str, option: str) -> int:
         """A time given to `option`, in epoch milliseconds; a usage error where it is none."""
@@ -375,6 +117,10 @@ class Session:
         if self._log is not None:
             self._log.write(level, text, error=error)
 
+    @property
+    def has_log(self) -> bool:
+        return self._log is not None
+
     def start_log(self) -> None:
         """Begins the log that --log and --verbose ask for."""
         if self.options.log is not None or self.options.verbose:
@@ -390,8 +136,7 @@ class Session:
             self._log = None
 
     def _say(self, text: str, level: str) -> None:
-        if self.options.uri is not None and "reached" in self.__dict__:
-            text = text.replace(str(self.reached[0]), self.options.uri)
+        text = self.store.in_words(text)
         if len(text) > LONGEST_LINE:
             text = text[: LONGEST_LINE - 1] + "…"
         self.environment.stderr.write(escape_controls(text) + "\n")
@@ -453,8 +198,3 @@ class Session:
         stream = self.environment.stdout
         render(result, self.format, stream, None if self.format.is_for_programs else self.look())
         stream.flush()
-
-
-def _described(settings: Mapping[str, object]) -> str:
-    """Settings as --set takes them."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "none"

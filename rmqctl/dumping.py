@@ -30,11 +30,11 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
     """The files of a target: a path, a topic with or without a queue, or without a target the store's."""
     if target is not None and Path(target).exists():
         return _files_at(Path(target))
-    reader = session.open_reader(as_it_is=True, or_segment=True)
+    reader = session.store.open_reader(as_it_is=True, or_segment=True)
     found = _files_in(session, reader, kind, target)
     if not found:
         where = f"{kind} of {target}" if target else kind
-        raise typer.BadParameter(f"{session.place} has no {where}, and there is no such file", param_hint="FILE")
+        raise typer.BadParameter(f"{session.store.place} has no {where}, and there is no such file", param_hint="FILE")
     return [(reader, file) for file in found]
 
 
@@ -48,8 +48,8 @@ def rocksdb_of(session: Session, target: str | None) -> Path | None:
 
     if target is not None and Path(target).exists():
         return Path(target) if Path(target).is_dir() and has_rocksdb(Path(target), Filesystem()) else None
-    root, fs = session.reached
-    layout = make_layout(root, session.settings(), fs)
+    root, fs = session.store.reached
+    layout = make_layout(root, session.store.settings(), fs)
     return layout.consumequeue if has_rocksdb_queues(layout, fs) else None
 
 

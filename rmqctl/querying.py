@@ -60,7 +60,7 @@ def open_tables(
     outer     a record of several messages is one row, instead of a row a message
     any_size  segments may be of another size than mappedFileSizeCommitLog says
     """
-    stores = session.open_readers(stores_of(session, given), any_size=any_size, or_segment=True)
+    stores = session.store.open_readers(stores_of(session, given), any_size=any_size, or_segment=True)
     above = spark_above_gib << 30
     log_bytes = sum(file.size for reader in stores.values() for file in reader.segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
@@ -82,7 +82,7 @@ def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
     """BadRequest for a commit log in another folder: executors would not find it."""
     from store.opened import make_layout
 
-    settings = session.settings()
+    settings = session.store.settings()
     if "storePathCommitLog" in settings and "://" not in stores[0]:
         require_own_commitlog(make_layout(Path(stores[0]).expanduser(), settings), "Spark")
 

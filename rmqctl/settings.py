@@ -12,8 +12,8 @@ def values_and_sources(session: Session) -> Mapping[str, tuple[object, str]]:
     from store.config import check_settings
     from store.opened import infer_settings, make_layout
 
-    given = check_settings(session.settings())
-    root, fs = session.reached
+    given = check_settings(session.store.settings())
+    root, fs = session.store.reached
     return with_sources(session, infer_settings(make_layout(root, given, fs), given, fs))
 
 
@@ -21,7 +21,7 @@ def with_sources(session: Session, inferred: Mapping[str, object]) -> Mapping[st
     """The same for inferred settings that are known."""
     from store.config import StoreConfig, check_settings
 
-    given = check_settings(session.settings())
+    given = check_settings(session.store.settings())
     StoreConfig().with_settings({**inferred, **given})
     values = {name: (value, "inferred") for name, value in inferred.items()}
     for name, value in given.items():

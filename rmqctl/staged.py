@@ -41,11 +41,11 @@ def planning(
 
     refuse = leave_out if leaves_out else foreign_only(lambda error: None) if passes_foreign else None
 
-    root, fs = session.reached if consent.dry_run else (session.root, None)
+    root, fs = session.store.reached if consent.dry_run else (session.store.root, None)
     return staged_store(
         root,
         fs=fs,
-        settings=session.settings(),
+        settings=session.store.settings(),
         compat=compat,
         clock=session.environment.clock_ms,
         dry_run=consent.dry_run,
@@ -64,8 +64,8 @@ def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tup
     """
     from store.opened import locked_store
 
-    root, fs = (session.root, None) if take else session.reached
-    return locked_store(root, session.settings(), fs, take=take, with_dledger=True, with_rocksdb=True)
+    root, fs = (session.store.root, None) if take else session.store.reached
+    return locked_store(root, session.store.settings(), fs, take=take, with_dledger=True, with_rocksdb=True)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

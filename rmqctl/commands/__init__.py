@@ -12,7 +12,7 @@ To add the command `find-gaps`:
 
     def run(ctx: typer.Context, topic: ..., ) -> Result:
         session: Session = ctx.obj
-        opened = session.open_store()                 # reading; for a change see rmqctl/changing.py
+        opened = session.store.open()                 # reading; for a change see rmqctl/changing.py
         rows = ...                                    # dictionaries under JSON names, lazily where there are many
         return Result("find-gaps", facts, [Table("gaps", rows)], exit_code, verdict="3 gaps in OrderTopic")
 

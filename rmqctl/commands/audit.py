@@ -47,7 +47,7 @@ def run(
     rows: list[dict[str, Any]] = []
     with open_tables(session, stores, engine, master, remote, spark_above, any_size=True) as tables:
         for store in tables.stores:
-            found = tables.check(store, CheckOptions(sample_percent=sample, settings=session.settings()))
+            found = tables.check(store, CheckOptions(sample_percent=sample, settings=session.store.settings()))
             rows += [{name: getattr(finding, name) for name in COLUMNS} for finding in found]
     kinds = sorted({row["kind"] for row in rows})
     counts = [{"kind": kind, "count": sum(r["count"] for r in rows if r["kind"] == kind)} for kind in kinds]

@@ -68,9 +68,9 @@ def run(
         sample_percent=sample,
         max_seconds=max_seconds,
         from_offset=from_offset,
-        settings=session.settings(),
+        settings=session.store.settings(),
     )
-    check = _Check(session, session.open_reader(any_size=True, or_segment=True), options)
+    check = _Check(session, session.store.open_reader(any_size=True, or_segment=True), options)
     table = Table("findings", check.rows(), COLUMNS)
     return Result("check", check.facts, [table], lambda: FINDINGS if check.count else OK, check.verdict)
 
@@ -102,7 +102,7 @@ class _Check:
 
     def _advise(self, kinds: Iterable[str]) -> None:
         """Names the commands that mend, and before them those that lose less."""
-        rmqctl = f"rmqctl --store {self.session.place}"
+        rmqctl = f"rmqctl --store {self.session.store.place}"
         if kinds and self.progress.horizon is None and self.files.exists("abort"):
             self.session.note(f"the store was not shut down; before anything else: {rmqctl} recover --dry-run")
         if SALVAGE in map(NEXT.get, kinds):

@@ -170,7 +170,7 @@ def run_rebuild_topics(
 
     with locked(session, take=not consent.dry_run) as (layout, fs):
         line = broker_line(compat.value) if compat is not None else detect_line(layout, fs)
-        reader = session.open_reader(as_it_is=True)
+        reader = session.store.open_reader(as_it_is=True)
         with (
             staging(layout, fs, "topics", dry_run=consent.dry_run) as folder,
             session.progress("reading the log") as bar,
@@ -187,9 +187,9 @@ def _review(session: Session) -> ConfigReview:
     from store.forensics import review_tables
     from store.opened import detect_line, make_layout
 
-    root, fs = session.reached
-    layout = make_layout(root, session.settings(), fs)
-    return review_tables(layout, session.open_reached(), detect_line(layout, fs), fs)
+    root, fs = session.store.reached
+    layout = make_layout(root, session.store.settings(), fs)
+    return review_tables(layout, session.store.open_reached(), detect_line(layout, fs), fs)
 
 
 def _file_row(file: ConfigFile) -> dict[str, Any]:

@@ -51,15 +51,15 @@ def run_show(
 
     if state is not None and state not in list(DelayState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(DelayState)}", param_hint="--state")
-    opened = session.open_store().opened
-    session.warn_of_unloaded(opened, "delayOffset.json")
+    opened = session.store.open().opened
+    session.store.warn_of_unloaded(opened, "delayOffset.json")
     levels, messages = review_delays(opened, time_ms)
     levels = [one for one in levels if level in (None, one.level)]
     messages = [one for one in messages if level in (None, one.level)]
     counts = Counter(message.state.value for message in messages)
     facts = {"at_ms": time_ms, "counts": {name.value: counts[name] for name in DelayState}}
     shown = [_row(message) for message in messages if state in (None, message.state)]
-    if counts[DelayState.DUPLICATE] and session.has_owner():
+    if counts[DelayState.DUPLICATE] and session.store.has_owner():
         session.note(
             "a running owner writes its offsets every ten seconds; duplicates come only if it is killed before"
         )

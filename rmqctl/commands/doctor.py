@@ -42,10 +42,10 @@ def run(
     from store.forensics import examine
     from store.opened import make_layout
 
-    settings = session.settings()
+    settings = session.store.settings()
     lines = tuple(BROKER_LINES) if compat is StartingLine.ALL else (compat.value,) if compat is not None else ()
     with session.progress("examining the store") as bar:
-        (root, fs), clock = session.reached, session.environment.clock_ms
+        (root, fs), clock = session.store.reached, session.environment.clock_ms
         layout = make_layout(root, settings, fs)
         found = examine(layout, settings, clock, lines=lines, fs=fs, on_progress=bar.update)
     if found.info.holder is not None:
@@ -86,6 +86,6 @@ def _row(session: Session, number: int, one: Diagnosis) -> dict[str, Any]:
         "what": one.what,
         "count": one.count,
         "detail": with_hint(one.detail, one.code, one.subject),
-        "command": f"rmqctl --store {session.place} {command}" if is_whole else command,
+        "command": f"rmqctl --store {session.store.place} {command}" if is_whole else command,
         **(asdict(cost_of(command)) if command else NO_COST),
     }

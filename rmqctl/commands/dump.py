@@ -236,7 +236,7 @@ class _Dump:
                     return dump_batch_queue(reader, file)
                 return dump_queue(reader, file, first)
             case Kind.INDEX:
-                return dump_index(reader, file, self._session.settings())
+                return dump_index(reader, file, self._session.store.settings())
             case Kind.CHECKPOINT:
                 return dump_checkpoint(reader, file)
             case Kind.EXT:

@@ -59,8 +59,8 @@ def run_show(
     from store.brokerconfig import read_consumer_filters
     from store.reading import load_filters
 
-    opened = session.open_store().opened
-    session.warn_of_unloaded(opened, "consumerFilter.json")
+    opened = session.store.open().opened
+    session.store.warn_of_unloaded(opened, "consumerFilter.json")
     found = read_consumer_filters(opened.layout.config, opened.fs)
     table = load_filters(opened.layout, opened.config, opened.fs, session.environment.clock_ms())
     if table.is_ignored:
@@ -91,7 +91,7 @@ def run_register(
     expression that the group had for the topic is replaced.
     """
     session: Session = ctx.obj
-    served = session.connect_served()
+    served = session.store.connect_served()
     is_taken = served.filters.register(group, topic, expression)
     facts = {
         "process_id": served.process_id, "group": group, "topic": topic, "expression": expression,
@@ -108,7 +108,7 @@ def run_unregister(ctx: typer.Context, group: Group) -> Result:
     subscriptions are forgotten.
     """
     session: Session = ctx.obj
-    served = session.connect_served()
+    served = session.store.connect_served()
     served.filters.unregister(group)
     facts = {"process_id": served.process_id, "group": group}
     return Result("filter unregister", facts, verdict=f"the subscriptions of {group} are dead")

@@ -68,8 +68,8 @@ def run(
     from store.forensics import Finder
     from store.opened import make_layout
 
-    settings, (root, fs) = session.settings(), session.reached
-    reader = session.open_reached(or_segment=True)
+    settings, (root, fs) = session.store.settings(), session.store.reached
+    reader = session.store.open_reached(or_segment=True)
     with session.progress("searching the log") as bar:
         layout = make_layout(root, settings, fs)
         finder = Finder(reader, layout, settings, fs, use_index=not scan, outer=outer, on_progress=bar.update)
@@ -88,7 +88,9 @@ def _where(session: Session, finder: Finder, condition: str, most: int, *, outer
     """Records by a condition on the table `messages` of the embedded engine."""
     from store.embedded import open_engine
 
-    with open_engine(session.open_readers([str(session.place)], any_size=True, or_segment=True), outer=outer) as engine:
+    with open_engine(
+        session.store.open_readers([str(session.store.place)], any_size=True, or_segment=True), outer=outer
+    ) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
     return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)

@@ -46,7 +46,7 @@ def run(
     from store.forensics import digest_differences, fingerprint_files
 
     before = _read(verify) if verify is not None else None
-    reader = session.open_reader(or_segment=True)
+    reader = session.store.open_reader(or_segment=True)
     if reader.exists("batchconsumequeue"):
         session.warn("batch consume queues are not looked at, only their messages in the log")
     if reader.exists("consumequeue/CURRENT"):

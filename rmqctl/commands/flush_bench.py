@@ -92,8 +92,8 @@ def _settings(session: Session) -> dict[str, Any]:
     from store.disk import Filesystem
     from store.opened import infer_settings, make_layout
 
-    given = session.settings()
-    inferred = infer_settings(make_layout(session.root, given), given, Filesystem())
+    given = session.store.settings()
+    inferred = infer_settings(make_layout(session.store.root, given), given, Filesystem())
     return {name: value for name, value in {**GEOMETRY, **inferred, **given}.items() if name not in OTHER_STORE}
 
 
@@ -102,7 +102,7 @@ def _note(bar: Progress, before: int, done: int) -> None:
 
 
 def _make_scratch(session: Session) -> Path:
-    parent = session.root.absolute().parent
+    parent = session.store.root.absolute().parent
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=parent))
     session.resources.callback(shutil.rmtree, scratch, ignore_errors=True)
     return scratch

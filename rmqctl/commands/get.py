@@ -118,8 +118,8 @@ def run(
 
 def _open(session: Session, *, from_files: bool) -> MessageStore | StoreClient:
     """The process that serves the store, else its files; raw records and a group need the files."""
-    served = session.find_served() if not from_files else None
-    return served or session.open_for_reading()
+    served = session.store.find_served() if not from_files else None
+    return served or session.store.open_for_reading()
 
 
 def _waiter(
@@ -184,7 +184,7 @@ def _subscription(session: Session, opened: MessageStore | StoreClient, topic: s
     from store.reading import SubscriptionFilter, load_filters
 
     inner = cast("MessageStore", opened).opened
-    session.warn_of_unloaded(inner, "consumerFilter.json")
+    session.store.warn_of_unloaded(inner, "consumerFilter.json")
     filters = load_filters(inner.layout, inner.config, inner.fs, session.environment.clock_ms())
     found = SubscriptionFilter(filters, topic, group, supports_retry=inner.config.filter_support_retry)
     own = found.subscription

@@ -54,7 +54,7 @@ def run(
     end_ms = session.parse_time(end, "--end") if end is not None else END_OF_TIME_MS
     if begin_ms > end_ms:
         raise typer.BadParameter("--begin is later than --end")
-    opened = session.find_served() or session.open_for_reading()
+    opened = session.store.find_served() or session.store.open_for_reading()
     answer = opened.query(topic, key, max_count, begin_ms, end_ms, verify=not unverified)
     records = [record for record in answer.messages if record.is_crc_right or not only_sound]
     found = records if outer else [message for record in records for message in _inside(record, key)]

@@ -36,8 +36,8 @@ def run(ctx: typer.Context) -> Result:
     from store.forensics import look_at_store
     from store.opened import make_layout
 
-    given = session.settings()
-    root, fs = session.reached
+    given = session.store.settings()
+    root, fs = session.store.reached
     info = look_at_store(make_layout(root, given, fs), given, fs)
     if not info.is_walked:
         session.note("note: the log was not read for lost files of queues and index; `rmqctl check` reads it")
@@ -106,5 +106,5 @@ def _facts(session: Session, info: StoreInfo) -> dict[str, Any]:
         "config_files": info.config_files,
         "free_bytes": info.free_bytes if is_local else None,
         "disk_used_percent": info.used_percent if is_local else None,
-        "next_command": f"rmqctl --store {session.place} {_next_command(info)}",
+        "next_command": f"rmqctl --store {session.store.place} {_next_command(info)}",
     }

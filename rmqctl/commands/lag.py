@@ -42,7 +42,7 @@ def run(
 
     from store.forensics import review_lag
 
-    report = review_lag(session.open_store(), group, topic)
+    report = review_lag(session.store.open(), group, topic)
     if report.source is None:
         session.warn("a broker would load no consumer offsets from config/; every group counts as never consumed")
     elif not report.is_loaded:

@@ -152,7 +152,7 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
     from store.disk import Filesystem
     from store.layout import StoreLayout
 
-    found = compacted_topics(StoreLayout(session.root).config, Filesystem())
+    found = compacted_topics(StoreLayout(session.store.root).config, Filesystem())
     named = sorted(found if topic is None else found & {topic})
     if named:
         session.warn(
@@ -172,9 +172,9 @@ def _open_or_connect(
     session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool, compat: Compat | None
 ) -> WritableStore | StoreClient:
     """The store itself, or the process that serves it."""
-    served = session.find_served()
+    served = session.store.find_served()
     if served is None:
-        return session.open_for_writing(
+        return session.store.open_for_writing(
             settings=settings, recover=recover, force_empty_log=force_empty_log, compat=compat and compat.value
         )
     if settings or recover or force_empty_log or compat:

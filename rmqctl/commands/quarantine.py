@@ -29,7 +29,7 @@ def run_list(ctx: typer.Context, quarantine: Quarantine = None) -> Result:
     from store.change import list_quarantine
 
     session: Session = ctx.obj
-    root, fs = session.reached
+    root, fs = session.store.reached
     entries = list_quarantine(root, quarantine=quarantine, fs=fs)
     rows = [
         {

@@ -80,9 +80,9 @@ def run(
     ):
         if not force_empty_log:
             require_log(layout, fs)
-        reader = session.open_reader()
+        reader = session.store.open_reader()
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
-        made = rebuild(folder, infer_config(layout, session.settings(), fs), scope, VERIFYING)
+        made = rebuild(folder, infer_config(layout, session.store.settings(), fs), scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
         _note_lost(change, messages_behind(reader, scope, made.log_end))
         if scope.is_narrow and not staged_files(folder, fs):
@@ -114,11 +114,11 @@ def _engine(
     from rmqctl.rebuilding import make_rebuild
     from store.opened import refuse_on_spark
 
-    log_bytes = sum(file.size for file in session.open_reached().segments())
+    log_bytes = sum(file.size for file in session.store.open_reached().segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
     if backend.is_spark:
         # The executors build queues from a store in a folder that all of them see.
-        _ = session.root
+        _ = session.store.root
         refuse_on_spark(layout, fs)
     session.note(f"engine: {backend}")
     return make_rebuild(session, layout, fs, on_spark=backend.is_spark, master=master, remote=remote)

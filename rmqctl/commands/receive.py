@@ -89,7 +89,7 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
     from store.ha import Address, LogCopy, ReceiveOptions, Receiver
 
     master = Address.parse(address)
-    copy = LogCopy(to, session.settings(), Filesystem())
+    copy = LogCopy(to, session.store.settings(), Filesystem())
     try:
         with session.progress("receiving") as bar:
             options = ReceiveOptions(

@@ -38,7 +38,7 @@ def run(
     session: Session = ctx.obj
     if html.is_dir() or not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"{html} is not the name of a file in a folder", param_hint="--html")
-    session.refuse_inside(session.reached[0], html)
+    session.refuse_inside(session.store.reached[0], html)
 
     from rmqctl.report.contents import sections_of
     from rmqctl.report.page import make_page
@@ -48,9 +48,9 @@ def run(
     from store.forensics import examine
     from store.opened import make_layout
 
-    given, clock = session.settings(), session.environment.clock_ms
+    given, clock = session.store.settings(), session.environment.clock_ms
     with session.progress("examining the store") as bar:
-        root, fs = session.reached
+        root, fs = session.store.reached
         layout = make_layout(root, given, fs)
         found = examine(layout, given, clock, lines=tuple(BROKER_LINES), fs=fs, on_progress=bar.update)
     settings = [
@@ -60,7 +60,7 @@ def run(
     usage, timeline = _read_log(session, found)
     sections = list(sections_of(found, usage, timeline, settings))
     verdict = _verdict(found)
-    page = make_page(f"RocketMQ store {session.place}", verdict, found.worst, _facts(found, clock()), sections)
+    page = make_page(f"RocketMQ store {session.store.place}", verdict, found.worst, _facts(found, clock()), sections)
     data = page.encode("utf-8", "replace")
     with os_errors(html, "write the report"):
         html.write_bytes(data)
@@ -75,7 +75,7 @@ def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeli
 
     if not found.info.log.segment_count:
         return [], Timeline("day")
-    reader = session.open_reached()
+    reader = session.store.open_reached()
     with session.progress("reading the log") as bar:
         timeline = build_timeline(reader, _unit(found), on_progress=bar.update)
     return [Usage(*row) for row in _usage_rows(session)], timeline
@@ -85,7 +85,7 @@ def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
     from store.embedded import open_engine
 
     query = "select topic, count(*) as messages, sum(size) as bytes from messages group by topic order by bytes desc"
-    with open_engine(session.open_readers([str(session.place)], any_size=True), outer=True) as engine:
+    with open_engine(session.store.open_readers([str(session.store.place)], any_size=True), outer=True) as engine:
         _, rows = engine.query(query, limit=1 << 20)
     return [(row["topic"], int(row["messages"]), int(row["bytes"])) for row in rows]
 

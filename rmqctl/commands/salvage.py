@@ -86,9 +86,9 @@ def run(
 
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     if session.options.uri is None:
-        session.refuse_inside(source or raw or session.root, to, move_list)
+        session.refuse_inside(source or raw or session.store.root, to, move_list)
     with _segments(session, raw) as segments:
-        return _result(session, segments or source or session.reached[0], target)
+        return _result(session, segments or source or session.store.reached[0], target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +175,9 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
     from store.forensics import config_of, salvage_runs, write_parquet
 
     to, written = target.path, {}
-    fs = session.reached[1] if session.options.uri is not None else Filesystem()
+    fs = session.store.reached[1] if session.options.uri is not None else Filesystem()
     logs = _logs_elsewhere(session, path)
-    config = config_of(path, session.settings(), fs, logs)
+    config = config_of(path, session.store.settings(), fs, logs)
     with session.progress("reading the log") as bar:
         levels = config.delay_levels_ms
         runs = salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, on_progress=bar.update)
@@ -223,9 +223,9 @@ def _logs_elsewhere(session: Session, path: Path) -> tuple[Path, ...]:
     """Folders of the log where storePathCommitLog puts it; a SOURCE holds its own."""
     from store.opened import make_layout
 
-    if session.options.uri is not None or path != session.reached[0]:
+    if session.options.uri is not None or path != session.store.reached[0]:
         return ()
-    layout = make_layout(path, session.settings())
+    layout = make_layout(path, session.store.settings())
     return layout.commitlogs if layout.commitlog_paths and layout.dledger is None else ()
 
 

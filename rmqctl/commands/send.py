@@ -45,7 +45,7 @@ def run(
         connected.append(text)
         session.note(f"note: {text}")
 
-    opened = session.open_store().opened
+    opened = session.store.open().opened
     source = CommitLogSource(opened.log)
     log_start, log_end = max(0, opened.log.min_offset), source.max_offset
     with HAMaster(source, Address.parse(listen), MasterOptions(on_slave=on_slave)) as master:

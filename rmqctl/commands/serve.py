@@ -63,7 +63,7 @@ def run(
     # Before the store is opened, and perhaps created, for nothing.
     slaves_address, metrics_address = _address(ha_listen, "--ha-listen"), _address(metrics, "--metrics")
     with session.interrupts.deferred():
-        opened = session.open_to_serve(
+        opened = session.store.open_to_serve(
             _services(no_clean),
             recover=recover,
             force_empty_log=force_empty_log,

@@ -44,7 +44,7 @@ def run_stats(
     are a topic, topic@group or queueId@topic@group. All of them begin with the process that serves.
     """
     session: Session = ctx.obj
-    served = session.connect_served()
+    served = session.store.connect_served()
     report = served.stats(over.value)
     runtime = [{"runtime_name": name, "runtime_value": value} for name, value in report["runtime"].items()]
     counters = [
@@ -76,7 +76,7 @@ def run_flush(ctx: typer.Context) -> Result:
     Returns when log, queues, index and checkpoint are on the disk.
     """
     session: Session = ctx.obj
-    served = session.connect_served()
+    served = session.store.connect_served()
     log_end = served.flush()
     facts = {"process_id": served.process_id, "log_end": log_end}
     return Result("flush", facts, verdict=f"everything before log offset {log_end} is durable")
@@ -91,7 +91,7 @@ def run_stop(
     Returns when the store is closed: everything is durable and the lock is free.
     """
     session: Session = ctx.obj
-    served = session.connect_served()
+    served = session.store.connect_served()
     is_closed = served.stop(timeout)
     facts = {"process_id": served.process_id, "is_closed": is_closed}
     told = "has closed the store" if is_closed else f"has not closed the store in {timeout:g} seconds"

@@ -43,7 +43,7 @@ def run(
     from store.config import BROKER_LINES
     from store.opened import find_store, make_layout, require_store
 
-    (root, fs), settings = session.reached, session.settings()
+    (root, fs), settings = session.store.reached, session.store.settings()
     layout = make_layout(root, settings, fs)
     require_store(layout, fs)
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]

@@ -55,10 +55,10 @@ def run(
 
     from store.forensics import find_stale
 
-    root, fs = session.reached
+    root, fs = session.store.reached
     session.refuse_inside(root, to)
     with session.progress("reading the log") as bar:
-        found = find_stale(session.open_reached(), root, fs, bar.update)
+        found = find_stale(session.store.open_reached(), root, fs, bar.update)
     chosen = [one for one in found if state in (None, one.state.value) and topic in (None, one.topic)]
     states = Counter(one.state.value for one in chosen)
     if to is not None:
@@ -88,7 +88,7 @@ def _write(session: Session, to: Path, records: list[StaleRecord], fs: Filesyste
 
 
 def _row(session: Session, one: StaleRecord) -> dict[str, Any]:
-    root = session.reached[0].absolute()
+    root = session.store.reached[0].absolute()
     file = one.file.relative_to(root) if one.file.is_relative_to(root) else one.file
     return {
         "state": one.state.value,

@@ -47,7 +47,7 @@ def run(
 
     from store.forensics import build_timeline
 
-    reader = session.open_reader(or_segment=True)
+    reader = session.store.open_reader(or_segment=True)
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
     most = max(timeline.messages.values(), default=1)

@@ -57,7 +57,7 @@ def run_show(
 
     from store.five import TimerState, review_timers
 
-    review = review_timers(session.open_store().opened, time_ms)
+    review = review_timers(session.store.open().opened, time_ms)
     messages = [one for one in review.messages if topic in (None, one.topic)]
     counts = Counter(message.state.value for message in messages)
     shown = [_row(message) for message in messages if message.is_overdue or not overdue]

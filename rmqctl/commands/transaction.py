@@ -61,8 +61,8 @@ def run_show(
 
     if state is not None and state not in list(TransactionState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")
-    opened = session.open_store().opened
-    session.warn_of_unloaded(opened, "consumerOffset.json")
+    opened = session.store.open().opened
+    session.store.warn_of_unloaded(opened, "consumerOffset.json")
     review = review_transactions(opened)
     chosen = [
         one
@@ -127,7 +127,7 @@ def run_resolve(
         raise typer.BadParameter("give one of --commit and --rollback")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    served = session.find_served()
+    served = session.store.find_served()
     if served is not None:
         return _resolve_served(session, served, transaction_id, consent, commit=commit)
 
@@ -146,7 +146,7 @@ def _resolve_served(
 
     if consent.quarantine is not None or not consent.keep:
         raise typer.BadParameter("a store that is served is only appended to; leave out --quarantine, --no-quarantine")
-    review = review_transactions(session.open_store().opened)
+    review = review_transactions(session.store.open().opened)
     transaction = find_open_transaction(review, transaction_id, commit=commit)
     half = transaction.halves[-1]
     facts: dict[str, Any] = {

@@ -141,7 +141,7 @@ def test_a_defect_is_one_sentence_and_its_traceback_needs_verbose(monkeypatch: p
     def broken(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("rmqctl.context.Session.open_store", broken)
+    monkeypatch.setattr("rmqctl.given_store.GivenStore.open", broken)
     quiet, verbose = rmqctl("get", "T"), rmqctl("--verbose", "get", "T")
     assert (quiet.code, verbose.code) == (70, 70)
     assert "Traceback" not in quiet.err
