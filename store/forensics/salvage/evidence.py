@@ -10,7 +10,7 @@ Units and entries that are missing contradict nothing: they may never have been 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,12 @@ import numpy.typing as npt
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import expected_entries, expected_units
-from store.errors import StoreError
+from store.forensics.salvage.derived_files import NOTHING, DerivedFiles
 from store.forensics.salvage.grade import Grade, SalvagedRun, stretches
-from store.formats.derived import entries_of, units_of
-from store.formats.index_page import HEADER_SIZE, decode_header
-from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE
+from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
 from store.formats.topics import SCHEDULE_TOPIC
-from store.index.geometry import geometry_of
 
 # An odd number near 2^64 divided by the golden ratio spreads offsets over all bits (Knuth, TAOCP 6.4).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -35,30 +32,13 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 Uint64Array = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
-class _UnitTable:
-    """All units of a store by log offset; `queue` numbers the pairs of `queues`."""
-
-    queues: dict[tuple[str, int], int]
-    log_offset: Int64Array
-    queue: Int64Array
-    queue_offset: Int64Array
-    size: Int64Array
-    tags_code: Int64Array
-
-
 class Evidence:
     """Queue units and index entries of one store, for holding records against them."""
 
-    def __init__(
-        self, units: _UnitTable, offsets: Int64Array, entries: Uint64Array, delay_levels_ms: tuple[int, ...]
-    ) -> None:
-        """Take the log offsets that have an entry, and each with its key hash as one number."""
-        order = np.argsort(offsets, kind="stable")
-        self._units = units
-        self._offsets = offsets[order]
-        self._entries = entries[order]
+    def __init__(self, files: DerivedFiles, delay_levels_ms: tuple[int, ...]) -> None:
+        self._files = files
         self._delay_levels_ms = delay_levels_ms
+        self._stretch = NOTHING
         self._table = QueueTable()
         self._numbers = np.empty(0, np.int64)
         self._has_tags = np.empty(0, bool)
@@ -66,36 +46,33 @@ class Evidence:
     @classmethod
     def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
         """Read the evidence of a store; an unreadable file gives none."""
-        return cls(_read_units(reader), *_read_entries(reader), delay_levels_ms)
+        return cls(DerivedFiles(reader), delay_levels_ms)
 
     @classmethod
     def none(cls) -> Evidence:
         """For files without a store around them: the records alone are looked at."""
-        empty = np.empty(0, np.int64)
-        units = _UnitTable({}, empty, empty, empty, empty, empty)
-        return cls(units, empty, empty.astype(np.uint64), ())
+        return cls(DerivedFiles(None), ())
 
     def log_end(self, end: int, segment_size: int) -> int:
         """Log offset behind the last record that units name, where records went on behind `end`.
 
         A unit a segment or more behind all others may be damaged; it ends the search.
         """
-        starts = self._units.log_offset
-        first = int(np.searchsorted(starts, end))
-        starts, stops = starts[first:], (starts + self._units.size)[first:]
+        starts, stops = self._files.units_from(end)
         reached = np.concatenate([[end], np.maximum.accumulate(stops)])
         is_far = starts - reached[:-1] > segment_size
         return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
 
     def units_before(self, log_offset: int) -> int:
         """Number of units that name records in front of a log offset."""
-        return int(np.searchsorted(self._units.log_offset, log_offset))
+        return self._files.units_before(log_offset)
 
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
         """The run, with the records that are contradicted apart."""
         if found.grade is not Grade.CERTAIN or not found.count:
             yield found
             return
+        self._reach(found)
         codes = np.zeros(found.count, np.int8)
         codes[_zero_tails(found.run)] = 3
         codes[self._wrong_keys(found)] = 2
@@ -105,29 +82,36 @@ class Evidence:
             grade = Grade.PARTIAL if reason else Grade.CERTAIN
             yield replace(found.rows(first, stop), grade=grade, reason=reason)
 
+    def _reach(self, found: SalvagedRun) -> None:
+        """Reads the stretch of the log that holds the records, unless it is there."""
+        start, stop = int(found.log_offsets[0]), int(found.log_offsets[-1]) + 1
+        if start < self._stretch.start or self._stretch.stop < stop:
+            self._stretch = NOTHING  # Before another is read: two at a time would take twice the memory.
+            self._stretch = self._files.stretch(start, stop)
+
     def _wrong_units(self, found: SalvagedRun) -> Int64Array:
         """Rows whose unit says otherwise."""
-        table = self._units
-        if not len(table.log_offset):
+        units = self._stretch.units
+        if not len(units):
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
         self._meet(expected.queues[len(self._numbers) :])
         offsets = expected.log_offset
         rows = np.searchsorted(found.log_offsets, offsets)
-        at = np.minimum(np.searchsorted(table.log_offset, offsets), len(table.log_offset) - 1)
-        has_unit = table.log_offset[at] == offsets
+        named = units["log_offset"]
+        unit = units[np.minimum(np.searchsorted(named, offsets), len(named) - 1)]
         wrong = (
-            (table.queue[at] != self._numbers[expected.queue])
-            | (table.queue_offset[at] != expected.queue_offset)
-            | (table.size[at] != expected.size)
-            | ((table.tags_code[at] != expected.tags_code) & self._has_tags[expected.queue])
-            & (table.tags_code[at] > MAX_EXT_ADDRESS)
+            (unit["queue"] != self._numbers[expected.queue])
+            | (unit["queue_offset"] != expected.queue_offset)
+            | (unit["size"] != expected.size)
+            | ((unit["tags_code"] != expected.tags_code) & self._has_tags[expected.queue])
+            & (unit["tags_code"] > MAX_EXT_ADDRESS)
         )
-        return np.asarray(rows[has_unit & wrong], np.int64)
+        return np.asarray(rows[(unit["log_offset"] == offsets) & wrong], np.int64)
 
     def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
         """Note the queues that a run is the first to have."""
-        numbers = np.array([self._units.queues.get(queue, -1) for queue in queues], np.int64)
+        numbers = np.array([self._files.queues.get(queue, -1) for queue in queues], np.int64)
         # The unit of a delayed message has the deliver time, or after a recovery by 4.9 the hash of the tags.
         has_tags = np.array([topic != SCHEDULE_TOPIC for topic, _ in queues], bool)
         self._numbers = np.concatenate([self._numbers, numbers])
@@ -135,13 +119,16 @@ class Evidence:
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
         """Rows that have entries in the index, but of other keys."""
-        if not len(self._entries):
+        low, high = np.searchsorted(
+            self._stretch.entries["log_offset"], (found.log_offsets[0], found.log_offsets[-1] + 1)
+        )
+        if not len(self._stretch.entries):
             return np.empty(0, np.int64)
+        offsets = self._stretch.entries["log_offset"][low:high]
+        entries = _combined(offsets, self._stretch.entries["key_hash"][low:high])
         expected = expected_entries(found.run)
         rows = np.searchsorted(found.log_offsets, expected.log_offset)
         combined = _combined(found.log_offsets[rows], expected.key_hash)
-        low, high = np.searchsorted(self._offsets, (found.log_offsets[0], found.log_offsets[-1] + 1))
-        offsets, entries = self._offsets[low:high], self._entries[low:high]
         if np.array_equal(combined, entries):
             return np.empty(0, np.int64)
         has_entry = is_in_sorted(found.log_offsets[rows], offsets)
@@ -164,40 +151,3 @@ def _zero_tails(run: Run) -> Int64Array:
 def _combined(offsets: np.ndarray, hashes: np.ndarray) -> Uint64Array:
     """Log offset and key hash as one number; products wrap."""
     return np.asarray(offsets.astype(np.uint64) * _SPREAD + hashes.astype(np.uint64), np.uint64)
-
-
-def _read_units(reader: StoreReader) -> _UnitTable:
-    numbers = {queue: number for number, queue in enumerate(reader.queues())}
-    pieces: list[Int64Array] = []
-    for (topic, queue_id), number in numbers.items():
-        for file in reader.queue_files(topic, queue_id):
-            try:
-                units = units_of(reader.read_written(file.path, file.size))
-            except StoreError:
-                continue
-            rows = np.flatnonzero((units["size"] > 0) & (units["log_offset"] >= 0))
-            names = ("log_offset", "size", "tags_code")
-            log_offset, size, tags_code = (units[name][rows].astype(np.int64) for name in names)
-            queue_offset = rows + file.number // UNIT_SIZE
-            pieces.append(np.stack([log_offset, np.full(len(rows), number), queue_offset, size, tags_code]))
-    table = np.concatenate(pieces, axis=1) if pieces else np.empty((5, 0), np.int64)
-    table = table[:, np.argsort(table[0], kind="stable")]
-    return _UnitTable(numbers, *table)
-
-
-def _read_entries(reader: StoreReader) -> tuple[Int64Array, Uint64Array]:
-    """The log offsets that have an entry, and each with its key hash as one number."""
-    offsets, hashes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for file in reader.index_files():
-        found = reader.salvage(file.path)
-        if found.unreadable:
-            continue
-        data = found.buffer
-        geometry = geometry_of(data)
-        if geometry is not None:
-            header = decode_header(data[:HEADER_SIZE])
-            entries = entries_of(data, geometry.slot_count, header.index_count)[1:]
-            offsets.append(entries["log_offset"].astype(np.int64))
-            hashes.append(entries["key_hash"].astype(np.int64))
-    every = np.concatenate(offsets)
-    return every, _combined(every, np.concatenate(hashes))

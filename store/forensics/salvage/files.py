@@ -13,9 +13,11 @@ from store.forensics.salvage.grade import SalvagedRun
 from store.tables.message_batch import MessageRows, row_limits
 from store.tables.schema import MESSAGES, arrow_schema
 
-# A row group of the size that readers of Parquet like to hold.
+# Pages of a row group are held until it is complete, five times as many bytes in all.
 _MOST_ROWS = 1 << 16
-_MOST_BYTES = 32 << 20
+_MOST_BYTES = 16 << 20
+_REPEATED = ["topic", "queue_id", "tags", "flag", "sys_flag", "born_host", "store_host", "grade", "reason"]
+"""Columns that are worth a dictionary; that of bodies and keys only takes memory."""
 
 
 def write_parquet(runs: Iterable[SalvagedRun], path: Path) -> int:
@@ -23,7 +25,7 @@ def write_parquet(runs: Iterable[SalvagedRun], path: Path) -> int:
     messages: pa.Schema = arrow_schema(MESSAGES)
     schema = messages.append(pa.field("grade", pa.string())).append(pa.field("reason", pa.string()))
     count = 0
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(path, schema, use_dictionary=_REPEATED) as writer:
         for run in runs:
             rows = MessageRows(run.run.buffer, run.run.file_start, run.run.columns)
             limits = row_limits(run.run.columns.size, _MOST_ROWS, _MOST_BYTES)

@@ -1,0 +1,60 @@
+"""Records are held against queues and index by stretches of the log, with the result of a look at all of them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from store.disk.filesystem import Filesystem
+from store.disk.store_reader import StoreReader
+from store.forensics.salvage import derived_files
+from store.forensics.salvage.derived_files import DerivedFiles
+from store.forensics.salvage.salvage import SalvageReport, salvage_runs
+from tests.conftest import CopyOf
+
+Found = list[tuple[int, str, str]]
+
+
+def salvaged(root: Path) -> tuple[Found, int, int]:
+    """Log offset, grade and reason of each record; the gaps, and the units in front of the log."""
+    report = SalvageReport()
+    runs = list(salvage_runs(root, Filesystem(), report))
+    found = [(offset, run.grade.value, run.reason) for run in runs for offset in run.log_offsets.tolist()]
+    return sorted(found), report.gap_bytes, report.units_before
+
+
+def damage(root: Path, seed: int) -> None:
+    """Flips bits in ten places of queue files and index, and takes the log's first segment away."""
+    rng = random.Random(seed)
+    files = sorted(one for one in [*root.glob("consumequeue/*/*/*"), *root.glob("index/*")] if one.is_file())
+    for _ in range(10):
+        path = rng.choice(files)
+        data = bytearray(path.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+    min((root / "commitlog").iterdir()).unlink()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_of_any_size_give_the_same_grades(
+    seed: int, copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, root = copy_of("many")
+    damage(root, seed)
+    whole = salvaged(root)
+    monkeypatch.setattr(derived_files, "STRETCH_ITEMS", 1 + 40 * seed)
+    assert salvaged(root) == whole
+
+
+def test_a_stretch_holds_what_names_its_log_offsets_alone(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, root = copy_of("many")
+    whole = DerivedFiles(StoreReader(str(root))).stretch(0, 1)
+    monkeypatch.setattr(derived_files, "STRETCH_ITEMS", 100)
+    part = DerivedFiles(StoreReader(str(root))).stretch(20_000, 30_000)
+    assert 0 < len(part.units) < len(whole.units)
+    assert 0 < len(part.entries) < len(whole.entries)
+    for mine, every in ((part.units, whole.units), (part.entries, whole.entries)):
+        inside = (every["log_offset"] >= part.start) & (every["log_offset"] < part.stop)
+        assert mine.tolist() == every[inside].tolist()
