@@ -71,11 +71,26 @@ def open_tables(
         return
     session.note(f"engine: {backend}")
     if session.environment.stdout is sys.stdout:
-        _spare_pandas()
-    from store.embedded import open_engine
-
-    with open_engine(stores, outer=outer) as opened:
+        with session.interrupts.deferred():
+            _spare_pandas()
+    with embedded_engine(session, stores, outer=outer) as opened:
         yield EmbeddedTables(session, list(stores), opened, stores)
+
+
+@contextlib.contextmanager
+def embedded_engine(
+    session: Session, stores: Mapping[str, StoreReader], *, outer: bool = False
+) -> Iterator[EmbeddedEngine]:
+    """DuckDB with the tables of the stores.
+
+    A signal waits while it starts: a library that is interrupted in its import may swallow that, or end the process.
+    """
+    with contextlib.ExitStack() as opened:
+        with session.interrupts.deferred():
+            from store.embedded import open_engine
+
+            engine = opened.enter_context(open_engine(stores, outer=outer))
+        yield engine
 
 
 def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:

@@ -171,7 +171,7 @@ def copy_checkout(target: Path) -> None:
 def run_tests(checkout: Path, tests: list[str]) -> int:
     """The exit code of pytest in the copy."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", "--tb=no", *tests]
-    return subprocess.run(command, cwd=checkout, stdout=subprocess.DEVNULL, check=False, timeout=120).returncode
+    return subprocess.run(command, cwd=checkout, stdout=subprocess.DEVNULL, check=False, timeout=600).returncode
 
 
 def write(path: Path, text: str) -> None:

@@ -57,7 +57,7 @@ def test_puts_are_refused_once_the_flush_has_failed(tmp_path: Path) -> None:
     store = open_store(tmp_path / "store", settings=settings, read_only=False, fs=fs)
     broken[0] = True
     with pytest.raises(StoreError):
-        put_for_ten_seconds(store)
+        put_for_a_minute(store)
     broken[0] = False
     with pytest.raises(StoreError):
         store.close()
@@ -74,8 +74,8 @@ def test_opening_a_damaged_log_for_writing_says_what_it_cut(tmp_path: Path) -> N
         assert store.notes + store.describe_findings() == []
 
 
-def put_for_ten_seconds(store: MessageStore) -> None:
-    for number in range(2000):
+def put_for_a_minute(store: MessageStore) -> None:
+    for number in range(12_000):
         store.put(text_message(number))
         time.sleep(0.005)
 

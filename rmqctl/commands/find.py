@@ -10,6 +10,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import MessageRows, Outer, StoredBody
+from rmqctl.querying import embedded_engine
 from rmqctl.result import Result, Table
 from rmqctl.show import count, count_is
 
@@ -86,11 +87,8 @@ def run(
 
 def _where(session: Session, finder: Finder, condition: str, most: int, *, outer: bool) -> Found:
     """Records by a condition on the table `messages` of the embedded engine."""
-    from store.embedded import open_engine
-
-    with open_engine(
-        session.store.open_readers([str(session.store.place)], any_size=True, or_segment=True), outer=outer
-    ) as engine:
+    readers = session.store.open_readers([str(session.store.place)], any_size=True, or_segment=True)
+    with embedded_engine(session, readers, outer=outer) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
     return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)

@@ -10,6 +10,7 @@ import typer
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.hints import with_hint
+from rmqctl.querying import embedded_engine
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -82,10 +83,9 @@ def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeli
 
 
 def _usage_rows(session: Session) -> list[tuple[str, int, int]]:
-    from store.embedded import open_engine
-
     query = "select topic, count(*) as messages, sum(size) as bytes from messages group by topic order by bytes desc"
-    with open_engine(session.store.open_readers([str(session.store.place)], any_size=True), outer=True) as engine:
+    readers = session.store.open_readers([str(session.store.place)], any_size=True)
+    with embedded_engine(session, readers, outer=True) as engine:
         _, rows = engine.query(query, limit=1 << 20)
     return [(row["topic"], int(row["messages"]), int(row["bytes"])) for row in rows]
 

@@ -16,8 +16,8 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import pyarrow as pa
 from store.disk.store_reader import StoreReader
 from store.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
 from store.errors import BadRequest, StoreIOError
+from store.tables.interrupts import interrupts_wait
 from store.tables.json_values import Row, rows_of, unique_names
 from store.tables.query_text import check_is_query, in_double_quotes
 from store.tables.schema import MESSAGES, RECORD, TABLES
@@ -101,14 +102,20 @@ class Engine:
 
     def _wait(self, call: Callable[[], Any]) -> Any:
         """Calls DuckDB in another thread: this one could not hear of a signal before the call is over."""
-        waiting = self._worker.submit(call)
+        waiting: Future[Any] | None = None
         try:
+            with interrupts_wait():
+                waiting = self._worker.submit(call)
+            # In steps: a signal that comes just before a wait begins does not end it.
+            while not waiting.done():
+                wait([waiting], timeout=INTERRUPT_EVERY_S)
             return waiting.result()
         except KeyboardInterrupt:
             self._watch.is_stopped = True
-            while not waiting.done():
-                # Not once: an interrupt is lost that comes before the query has begun.
-                self._connection.interrupt()
+            while waiting is not None and not waiting.done():
+                # Not once: an interrupt is lost that comes before the query has begun, or refused.
+                with suppress(duckdb.Error):
+                    self._connection.interrupt()
                 wait([waiting], timeout=INTERRUPT_EVERY_S)
             raise
 

@@ -16,7 +16,6 @@ import logging
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -35,6 +34,7 @@ from store.errors import BadRequest, StoreError, StoreIOError
 from store.kernels import compiled_module
 from store.kernels.shipped import copy_to_ship
 from store.spark.class_archive import archive_options
+from store.tables.interrupts import interrupts_wait
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -164,7 +164,7 @@ def start_session(
 
 def _start(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> SparkSession:
     _set_environment(master)
-    with _interrupts_wait(), _quiet_stderr(verbose) as log:
+    with interrupts_wait(), _quiet_stderr(verbose) as log:
         try:
             return _builder(master, remote, verbose, settings).getOrCreate()
         except Exception as error:
@@ -272,34 +272,6 @@ def _ship_packages(spark: SparkSession, master: str | None, folder: Path, others
     if compiled_module is not None:
         kernels = str(copy_to_ship(compiled_module, folder))
         spark.addArtifact(kernels, file=True) if over_connect else spark.sparkContext.addFile(kernels)
-
-
-@contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Holds Ctrl-C and SIGTERM back until the block is over.
-
-    An interrupted start would leave the JVM running. Afterwards they are handled as before.
-    Spark takes Ctrl-C over, which would cut a change in two; Spark may keep Ctrl-C only where the interpreter's own
-    handler was set, as in a notebook.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept: list[int] = []
-
-    def keep(number: int, frame: object) -> None:
-        kept.append(number)
-
-    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            is_sparks = signal.getsignal(number) is not keep and handler is signal.default_int_handler
-            if handler is not None and not is_sparks:
-                signal.signal(number, handler)
-    if kept:
-        signal.raise_signal(kept[0])
 
 
 @contextmanager

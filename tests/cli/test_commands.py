@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.processes import command_line, running
 from tests.support.stores import make_store
+from tests.support.threads import eventually
 
 
 def copy_of(name: str, tmp_path: Path) -> Path:
@@ -263,9 +263,7 @@ def test_bad_input_is_one_sentence_and_its_exit_code(damage: object, code: int, 
 
 def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Path) -> None:
     with running(command_line(new_store, "put", "--from", "-")) as holder:
-        deadline = time.monotonic() + 60
-        while not (new_store / "abort").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        assert eventually((new_store / "abort").exists)
         second = subprocess.run(
             [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "T", "x"],
             capture_output=True, text=True, check=False,
@@ -283,10 +281,7 @@ def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new
         assert process.stdin is not None
         process.stdin.write('{"body_text": "one"}\n' * 2000)
         process.stdin.flush()
-        deadline = time.monotonic() + 60
-        while not (new_store / "abort").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.2)
+        assert eventually(lambda: rmqctl("get", "T", "--offset", "3", store=new_store).code == 0)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from store.disk import pace
 from store.disk.filesystem import Filesystem
 from store.disk.pace import WINDOW_WORTH_BYTES, Pace, Window
 
@@ -26,18 +26,47 @@ def paced() -> Iterator[type[Filesystem]]:
     Filesystem.pace = before
 
 
-def test_a_pace_without_limits_neither_waits_nor_gives_back() -> None:
-    pace, began = Pace(), time.monotonic()
+class Sleeper:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_s, self.slept = 1000.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Sleeper:
+    sleeper = Sleeper()
+    monkeypatch.setattr(pace, "time", sleeper)
+    return sleeper
+
+
+def test_a_pace_without_limits_neither_waits_nor_gives_back(time: Sleeper) -> None:
+    pace = Pace()
     pace.wait_for(1 << 40)
-    assert time.monotonic() - began < 0.1
+    assert time.slept == []
     assert [pace.passed(window(number)) for number in range(3)] == [[], [], []]
 
 
-def test_a_limited_pace_takes_the_time_that_its_rate_asks_for() -> None:
-    pace, began = Pace(1 << 20), time.monotonic()
+def test_a_limited_pace_takes_the_time_that_its_rate_asks_for(time: Sleeper) -> None:
+    pace = Pace(1 << 20)
     for _ in range(4):
         pace.wait_for(50 * KIB)
-    assert 0.15 < time.monotonic() - began < 5
+    assert sum(time.slept) == pytest.approx(200 / 1024)
+
+
+def test_what_a_slow_reader_took_longer_for_is_not_waited_for_again(time: Sleeper) -> None:
+    pace = Pace(1 << 20)
+    for _ in range(4):
+        time.now_s += 1
+        pace.wait_for(512)
+    assert time.slept == []
 
 
 def test_windows_behind_the_kept_bytes_are_given_back_oldest_first() -> None:

@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from store import open_store
+from store.ha import switch_link
 from store.ha.epochs import Epoch, consistent_end, decode_epochs, encode_epochs
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_controller import FakeController
 from tests.support.fake_master import FakeMaster, honest
 from tests.support.stores import make_store
+from tests.support.threads import PATIENCE_S
 
 pytestmark = pytest.mark.leaves_damage
+
+
+@pytest.fixture(autouse=True)
+def patient_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switch_link, "HANDSHAKE_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from store import open_store
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store
+from tests.support.threads import eventually
 
 # Queues and index of a copy are for the reader to build.
 SIZE = SMALL["mappedFileSizeCommitLog"]
@@ -110,8 +112,9 @@ def test_a_copy_cut_anywhere_goes_on_where_it_ended(master_store: Path, log_end:
         run = receive(honest(master_store, log_end), to, *size, cut_after=cut_after)
         if run.code == 0:
             break
-        # What the master had not read yet when it closed makes a reset of it.
-        assert (run.code, "closed the connection" in run.err or "reset" in run.err) == (5, True)
+        # What the master had not read yet when it closed makes a reset of it, or a broken pipe.
+        assert run.code == 5, run.err
+        assert re.search("closed the connection|reset|broken pipe", run.err, re.IGNORECASE), run.err
         with open_store(to, settings=SMALL) as store:
             ends.append(store.max_log_offset)
     assert ends == sorted(ends)
@@ -149,9 +152,7 @@ def test_a_report_counts_only_what_is_durable_and_observe_reports_nothing(
         with FakeMaster(honest(master_store, log_end)) as master:
             rmqctl("receive", master.address, "--to", tmp_path / f"copy{len(option)}", *option)
             # The master reads reports in a thread of its own.
-            stop = time.monotonic() + 60
-            while max(master.reports) < reported and time.monotonic() < stop:
-                time.sleep(0.01)
+            assert eventually(lambda master=master, reported=reported: max(master.reports) >= reported)
             assert max(master.reports) == reported
 
 
@@ -219,8 +220,6 @@ def test_a_changed_byte_is_found_and_nothing_behind_it_is_written(
 
 
 def test_a_frame_that_drips_in_ends_the_link(tmp_path: Path) -> None:
-    import time
-
     from store.errors import LinkLost
     from store.ha.link import Address, MasterLink
 

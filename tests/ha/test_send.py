@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 import struct
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import log_of
 from tests.support.refstore import free_port, wait_for
 from tests.support.stores import SMALL, make_store
-from tests.support.threads import end_threads
+from tests.support.threads import end_threads, eventually
 
 SIZE = SMALL["mappedFileSizeCommitLog"]
-QUICK = MasterOptions(heartbeat_s=0.05, housekeeping_s=0.5, slave_timeout_s=0.2, fall_behind_max=SIZE)
+QUICK = MasterOptions(heartbeat_s=0.05, housekeeping_s=300, slave_timeout_s=0.2, fall_behind_max=SIZE)
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("master") / "store", 300)
 
 
-@pytest.fixture
-def master(store: Path) -> Iterator[HAMaster]:
+@contextlib.contextmanager
+def sending(store: Path, options: MasterOptions) -> Iterator[HAMaster]:
     with (
         open_store(store) as opened,
-        HAMaster(CommitLogSource(opened.opened.log), Address("127.0.0.1", 0), QUICK) as it,
+        HAMaster(CommitLogSource(opened.opened.log), Address("127.0.0.1", 0), options) as master,
     ):
+        yield master
+
+
+@pytest.fixture
+def master(store: Path) -> Iterator[HAMaster]:
+    with sending(store, QUICK) as it:
         yield it
 
 
@@ -43,7 +49,7 @@ class Slave:
     """A connection that speaks the protocol by hand."""
 
     def __init__(self, master: HAMaster, first: int) -> None:
-        self._socket = socket.create_connection(master.address, 5)
+        self._socket = socket.create_connection(master.address, 60)
         self.report(first)
 
     def report(self, log_offset: int) -> None:
@@ -62,14 +68,6 @@ class Slave:
             while True:
                 self.frame()
         return True
-
-
-def eventually(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -> None:
@@ -103,7 +101,7 @@ def test_a_heartbeat_names_the_next_offset(master: HAMaster) -> None:
 
 def test_the_highest_report_of_any_slave_counts_and_stays(master: HAMaster) -> None:
     first, second = Slave(master, 10), Slave(master, 500)
-    eventually(lambda: master.push_to_slave_max_offset == 500)
+    assert eventually(lambda: master.push_to_slave_max_offset == 500)
     second.report(400)
     del first, second
     assert master.push_to_slave_max_offset == 500
@@ -116,10 +114,10 @@ def test_a_report_beyond_the_log_ends_the_connection(master: HAMaster) -> None:
     assert slave.is_closed()
 
 
-def test_a_slave_that_reports_nothing_more_is_dropped(master: HAMaster) -> None:
-    slave = Slave(master, 1)
-    assert slave.is_closed()
-    eventually(lambda: master.connection_count == 0)
+def test_a_slave_that_reports_nothing_more_is_dropped(store: Path) -> None:
+    with sending(store, dataclasses.replace(QUICK, housekeeping_s=0.2)) as master:
+        assert Slave(master, 1).is_closed()
+        assert eventually(lambda: master.connection_count == 0)
 
 
 def test_without_a_slave_none_is_available(master: HAMaster) -> None:
@@ -128,11 +126,11 @@ def test_without_a_slave_none_is_available(master: HAMaster) -> None:
 
 def test_a_slave_too_far_behind_does_not_count_as_available(master: HAMaster) -> None:
     slave = Slave(master, 1)
-    eventually(lambda: master.push_to_slave_max_offset == 1)
+    assert eventually(lambda: master.push_to_slave_max_offset == 1)
     assert master.wait_for_slave(1 + SIZE) is Replication.SLAVE_NOT_AVAILABLE
     assert master.wait_for_slave(SIZE) is Replication.TIMEOUT
     slave.report(SIZE)
-    assert master.wait_for_slave(SIZE, 5) is Replication.OK
+    assert master.wait_for_slave(SIZE, 60) is Replication.OK
 
 
 def test_a_port_in_use_is_an_io_error(store: Path, master: HAMaster) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from store.serving import StoreClient
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, next_line, running
 from tests.support.refstore import LINES, SETTINGS, SIZES, free_port, needs_refstore, refstore, segments
-from tests.support.stores import text_message
+from tests.support.stores import PATIENT, text_message
+from tests.support.threads import PATIENCE_S, eventually
 
 
 @contextmanager
@@ -24,25 +24,18 @@ def serving(root: Path, **settings: object) -> Iterator[tuple[StoreClient, str]]
     """The store at `root`, served by another process; a client, and the address for slaves."""
     address = f"127.0.0.1:{free_port()}"
     # receive ends at a heartbeat.
-    settings = {**SETTINGS, "haSendHeartbeatInterval": 200, **settings}
+    settings = {**SETTINGS, **PATIENT, "haSendHeartbeatInterval": 200, **settings}
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     with running(command_line(root, "serve", "--ready", "--quiet", "--ha-listen", address, *given)) as process:
         assert next_line(process) == "ready\n"
         with StoreClient.connect(root) as client:
             yield client, address
-            assert client.stop(30)
-        assert process.wait(30) == 0
+            assert client.stop(PATIENCE_S)
+        assert process.wait(PATIENCE_S) == 0
 
 
 def put(client: StoreClient, number: int = 0) -> str:
     return client.put(text_message(number)).status.value
-
-
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_receive_copies_the_log_of_a_served_store_while_it_grows(tmp_path: Path) -> None:
@@ -64,10 +57,10 @@ def test_a_sync_master_that_serves_waits_for_receive_that_follows(tmp_path: Path
         assert put(client) == "SLAVE_NOT_AVAILABLE"
         words = ("--quiet", "receive", address, "--to", tmp_path / "copy", "--follow")
         with running(command_line(root, *words)) as slave:
-            until(lambda: put(client) == "PUT_OK")
+            assert eventually(lambda: put(client) == "PUT_OK")
             slave.send_signal(signal.SIGINT)
-            slave.wait(30)
-        until(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
+            slave.wait(PATIENCE_S)
+        assert eventually(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
 
 
 def test_a_sync_master_that_serves_is_not_fooled_by_an_observer(tmp_path: Path) -> None:
@@ -76,7 +69,7 @@ def test_a_sync_master_that_serves_is_not_fooled_by_an_observer(tmp_path: Path) 
         put(client)
         words = ("--quiet", "receive", address, "--to", tmp_path / "copy", "--follow", "--observe")
         with running(command_line(root, *words)):
-            until(lambda: put(client) == "FLUSH_SLAVE_TIMEOUT")
+            assert eventually(lambda: put(client) == "FLUSH_SLAVE_TIMEOUT")
             assert put(client) == "FLUSH_SLAVE_TIMEOUT"
 
 
@@ -91,7 +84,7 @@ def test_a_real_slave_absent_quick_slow_and_far_behind(line: str, tmp_path: Path
         assert put(client) == "SLAVE_NOT_AVAILABLE"
         words = ("slave", "--store", slave, *SIZES, "--master", address, "--seconds", 100)
         with refstore(line, *words) as real:
-            until(lambda: put(client) == "PUT_OK", 60)
+            assert eventually(lambda: put(client) == "PUT_OK")
             assert {put(client, number) for number in range(50)} == {"PUT_OK"}
             os.kill(real.pid, signal.SIGSTOP)
             assert put(client) == "FLUSH_SLAVE_TIMEOUT"
@@ -99,9 +92,9 @@ def test_a_real_slave_absent_quick_slow_and_far_behind(line: str, tmp_path: Path
             assert client.put(large).status.value in ("SLAVE_NOT_AVAILABLE", "FLUSH_SLAVE_TIMEOUT")
             assert put(client) == "SLAVE_NOT_AVAILABLE", "the slave is connected, and too far behind"
             os.kill(real.pid, signal.SIGCONT)
-            until(lambda: put(client) == "PUT_OK", 60)
+            assert eventually(lambda: put(client) == "PUT_OK")
             assert {put(client, number) for number in range(300)} == {"PUT_OK"}
-            until(lambda: segments(slave) == segments(root), 60)
-        until(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
+            assert eventually(lambda: segments(slave) == segments(root))
+        assert eventually(lambda: put(client) == "SLAVE_NOT_AVAILABLE")
     with open_store(root) as store:
         assert store.max_offset("T", 0) > 350

@@ -81,7 +81,7 @@ def test_a_bulk_put_waits_for_those_of_its_messages_that_wait(tmp_path: Path) ->
 @every_put
 def test_a_put_is_refused_while_another_holds_the_log_for_too_long(tmp_path: Path, put: Put) -> None:
     clock = Clock()
-    with opened(tmp_path, clock=clock) as store:
+    with opened(tmp_path, clock=clock, osPageCacheBusyTimeOutMills=1000) as store:
         store.opened.log.locked_since_ms = clock.now_ms - 1001
         assert put(store, [text_message(1)]) is PutStatus.OS_PAGECACHE_BUSY
         store.opened.log.locked_since_ms = clock.now_ms - 1000
@@ -157,7 +157,7 @@ def test_a_put_wakes_the_flush_that_is_not_timed(tmp_path: Path, put: Put, lent:
 
 @every_put
 def test_a_full_disk_refuses_the_first_put(tmp_path: Path, put: Put) -> None:
-    with opened(tmp_path, FullDisk(0.91)) as store:
+    with opened(tmp_path, FullDisk(0.91), diskSpaceWarningLevelRatio=90) as store:
         assert put(store, [text_message(1)]) is PutStatus.SERVICE_NOT_AVAILABLE
         assert "diskSpaceWarningLevelRatio" in store.put(text_message(1)).reason
     with opened(tmp_path, FullDisk(0.91), diskSpaceWarningLevelRatio=91) as store:

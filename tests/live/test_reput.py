@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from store.live.reput import QUEUE_TRIES, ReputMessageService, RetriedQueues
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.small_log import START_MS
 from tests.support.stores import SMALL, text_message
+from tests.support.threads import eventually
 
 SEGMENT_SIZE = 4096
 
@@ -58,9 +58,7 @@ def test_the_service_keeps_up_and_hands_over_the_rest_when_it_stops(tmp_path: Pa
     service = service_on(log, collector)
     service.start()
     places = put(log, 10)
-    deadline = time.monotonic() + 30
-    while len(collector.log_offsets) < 10 and time.monotonic() < deadline:
-        time.sleep(0.001)
+    assert eventually(lambda: len(collector.log_offsets) == 10)
     assert collector.log_offsets == places
     places += put(log, 50)
     service.stop()

@@ -15,7 +15,7 @@ from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
 from store.formats.bloom import BloomFilter
 from tests.support.stores import SMALL, Clock
-from tests.support.threads import eventually
+from tests.support.threads import end_threads, eventually
 
 WITH_BIT_MAPS = {**SMALL, "enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
 BLOOM = BloomFilter.sized(20, 32)
@@ -86,14 +86,14 @@ def test_a_get_of_a_group_is_held_until_a_message_of_its_own_comes(tmp_path: Pat
     with served(tmp_path / "s", clock) as store:
         store.filters.register("G", "T", "a > 5")
         wanted, answers = store.filters.of_group("T", "G"), list[bool]()
-        waiter = threading.Thread(target=lambda: answers.append(store.wait_for_message("T", 0, 0, 4000, wanted)))
+        waiter = threading.Thread(target=lambda: answers.append(store.wait_for_message("T", 0, 0, 60_000, wanted)))
         waiter.start()
         assert eventually(lambda: store.held_count == 1)
         put(store, clock, "5")
         waiter.join(0.1)
         assert answers == []
         put(store, clock, "6")
-        waiter.join(4)
+        end_threads(waiter)
         assert answers == [True]
         assert store.describe_findings() == []
 
@@ -147,5 +147,5 @@ def test_two_callers_may_write_the_file_at_once(tmp_path: Path, monkeypatch: pyt
 
         with ThreadPoolExecutor(2) as threads:
             for done in [threads.submit(register, group) for group in ("G", "H")]:
-                done.result(timeout=10)
+                done.result(timeout=60)
         assert {one.group for one in saved(tmp_path / "s")} == {"G", "H"}

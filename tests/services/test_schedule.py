@@ -21,6 +21,7 @@ from store.services.schedule import (
 )
 from tests.services.stores import NAMES, Builder, unpack
 from tests.support.stores import SMALL, Clock
+from tests.support.threads import eventually
 
 SECOND = 1000
 
@@ -222,9 +223,6 @@ def test_the_thread_delivers_and_saves_at_its_stop(tmp_path: Path) -> None:
         delivery.store.catch_up()
         delivery.clock.now_ms += 5 * SECOND
         delivery.service.start()
-        deadline = 200
-        while not delivery.service.offsets and deadline:
-            delivery.service.sleep()
-            deadline -= 1
+        assert eventually(lambda: delivery.service.offsets)
         delivery.service.stop()
         assert read_delay_offsets(delivery.store.layout, Filesystem()) == {1: 1}

@@ -30,13 +30,15 @@ from pathlib import Path
 from store import Message, StoreClosed, StoreError, open_store
 from store.serving import StoreClient
 from tests.support.processes import command_line, next_line, running
+from tests.support.stores import PATIENT
 
 SETTINGS = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 300_000 * 20, "maxIndexNum": 200_000,
-            "maxHashSlotNum": 50_000}  # fmt: skip
+            "maxHashSlotNum": 50_000, **PATIENT}  # fmt: skip
 BODY_BYTES = 200
 SAMPLE_S = 0.25
 START_S = 120
 HOLD_MS = 2000
+WARM_TURNS = 20
 PAUSE_S = 0.002
 """Between two puts of one writer: the store is to be used for long, not to be filled."""
 
@@ -57,6 +59,8 @@ class Soak:
     """Samples of each owner."""
     _ending: threading.Event = field(default_factory=threading.Event)
     _read_to: dict[int, int] = field(default_factory=dict)
+    _turns: Counter[str] = field(default_factory=Counter)
+    """Answers that each writer and each reader got."""
 
     def run(self) -> None:
         """Write, read and kill; then compare what is there with what was acknowledged."""
@@ -92,10 +96,22 @@ class Soak:
     def _watch(self, owner: subprocess.Popen[str], seconds: float) -> None:
         samples: list[int] = []
         self.memory_bytes.append(samples)
+        self._await_use()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not self.failures:
             samples.append(private_bytes(owner.pid))
             time.sleep(SAMPLE_S)
+
+    def _await_use(self) -> None:
+        """Return when this owner has answered each writer and each reader some times: it has grown to its size."""
+        before, deadline = dict(self._turns), time.monotonic() + START_S
+        while any(self._turns[one] < before.get(one, 0) + WARM_TURNS for one in self._users) and not self.failures:
+            self._check(time.monotonic() < deadline, "a writer or a reader gets no answers")
+            time.sleep(0.05)
+
+    @property
+    def _users(self) -> list[str]:
+        return [*(f"writer {n}" for n in range(self.writers)), *(f"reader {n}" for n in range(self.readers))]
 
     def _end(self, threads: list[threading.Thread]) -> None:
         self._ending.set()
@@ -134,6 +150,7 @@ class Soak:
                     if not answer.is_ok:
                         raise AssertionError(f"a put was refused: {answer.status.value} {answer.reason}")
                     done.append(number)
+                    self._turns[f"writer {queue_id}"] += 1
                     time.sleep(PAUSE_S)
 
     def _read(self, number: int) -> None:
@@ -143,6 +160,7 @@ class Soak:
                 while not self._ending.is_set():
                     for queue_id in queues:
                         self._read_queue(client, queue_id)
+                    self._turns[f"reader {number}"] += 1
                     client.wait_for_message("T", queues[0], self._read_to.get(queues[0], 0), HOLD_MS)
 
     def _read_queue(self, client: StoreClient, queue_id: int) -> None:

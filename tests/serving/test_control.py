@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,10 @@ from store.serving import ControlServer, StoreClient
 from store.serving.frames import Frame, receive_frame, send_frame
 from store.serving.place import connect_to, socket_path
 from tests.support.stores import SMALL, text_message
+from tests.support.threads import PATIENCE_S, end_threads, eventually, run_in_threads
 
+WAIT_MS = 1000 * 2 * PATIENCE_S
+"""What ends only then has waited for nothing."""
 ALL = ("schedule", "transactions", "cleaning", "statistics")
 
 
@@ -103,7 +107,7 @@ def test_gets_answer_as_in_the_owners_process(served: ServedStore, client: Store
 
 def test_a_group_that_gets_is_counted(client: StoreClient) -> None:
     client.put(text_message(1))
-    assert client.wait_for_message("T", 0, 0, 10_000)
+    assert client.wait_for_message("T", 0, 0, WAIT_MS)
     client.get("T", 0, 0, group="G")
     stats = client.stats()
     assert ["GROUP_GET_NUMS", "T@G", 1] in [row[:3] for row in stats["items"]]
@@ -116,8 +120,8 @@ def test_a_wait_ends_with_the_message_or_with_its_time(served: ServedStore, clie
     timer = threading.Timer(0.05, lambda: served.put(text_message(1)))
     timer.start()
     began = time.monotonic()
-    assert client.wait_for_message("T", 0, 0, 20_000) is True
-    assert time.monotonic() - began < 10
+    assert client.wait_for_message("T", 0, 0, WAIT_MS) is True
+    assert time.monotonic() - began < PATIENCE_S
     timer.join()
 
 
@@ -181,18 +185,18 @@ def test_stop_ends_the_serving_and_says_when_the_store_is_closed(root: Path) -> 
     server.start()
 
     def own() -> None:
-        server.stop_asked.wait(30)
+        server.stop_asked.wait(PATIENCE_S)
         server.stop()
         opened.close()
 
-    owner = threading.Thread(target=own)
+    owner = threading.Thread(target=own, daemon=True)
     owner.start()
     with StoreClient.connect(root) as client:
         client.put(text_message(1))
-        assert client.stop(30) is True
+        assert client.stop(PATIENCE_S) is True
         with pytest.raises(StoreClosed, match="does not answer"):
             client.put(text_message(2))
-    owner.join(30)
+    end_threads(owner)
     assert not (root / "abort").exists()
 
 
@@ -201,19 +205,17 @@ def test_the_end_of_the_serving_releases_held_gets_and_idle_clients(root: Path) 
 
     def wait() -> None:
         with StoreClient.connect(root) as client, contextlib.suppress(StoreClosed):
-            answers.append(client.wait_for_message("T", 0, 0, 60_000))
+            answers.append(client.wait_for_message("T", 0, 0, WAIT_MS))
 
     with serving(root) as (opened, server):
         idle = StoreClient.connect(root)
-        held = threading.Thread(target=wait)
+        held = threading.Thread(target=wait, daemon=True)
         held.start()
-        deadline = time.monotonic() + 10
-        while opened.held_count == 0 and time.monotonic() < deadline:
-            time.sleep(0.005)
+        assert eventually(lambda: opened.held_count == 1)
         began = time.monotonic()
         server.stop()
-        assert time.monotonic() - began < 4
-    held.join(10)
+        assert time.monotonic() - began < PATIENCE_S
+        end_threads(held)
     assert answers == [False]
     with pytest.raises(StoreClosed):
         idle.topics()
@@ -234,7 +236,7 @@ def test_what_is_no_frame_ends_the_connection_and_nothing_else(served: ServedSto
     hostile = connect_to(socket_path(served.layout.root))
     assert hostile is not None
     with hostile, contextlib.suppress(ConnectionResetError):
-        hostile.settimeout(10)
+        hostile.settimeout(PATIENCE_S)
         hostile.sendall(sent)
         hostile.shutdown(socket.SHUT_WR)
         assert hostile.recv(1) == b""
@@ -267,16 +269,11 @@ def test_eight_writers_and_four_readers_see_every_message_once(root: Path) -> No
         def read(queue_id: int) -> None:
             with StoreClient.connect(root) as client:
                 reader, bodies = client.messages("T", queue_id, start=0), []
-                while len(bodies) < 50 and client.wait_for_message("T", queue_id, reader.next_offset, 20_000):
+                while len(bodies) < 50 and client.wait_for_message("T", queue_id, reader.next_offset, WAIT_MS):
                     bodies += [one.body for one in reader]
                 seen[queue_id] = bodies
 
-        threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
-        threads += [threading.Thread(target=read, args=(n,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        run_in_threads(*(partial(write, n) for n in range(8)), *(partial(read, n) for n in range(4)))
         assert seen == {n: [text_message(number).body for number in range(50)] for n in range(4)}
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyspark
 
 SPARK = Path(pyspark.__file__).parent
-START_S = 90
-STOP_S = 30
+START_S = 240
+STOP_S = 120
 
 
 @contextmanager

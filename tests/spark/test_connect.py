@@ -120,5 +120,5 @@ def test_ctrl_c_ends_a_query_there_too(store: Path, remote: str) -> None:
         assert query.stderr.readline().startswith("starting Spark")
         time.sleep(4)
         query.send_signal(signal.SIGINT)
-        assert query.wait(60) == INTERRUPTED
+        assert query.wait(120) == INTERRUPTED
         assert query.stderr.read() == "rmqctl: interrupted; the store is consistent\n"

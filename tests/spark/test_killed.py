@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import INTERRUPTED
+from rmqctl.exit_codes import INTERRUPTED, OK
 from tests.spark.test_rebuild import digests
 from tests.support.golden import copy_store, golden
 from tests.support.processes import REPOSITORY, command_line, environment, run, running
@@ -71,15 +71,19 @@ def end_while_it_builds(store: Path, command: str, number: int) -> int:
         while process.poll() is None and not staged_files(store) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(number)
-        return process.wait(60)
+        return process.wait(120)
 
 
 @pytest.mark.parametrize("command", ["rebuild", "recover"])
 def test_a_killed_command_leaves_the_store_as_it_was_and_the_next_one_succeeds(command: str, tmp_path: Path) -> None:
-    store = copy_store(golden("normal").store, tmp_path / "store")
-    before = snapshot(store, without=(".rmqctl", "lock"))
-    code = end_while_it_builds(store, command, signal.SIGKILL)
-    assert code == -signal.SIGKILL, "it was over before it could be killed"
+    for attempt in range(5):
+        store = copy_store(golden("normal").store, tmp_path / f"store{attempt}")
+        before = snapshot(store, without=(".rmqctl", "lock"))
+        code = end_while_it_builds(store, command, signal.SIGKILL)
+        # A command that is over before it is killed says nothing.
+        if code == -signal.SIGKILL:
+            break
+    assert code == -signal.SIGKILL
     assert snapshot(store, without=(".rmqctl", "lock")) == before
 
     done = run(on_spark(store, command))
@@ -92,9 +96,13 @@ def test_a_killed_command_leaves_the_store_as_it_was_and_the_next_one_succeeds(c
 
 @pytest.mark.parametrize("command", ["rebuild", "recover"])
 def test_an_interrupted_command_says_so_and_leaves_nothing(command: str, tmp_path: Path) -> None:
-    store = copy_store(golden("normal").store, tmp_path / "store")
-    before = snapshot(store, without=("lock",))
-    assert end_while_it_builds(store, command, signal.SIGINT) == INTERRUPTED
+    for attempt in range(5):
+        store = copy_store(golden("normal").store, tmp_path / f"store{attempt}")
+        before = snapshot(store, without=("lock",))
+        code = end_while_it_builds(store, command, signal.SIGINT)
+        if code != OK:
+            break
+    assert code == INTERRUPTED
     assert snapshot(store, without=("lock",)) == before
     assert not (store / ".rmqctl").exists()
 
@@ -103,7 +111,7 @@ def test_executors_of_their_own_write_the_brokers_bytes_even_when_one_is_killed(
     """In a child process: one process holds one Spark only, and the other tests' is running."""
     arguments = [sys.executable, "-c", EXECUTOR_DIES, str(golden("normal").store), str(tmp_path)]
     done = subprocess.run(
-        arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=240, check=False
+        arguments, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == 2

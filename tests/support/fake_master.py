@@ -45,7 +45,9 @@ class FakeMaster:
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
         for connection in self._connections:
-            connection.close()
+            # Its thread closes it: the descriptor of a socket closed under its reader may soon be another's.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self._thread.join(5)
 
     def _accept(self) -> None:
@@ -53,7 +55,11 @@ class FakeMaster:
             while True:
                 connection, _ = self._server.accept()
                 self._connections.append(connection)
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._serve_and_close, args=(connection,), daemon=True).start()
+
+    def _serve_and_close(self, connection: socket.socket) -> None:
+        with connection:
+            self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):

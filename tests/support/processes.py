@@ -76,9 +76,9 @@ def run_lines(
     texts = [[str(word) for word in line] for line in lines]
     program = [sys.executable, "-m", "tests.support.lines", str(store), json.dumps(texts)]
     done = run([*wrapper, *program], override=override)
-    ends = [Finished(*json.loads(row)) for row in done.out.splitlines()]
-    assert done.code == 0, f"{texts[len(ends) : len(ends) + 1]} ended the process with {done.code}: {done.err}"
-    return ends
+    rows = done.out.splitlines()
+    assert done.code == 0, f"{texts[len(rows) : len(rows) + 1]} ended the process with {done.code}: {done.err}"
+    return [Finished(*json.loads(row)) for row in rows]
 
 
 def run_as_a_stranger(store: Path, lines: Sequence[Line]) -> list[Finished]:

@@ -27,9 +27,17 @@ SETTINGS = {
 needs_refstore = pytest.mark.skipif(not COMMAND, reason="RMQCTL_REFSTORE names no refstore")
 
 
+# Below 32768, where Linux begins to give out ports by itself: nobody else's connection takes one meanwhile.
+PORTS = iter(range(20_000 + os.getpid() * 61 % 12_000, 32_768))
+"""Each process begins at another."""
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A port of the loopback that nobody listens on, and no other test gets."""
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no port is free")
 
 
 @contextlib.contextmanager
@@ -49,7 +57,7 @@ def refstore(line: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=30)
 
 
-def wait_for(port: int, seconds: float = 20) -> None:
+def wait_for(port: int, seconds: float = 60) -> None:
     """Returns when somebody listens on the port."""
     deadline = time.monotonic() + seconds
     while True:

@@ -11,11 +11,15 @@ from store.opened.staged import staged_store
 from store.recovery.plan import plan_recovery
 from store.recovery.truncate import plan_truncate
 
+PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000, "diskSpaceWarningLevelRatio": 100}
+"""Neither a machine under load nor a full disk refuses a put."""
+
 SMALL = {
     "mappedFileSizeCommitLog": 16384,
     "mappedFileSizeConsumeQueue": 400,
     "maxHashSlotNum": 50,
     "maxIndexNum": 100,
+    **PATIENT,
 }
 """Files so small that a hundred messages fill several of each kind."""
 

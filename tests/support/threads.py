@@ -28,7 +28,7 @@ def end_threads(*threads: threading.Thread) -> None:
     assert not any(thread.is_alive() for thread in threads), "a thread does not end"
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20) -> bool:
+def eventually(condition: Callable[[], object], seconds: float = PATIENCE_S) -> bool:
     """Whether the condition holds before the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
