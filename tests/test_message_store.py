@@ -83,5 +83,5 @@ def put_for_a_minute(store: MessageStore) -> None:
 def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 3)
     code = f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
-    subprocess.run([sys.executable, "-c", code], timeout=60, env=environment(), check=True)
+    subprocess.run([sys.executable, "-c", code], timeout=120, env=environment(), check=True)
     assert (root / "abort").exists()

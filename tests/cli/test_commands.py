@@ -270,7 +270,7 @@ def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Pa
         )  # fmt: skip
         assert second.returncode == 3, second.stderr
         assert rmqctl("get", "T", store=new_store).code == 0
-        holder.communicate("", timeout=60)
+        holder.communicate("", timeout=120)
         assert holder.returncode == 0
 
 
@@ -283,7 +283,7 @@ def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new
         process.stdin.flush()
         assert eventually(lambda: rmqctl("get", "T", "--offset", "3", store=new_store).code == 0)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "interrupted; the store is consistent" in err
     assert "Traceback" not in err

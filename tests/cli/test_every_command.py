@@ -257,7 +257,7 @@ def test_a_process_whose_reader_is_gone_exits_with_0(line: str, store: Path) -> 
     reading, writing = os.pipe()
     os.close(reading)
     words = [sys.executable, "-m", "rmqctl", "--quiet", "--store", str(store), *line.split()]
-    run = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    run = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False)
     os.close(writing)
     assert (run.returncode, b"Error" in run.stderr) == (OK, False)
 

@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_quick_command_imports_neither_what_writes_nor_a_large_library(command: str, root: Path) -> None:
     words, unneeded, most = QUICK[command]
     argv = [sys.executable, "-c", CODE, "--store", str(root), *words]
-    run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
     loaded = set(json.loads(run.stdout.splitlines()[-1]))
     rooms = {name.split(".")[1] for name in loaded if name.startswith("store.")}
     assert loaded & (LIBRARIES | unneeded) == set()
@@ -45,5 +45,5 @@ def test_a_quick_command_imports_neither_what_writes_nor_a_large_library(command
 def test_the_libraries_of_numpy_start_no_threads(root: Path) -> None:
     code = CODE.replace("json.dumps(sorted(sys.modules))", "len(__import__('os').listdir('/proc/self/task'))")
     argv = [sys.executable, "-c", code, "--store", str(root), "get", "T"]
-    run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.splitlines()[-1] == "1"

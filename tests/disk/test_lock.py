@@ -36,7 +36,7 @@ def other_process(path: Path) -> subprocess.Popen[str]:
 
 def answer_of(process: subprocess.Popen[str]) -> str:
     try:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     return out.strip()

@@ -126,5 +126,5 @@ def test_the_real_store_reads_what_was_put(crc: bool, tmp_path: Path) -> None:
     ]
     for topic in ("T", LONG_TOPIC):
         with refstore("53", "get", *words, "--topic", topic, "--queue", 0, "--offset", 0, "--max", 2) as process:
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=120)
         assert '"status":"FOUND"' in out.replace(": ", ":"), out[-500:]

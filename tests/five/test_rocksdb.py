@@ -198,7 +198,7 @@ def test_a_store_of_files_alone_imports_nothing_of_it(tmp_path: Path) -> None:
     code = (
         f"import sys, store; store.open_store({str(root)!r}).topics(); print([m for m in sys.modules if 'rocksd' in m])"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert run.stdout == "[]\n"
 
 

@@ -194,4 +194,4 @@ if {with_file}:
     AllocateMappedFileService(Filesystem()).take(Path({str(folder)!r}), 0, 4096)
 """
     root = Path(__file__).parents[2]
-    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=120, check=False).returncode == 0

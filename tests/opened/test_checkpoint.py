@@ -80,5 +80,5 @@ def test_two_services_may_flush_the_first_checkpoint_at_once(tmp_path: Path) -> 
     checkpoint = StoreCheckpoint.load(tmp_path / "checkpoint", SlowFilesystem())
     with ThreadPoolExecutor(2) as threads:
         for flushed in [threads.submit(checkpoint.flush) for _ in range(2)]:
-            flushed.result(timeout=60)
+            flushed.result(timeout=120)
     assert (tmp_path / "checkpoint").stat().st_size == CHECKPOINT_SIZE

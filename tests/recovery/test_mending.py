@@ -55,10 +55,13 @@ def findings(root: Path) -> list[Finding]:
 
 
 def names_another_queue(root: Path) -> bool:
-    """Whether a record names a queue or a queue offset that its unit and its neighbours contradict."""
+    """Whether a record names a queue or a queue offset that its unit and its neighbours contradict.
+
+    Where the units are lost too, only its neighbours do.
+    """
     found = findings(root)
     is_broken = any(one.kind in (QUEUE_GAP, QUEUE_DUPLICATE) and "/commitlog/" in one.file for one in found)
-    return is_broken and any(one.kind in (UNIT_WRONG_RECORD, QUEUE_SHIFT) for one in found)
+    return is_broken and any(one.kind in (UNIT_WRONG_RECORD, QUEUE_SHIFT, MISSING_UNIT) for one in found)
 
 
 def mend(root: Path) -> Iterator[str]:

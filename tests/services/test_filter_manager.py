@@ -147,5 +147,5 @@ def test_two_callers_may_write_the_file_at_once(tmp_path: Path, monkeypatch: pyt
 
         with ThreadPoolExecutor(2) as threads:
             for done in [threads.submit(register, group) for group in ("G", "H")]:
-                done.result(timeout=60)
+                done.result(timeout=120)
         assert {one.group for one in saved(tmp_path / "s")} == {"G", "H"}

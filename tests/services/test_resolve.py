@@ -174,5 +174,5 @@ def test_the_real_store_delivers_the_committed_message(line: str, tmp_path: Path
     resolve(root, "A", "commit", Clock())
     place = ("--topic", "Pay", "--queue", 1, "--offset", 0, "--max", 2)
     with refstore(line, "get", "--store", root, *SIZES, *place) as real:
-        out, _ = real.communicate(timeout=60)
+        out, _ = real.communicate(timeout=120)
     assert '"status":"FOUND"' in out.replace(" ", "")
