@@ -12,7 +12,7 @@ from contextlib import contextmanager
 def interrupts_wait() -> Iterator[None]:
     """Holds Ctrl-C and SIGTERM back until the block is over. Afterwards they are handled as before.
 
-    An interrupted start would leave Spark's JVM running, or a query of DuckDB that nobody waits for.
+    An interrupted start would leave Spark's JVM running, or a query of DuckDB running.
     Spark takes Ctrl-C over, which would cut a change in two; Spark may keep Ctrl-C only where the interpreter's own
     handler was set, as in a notebook.
     """
