@@ -17,7 +17,7 @@ Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,17 +63,31 @@ RECOVER_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """A message whose queue offset is not its unit's place (broker: "logic queue order maybe wrong")."""
+    """Messages one behind the other whose queue offsets are not their units' places.
+
+    queue_offset, place  of the first of them
+
+    A broker puts the units there too ("logic queue order maybe wrong").
+    """
 
     topic: str
     queue_id: int
     queue_offset: int
     place: int
+    count: int = 1
+
+    def joined(self, other: OutOfOrder) -> OutOfOrder | None:
+        """These messages and `other`, where that is of the same queue and goes on where they end."""
+        end = replace(other, queue_offset=self.queue_offset + self.count, place=self.place + self.count)
+        is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
+        return replace(self, count=self.count + other.count) if is_next else None
 
     def describe(self) -> str:
         """The finding as a sentence for people."""
-        name = f"{self.topic}, queue {self.queue_id}"
-        return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
+        name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
+        if self.count == 1:
+            return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
+        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} came where {self.place} is next"
 
 
 class ConsumeQueue:

@@ -47,7 +47,7 @@ class ConsumeQueueStore(QueueSet):
     ) -> None:
         super().__init__(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
         self.findings: list[OutOfOrder] = []
-        """Queues found shifted while building; the newest 100."""
+        """Messages found out of order while building; the newest 100."""
         self.light_faults: list[int] = []
         """Log offsets of records whose queue offsets for light queues are no numbers; the newest 100."""
         self.last_store_timestamp_ms = 0
@@ -155,9 +155,17 @@ class ConsumeQueueStore(QueueSet):
 
     def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
         """Appends units of one queue, and notes those that are shifted."""
-        shifted = queue.append_records(run, rows, codes)
-        if shifted:
-            self.findings = [*self.findings, *shifted][-100:]
+        for finding in queue.append_records(run, rows, codes):
+            self._add_finding(finding)
+
+    def _add_finding(self, finding: OutOfOrder) -> None:
+        """Notes the finding, or lengthens the one that it goes on from."""
+        for index in range(len(self.findings) - 1, -1, -1):
+            joined = self.findings[index].joined(finding)
+            if joined is not None:
+                self.findings[index] = joined
+                return
+        self.findings = [*self.findings[-99:], finding]
 
     def _meet_queues(self) -> None:
         """Notes the keys of newly numbered queues; None where no folder can have the topic's name."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.resync import find_record
-from store.commitlog.scan import Blank, Damage, ScanRules, Segment, Step, scan_segment
+from store.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.columns import DamageReason
 from store.formats.run import Run
@@ -33,15 +33,15 @@ class Dispatcher:
     def __init__(self, log: CommitLog, handlers: Sequence[Handler], log_offset: int, rules: ScanRules) -> None:
         self.log_offset = log_offset
         """The log offset up to which everything was handed over."""
-        self.damages: list[Damage] = []
-        """What was skipped, the newest 100."""
+        self.damages: list[Damage | End] = []
+        """What was skipped, the newest 100; an End is one with records behind it in its segment."""
         self._log = log
         self._handlers = handlers
         self._rules = rules
 
     def describe_findings(self) -> list[str]:
         """Describes the records that were not handed over, as sentences for people."""
-        return [f"not dispatched: {damage.describe()}" for damage in self.damages]
+        return [f"not dispatched{_what_follows(skipped)}: {skipped.describe()}" for skipped in self.damages]
 
     @property
     def behind_bytes(self) -> int:
@@ -85,11 +85,25 @@ class Dispatcher:
         if isinstance(step, Blank):
             return segment.file_start + segment.size
         if isinstance(step, Damage):
-            self.damages = [*self.damages[-99:], step]
+            self._note(step)
             end = step.position + step.size if step.size > 0 else readable
             if step.reason == DamageReason.UNREADABLE:
                 found = find_record(segment, step.unreadable[1], accept_v2=self._rules.accept_v2)
                 end = found if found >= 0 else readable
             return segment.file_start + min(end, readable)
         # Zeros before the readable end are no record either.
+        if step.position < readable:
+            behind = find_record(segment, step.position, accept_v2=self._rules.accept_v2)
+            if 0 <= behind < readable:
+                self._note(step)
         return segment.file_start + readable
+
+    def _note(self, skipped: Damage | End) -> None:
+        self.damages = [*self.damages[-99:], skipped]
+
+
+def _what_follows(skipped: Damage | End) -> str:
+    """Says, as a clause for people, whether the records behind are skipped too."""
+    if isinstance(skipped, Damage) and (skipped.size > 0 or skipped.reason == DamageReason.UNREADABLE):
+        return ""
+    return ", with the rest of the segment"

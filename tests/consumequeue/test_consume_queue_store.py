@@ -95,6 +95,18 @@ def test_a_shifted_queue_is_reported(tmp_path: Path) -> None:
     assert [(one.topic, one.queue_offset, one.place) for one in queues.findings] == [("T", 9, 2)]
 
 
+def test_messages_out_of_order_one_behind_the_other_are_one_finding_of_their_queue(tmp_path: Path) -> None:
+    log = SmallLog()
+    for number in range(20):
+        for topic in "TU":
+            log.put(topic, queue_offset=number if number < 2 else number + 7)
+    queues = open_queues(tmp_path)
+    log.dispatch_to(queues)
+    assert queues.describe_findings() == [
+        f"{topic}, queue 0: the messages with queue offsets 9 to 26 came where 2 is next" for topic in "TU"
+    ]
+
+
 @pytest.mark.parametrize("topic", ["a/b", "..", ".", "x\0y", "", "t" * 300])
 def test_a_topic_that_no_folder_can_have_gets_no_queue(tmp_path: Path, topic: str) -> None:
     log = SmallLog()

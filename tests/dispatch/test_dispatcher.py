@@ -111,6 +111,8 @@ def test_at_anything_worse_the_rest_of_the_segment_is_skipped(tmp_path: Path, ma
     follower.catch_up()
     assert collector.log_offsets == places[:3] + [place for place in places if place >= SEGMENT_SIZE]
     assert follower.behind_bytes == 0
+    said = [text.partition(":")[0] for text in follower.describe_findings()]
+    assert said == ["not dispatched, with the rest of the segment"]
 
 
 def test_it_stops_at_what_was_readable_when_it_began(tmp_path: Path) -> None:
