@@ -20,6 +20,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import describe
 from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 from rmqctl.show import count
@@ -79,7 +80,7 @@ def run_change(
     plan = _plan_result(command, change, consent, found)
     for remark in change.remarks:
         session.note(f"note: {remark}")
-    for note in (*change.notes, *change.foreign):
+    for note in (*change.notes, *map(describe, change.damaged), *change.foreign):
         session.warn(note)
     if consent.dry_run or change.is_empty:
         change.close()
@@ -107,7 +108,7 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
     is_lossy = bool(change.lost) and not consent.keep
     steps = f"would change the store in {count(len(change.actions), 'step')}{_losses(change)}"
     verdict = "nothing to change" if change.is_empty else steps
-    has_findings = is_lossy or bool(change.notes or change.foreign)
+    has_findings = is_lossy or bool(change.notes or change.damaged or change.foreign)
     return Result(command, {"applied": False, **facts}, tables, FINDINGS if has_findings else OK, verdict)
 
 

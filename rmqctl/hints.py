@@ -23,6 +23,7 @@ HINTS = {
     "no-record": "the master's log is damaged there, its segments have another size (--set mappedFileSizeCommitLog=N), "
     "or this is not the HA port of a master; what was proved before is kept",
     "not-in-log": "--from-offset min begins at the first segment that the master has",
+    "stray-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "unit-outside": "`rmqctl check` says which units, `rmqctl rebuild --queues` builds the queues anew from the log",
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
     "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "

@@ -104,7 +104,9 @@ class WritingOpener:
             staging(layout, fs, "open", dry_run=False) as folder,
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
-            change = plan_recovery(staged, force_empty_log=self.force_empty_log, progress=self.request.progress)
+            change = plan_recovery(
+                staged, force_empty_log=self.force_empty_log, every_unit=False, progress=self.request.progress
+            )
             log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)
             change_id = change.apply()

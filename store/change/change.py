@@ -23,7 +23,7 @@ from store.change.journal import Journal
 from store.change.quarantine import purge
 from store.change.workspace import quarantine_folder, relative_name
 from store.disk.filesystem import Filesystem
-from store.errors import StoreError
+from store.errors import DamagedFile, StoreError
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class Change:
     facts         what the plan found out, for people and JSON (offsets, modes, counts)
     lost          messages per topic that the store would no longer show
     notes         damage and disorder met while planning, as sentences for people
+    damaged       damage that the plan leaves, and another one mends
     foreign       names that keep a broker from starting, as sentences for people
     remarks       what else people should know, as sentences
     staging       folder of staged files, removed when the change is applied or closed
@@ -47,6 +48,7 @@ class Change:
     facts: dict[str, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    damaged: list[DamagedFile] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     staging: Path | None = None

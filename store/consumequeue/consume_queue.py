@@ -107,6 +107,8 @@ class ConsumeQueue:
         self.max_physic_offset = -1
         self.failure: StoreError | None = None
         """Why the queue can't be read, when it can't."""
+        self.is_cut_short = False
+        """Whether units stood behind a damaged one at which the queue was ended."""
         self._min_address = 0
         self._had_units = False
         """Whether `recover` found files: their units may be damaged, and point anywhere."""
@@ -161,12 +163,18 @@ class ConsumeQueue:
         while (file := self.files.last) is not None:
             units = unit_array(file)
             count = count_before(units, log_offset)
+            cut = units[count : file.readable_position // UNIT_SIZE]
+            self.is_cut_short |= bool(
+                ((cut["log_offset"] >= 0) & (cut["log_offset"] < log_offset) & (cut["size"] > 0)).any()
+            )
             if count or not is_written(units[0]):
                 file.set_positions(count * UNIT_SIZE)
                 if count:
                     self._note_end(units, count - 1)
                 return
             self.files.delete_last_file()
+        if self.is_cut_short:
+            self.max_physic_offset = -1
         if self.ext is not None:
             self.ext.truncate_by_max_address(1)
 

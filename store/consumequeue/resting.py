@@ -69,7 +69,7 @@ def ends_of_page(page: bytes) -> RestingQueue | None:
         return None
     written = (units["log_offset"] >= 0) & (units["size"] > 0)
     count = int(written.argmin())
-    if written[count] or not count:
+    if written[count] or not count or written[count:].any():
         return None
     if units["tags_code"][:count].min() <= MAX_EXT_ADDRESS:
         # Its extension files have to be looked at.

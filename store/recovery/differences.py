@@ -26,6 +26,7 @@ class Difference(StrEnum):
     DELIVER_TIME = "deliver-time"
     LOST_QUEUES = "lost-queues"
     LOST_INDEX = "lost-index"
+    DAMAGED_UNITS = "damaged-units"
     TORN_UNITS = "torn-units"
     TORN_PROPERTIES = "torn-properties"
     MISPLACED_RECORD = "misplaced-record"
@@ -53,6 +54,8 @@ _REASONS = {
     "its queue offsets a second time; rmqctl builds them from the log",
     Difference.LOST_INDEX: "a broker does not notice a lost index file, and indexes from where it starts "
     "to dispatch; rmqctl builds the whole index from the log",
+    Difference.DAMAGED_UNITS: "a broker ends a queue at a unit that names a place behind the log's end, loses those "
+    "behind it, and gives their queue offsets a second time; rmqctl builds them from the log",
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
     "it; rmqctl rewrites units that contradict their records where it dispatches them again",
     Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "

@@ -161,6 +161,9 @@ class LossCounter:
         self._leftovers: list[tuple[Run, Int64Array]] = []
         self._holes: list[tuple[int, int]] = []
         """Log offset and claimed size of each damage at which no record could be read."""
+        self._missing: list[tuple[QueueKey, Int64Array, Int64Array]] = []
+        """Queue offsets and sizes of units that name no record behind the cut."""
+        self._built: dict[QueueKey, tuple[ConsumeQueue, int]] = {}
         self.units_cut = 0
 
     def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
@@ -230,12 +233,23 @@ class LossCounter:
             shown = self._leftover_rows(offsets[missing])
             missing[missing] = ~is_in(offsets[missing], shown)
             if missing.any():
-                self._count(key, int(missing.sum()), int(sizes[missing].sum()), "unreadable")
-                self._offsets.setdefault(key, []).append(numbers[missing])
+                self._missing.append((key, numbers[missing], sizes[missing]))
         known = np.concatenate([places, *named])
         for at, size in self._holes:
             if low <= at < high and at not in known:
                 self._count(UNKNOWN, 1, size, "unreadable")
+
+    def note_built(self, queue: ConsumeQueue, queue_offset: int) -> None:
+        """Notes that units are built from `queue_offset` on: damaged ones there are no lost messages."""
+        self._built[queue.topic, queue.queue_id] = queue, queue_offset
+
+    def _count_missing(self) -> None:
+        for key, numbers, sizes in self._missing:
+            queue, begin = self._built.get(key, (None, 0))
+            lost = (numbers < begin) | (numbers >= (queue.max_offset if queue is not None else begin))
+            if lost.any():
+                self._count(key, int(lost.sum()), int(sizes[lost].sum()), "unreadable")
+                self._offsets.setdefault(key, []).append(numbers[lost])
 
     def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
         """Counts the leftovers that units at these log offsets name; gives the log offsets."""
@@ -254,6 +268,7 @@ class LossCounter:
 
     def report(self) -> LossReport:
         """Everything that was counted."""
+        self._count_missing()
         rows = sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
         return LossReport(rows, self._unconsumed(), self.units_cut)
 

@@ -7,13 +7,17 @@ A broker does not notice them: it gives their queue offsets a second time.
 
 from __future__ import annotations
 
+from store.commitlog.resync import has_bytes_behind, runs_between
 from store.commitlog.scan import Segment
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.queue_set import QueueKey
+from store.disk.overlay import OverlayFileQueue
 from store.formats.wording import amount_is
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.verified import verified_until
+from store.recovery.lost import LossCounter
 from store.recovery.start import starting_segment
 from store.recovery.walk import Progress
 
@@ -43,6 +47,25 @@ def build_lost_queues(
     return dropped + [_describe(repair) for repair in repairs]
 
 
+def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:
+    """Builds units that a cut took away with damaged ones before them, up to log offset `stop`.
+
+    Gives a sentence for each such queue. All queues but these reach `stop`.
+    """
+    short = [queue for queue in opened.queues.awake() if queue.is_cut_short]
+    before = {queue: queue.max_offset for queue in short}
+    begin = max(opened.log.min_offset, 0, min((queue.max_physic_offset for queue in short), default=stop))
+    for run in runs_between(opened.log.segments.files, begin, stop, rules=opened.scan_rules(check_crc=False)):
+        opened.queues.dispatch(run)
+    for queue, at in before.items():
+        losses.note_built(queue, at)
+    return [
+        f"{queue.topic}, queue {queue.queue_id}: the unit of queue offset {at} is of no record; it and those behind "
+        "it are built from the log"
+        for queue, at in before.items()
+    ]
+
+
 def repair_queues(
     opened: OpenedStore,
     log: Stretch,
@@ -58,7 +81,10 @@ def repair_queues(
     trusted       log offset up to which no queue lacks its last units
     finds_absent  whether the log is read for such queues
     """
-    repairs = {(queue.topic, queue.queue_id): Repair.of(queue, log, trusted) for queue in opened.queues.awake()}
+    repairs = {
+        (queue.topic, queue.queue_id): Repair.of(queue, log, -1 if _ends_at_hole(opened, queue) else trusted)
+        for queue in opened.queues.awake()
+    }
     met: list[Repair] = []
 
     def meet(key: QueueKey) -> Repair | None:
@@ -138,6 +164,15 @@ def _bit_maps_built(opened: OpenedStore) -> str:
     if opened.config.enable_calc_filter_bit_map or not opened.fs.exists(opened.layout.config / FILE_NAME):
         return without
     return f"{without} (enableCalcFilterBitMap=true calculates them from config/{FILE_NAME})"
+
+
+def _ends_at_hole(opened: OpenedStore, queue: ConsumeQueue) -> bool:
+    """Whether written units stand behind the queue's end."""
+    last = queue.files.last
+    if queue.holds_batches or last is None:
+        return False
+    assert isinstance(queue.files, OverlayFileQueue)
+    return bool(queue.files.removed_paths()) or has_bytes_behind(last, last.wrote, opened.fs)
 
 
 def _describe(repair: Repair) -> str:

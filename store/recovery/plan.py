@@ -40,6 +40,7 @@ from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
 from store.recovery.recover import RecoveryReport, recover_store
 from store.recovery.rocksdb_recover import recover_rocksdb
+from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress
 
 CUT_SIZE = 8
@@ -55,11 +56,13 @@ def plan_recovery(
     as_broker: bool = False,
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
+    every_unit: bool = True,
     progress: Progress | None = None,
 ) -> Change:
     """The whole recovery of a store: of its path, or of one that was opened with an overlay.
 
     as_broker  loses what a broker loses
+    every_unit  looks for damage inside of queues, which a broker reads at their ends only
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
     """
@@ -79,18 +82,14 @@ def plan_recovery(
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
     change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
     _cut_log(opened, change, found)
+    if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
+        change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
         assert change.staging is not None
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
     else:
         add_derived(opened, change)
-    if opened.log.segments.files:
-        opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
-        note_confirmed(opened, found.end.last_record)
-    if found.lost.messages and not as_broker:
-        lower_checkpoint(opened, found.end.last_store_timestamp_ms)
-    if opened.queues.last_store_timestamp_ms:
-        opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
+    _set_times(opened, found, as_broker=as_broker)
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     if change.actions or opened.abort.exists():
         add_checkpoint(opened, change)
@@ -172,6 +171,17 @@ def add_derived(opened: OpenedStore, change: Change) -> None:
     for place, path in staged:
         if not _is_same_file(opened, place, path):
             change.actions.append(Publish(place, path, "built from the log"))
+
+
+def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -> None:
+    """Sets the checkpoint's promises, as far as the records and queues reach."""
+    if opened.log.segments.files:
+        opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
+        note_confirmed(opened, found.end.last_record)
+    if found.lost.messages and not as_broker:
+        lower_checkpoint(opened, found.end.last_store_timestamp_ms)
+    if opened.queues.last_store_timestamp_ms:
+        opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
 
 
 def note_confirmed(opened: OpenedStore, last_record: int) -> None:

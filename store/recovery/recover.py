@@ -38,7 +38,7 @@ from store.recovery.confirm import UpTo, confirm_offset
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.lost_index import build_lost_index
-from store.recovery.lost_queues import build_lost_queues
+from store.recovery.lost_queues import build_cut_short, build_lost_queues
 from store.recovery.start import is_abnormal, starting_segment
 from store.recovery.walk import Progress, dispatch_stretch, walk
 
@@ -169,9 +169,17 @@ class _Recovery:
         found.differences = self._differences()
         if found.queue_end_before >= found.log_end:
             opened.queues.truncate_dirty(found.log_end)
-            if not self.as_broker and opened.queues.clear_cut_units():
-                found.differences.append(Difference.ZEROED_UNITS)
+            if not self.as_broker:
+                self._mend_cut_queues()
         opened.queues.correct_min_offsets(opened.log.min_offset)
+
+    def _mend_cut_queues(self) -> None:
+        """Builds the units that the cut took away with damaged ones."""
+        opened, found = self.opened, self.found
+        built = build_cut_short(opened, min(opened.queues.built_to, found.log_end), self.losses)
+        found.remarks += built
+        found.differences += [Difference.DAMAGED_UNITS] if built else []
+        found.differences += [Difference.ZEROED_UNITS] if opened.queues.clear_cut_units() else []
 
     def count_losses(self) -> None:
         """Notes the losses, and the findings on the queues."""

@@ -19,9 +19,10 @@ from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.recovery.lost import LossCounter
 from store.recovery.lost_index import build_lost_index
-from store.recovery.lost_queues import build_all_lost
+from store.recovery.lost_queues import build_all_lost, build_cut_short
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
 from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress, dispatch_stretch, walk
 
 
@@ -52,6 +53,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     if log_offset is None:
         losses.read_behind(found.behind, end)
     losses.read_units(found.log_end, END_OF_LOG)
+    built += _cut_queues(opened, found.log_end, losses)
     found.lost = losses.report()
     built += build_lost_index(opened, found.log_end)
     change = new_change(opened, "truncate-dirty")
@@ -63,15 +65,22 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     add_lost(change, found.lost)
     add_cut(change, found)
     _clear_tail(opened, change, found)
-    opened.queues.truncate_dirty(found.log_end)
-    opened.queues.clear_cut_units()
-    opened.queues.correct_min_offsets(opened.log.min_offset)
+    change.damaged = find_stray_units(opened, found.log_end)
     _cut_index(opened, found.log_end)
     add_derived(opened, change)
     if not change.is_empty:
         lower_checkpoint(opened, _last_store_timestamp(opened, end))
         add_checkpoint(opened, change)
     return change
+
+
+def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[str]:
+    """Step 2 for the queues; gives a sentence for each that has lost units to damage."""
+    opened.queues.truncate_dirty(log_end)
+    built = build_cut_short(opened, log_end, losses)
+    opened.queues.clear_cut_units()
+    opened.queues.correct_min_offsets(opened.log.min_offset)
+    return built
 
 
 def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:

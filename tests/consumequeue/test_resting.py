@@ -31,7 +31,7 @@ STALE = bytes(20) + UNIT[0]
     ("page", "ends"),
     [
         (b"".join(UNIT).ljust(4096, b"\0"), RestingQueue(3, 1200, 1200, b"".join(UNIT))),
-        ((UNIT[0] + STALE).ljust(4096, b"\0"), RestingQueue(1, 1000, 1100, UNIT[0])),
+        ((UNIT[0] + STALE).ljust(4096, b"\0"), None),
         (bytes(4096), None),
         (b"".join([UNIT[0]] * 205)[:4096], None),
         ((PRE_BLANK.encode() + UNIT[0]).ljust(4096, b"\0"), None),

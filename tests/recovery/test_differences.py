@@ -92,6 +92,12 @@ def tear_a_unit(root: Path) -> None:
     crash(root)
 
 
+def damage_a_unit(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        assert all(store.put(text_message(COUNT + number, queue_id=7)).is_ok for number in range(3))
+    overwrite_unit(root, 7, 1, 0, (1 << 40).to_bytes(8, "big"))
+
+
 def lose_the_last_unit(root: Path) -> None:
     overwrite_unit(root, LAST % 3, LAST // 3, 0, bytes(20))
 
@@ -125,6 +131,7 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.DELIVER_TIME: (crash_without_queues_of_delayed_messages, {}),
     Difference.LOST_QUEUES: (lose_a_queue, {}),
     Difference.LOST_INDEX: (lose_the_index, {}),
+    Difference.DAMAGED_UNITS: (damage_a_unit, {}),
     Difference.TORN_PROPERTIES: (crash_over_torn_properties, {}),
     Difference.TORN_UNITS: (tear_a_unit, {}),
     Difference.MISPLACED_RECORD: (crash_without_queues_over_a_wrong_place, {}),
