@@ -178,8 +178,9 @@ Epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z; without a zone it is local t
 -3d. In JSON times are epoch milliseconds, and their names end in _ms.
 """
 FORMATS = """
-json is one document with a schema name; jsonl and csv hold the rows of the command's main list. 64-bit numbers are JSON
-numbers. table and plain shorten long texts and escape control characters.
+json is one document with a schema name; jsonl and csv hold the rows of the command's main list, of info one row of
+everything. Of an empty list jsonl has no line, and csv its heading. 64-bit numbers are JSON numbers. table and plain
+shorten long texts and escape control characters.
 """
 
 

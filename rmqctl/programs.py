@@ -53,16 +53,22 @@ def _facts(facts: Facts, to_text: Callable[[object], str]) -> Iterator[str]:
 
 
 def render_jsonl(result: Result, stream: TextIO) -> None:
-    """One row of the main table a line, each as soon as it is there."""
-    rows: Iterable[Row] = result.tables[0].rows if result.tables else [result.read_facts()]
-    for row in rows:
+    """One row of the main list a line, each as soon as it is there."""
+    for row in _main_rows(result):
         stream.write(json_for(stream, row) + "\n")
         stream.flush()
 
 
+def _main_rows(result: Result) -> Iterable[Row]:
+    """The first table's rows; one row of everything where the result is a summary."""
+    if result.tables and not result.is_summary:
+        return result.tables[0].rows
+    return [{**result.read_facts(), **{table.name: list(table.rows) for table in result.tables}}]
+
+
 def render_csv(result: Result, stream: TextIO) -> None:
-    """The main table by RFC 4180, with a heading; on a terminal control characters are escaped."""
-    rows = iter(result.tables[0].rows if result.tables else [result.read_facts()])
+    """The main list by RFC 4180, with a heading; on a terminal control characters are escaped."""
+    rows = iter(_main_rows(result))
     first = next(rows, None)
     names = list(first) if first is not None else list(result.tables[0].read_columns())
     writer = csv.writer(stream, lineterminator="\r\n")

@@ -49,6 +49,8 @@ class Result:
     tables: Sequence[Table] = ()
     exit_code: int | Callable[[], int] = 0
     verdict: str | Callable[[], str] = ""
+    is_summary: bool = False
+    """Whether CSV and JSON lines hold one row with everything, and not the rows of the first table."""
 
     @property
     def schema(self) -> str:

@@ -52,7 +52,8 @@ def run(ctx: typer.Context) -> Result:
     ]
     if not session.format.is_for_programs:
         tables = [table for table in tables if table.rows]
-    return Result("info", _facts(session, info), tables, FINDINGS if info.problems else OK, _verdict(info))
+    code = FINDINGS if info.problems else OK
+    return Result("info", _facts(session, info), tables, code, _verdict(info), is_summary=True)
 
 
 def _verdict(info: StoreInfo) -> str:

@@ -68,6 +68,13 @@ def test_a_result_without_tables_is_one_row_of_its_facts() -> None:
     assert json.loads(shown(Format.JSONL, result)) == {"change_id": "x", "file_count": 3}
 
 
+def test_a_summary_is_one_row_of_everything() -> None:
+    result = Result("info", {"log_end": 5}, [Table("problems", []), Table("messages", iter(ROWS))], is_summary=True)
+    assert json.loads(shown(Format.JSONL, result)) == {"log_end": 5, "problems": [], "messages": ROWS}
+    result = Result("info", {"log_end": 5}, [Table("problems", [])], is_summary=True)
+    assert shown(Format.CSV, result) == "log_end,problems\r\n5,[]\r\n"
+
+
 @pytest.mark.parametrize("form", [Format.TABLE, Format.PLAIN, Format.MARKDOWN])
 def test_people_see_times_as_dates_and_no_control_characters(form: Format) -> None:
     text = shown(form, width=120)

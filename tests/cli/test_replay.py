@@ -199,3 +199,12 @@ def test_a_topic_that_is_too_long_for_4_says_which_line_takes_it(tmp_path: Path)
     assert (run.code, "--compat 5.3" in run.err) == (1, True)
     counted(tmp_path / "new", text, "--as-stored", "--compat", "5.3")
     assert [row["topic"] for row in exported(tmp_path / "new")] == ["t" * 200]
+
+
+def test_what_was_put_before_a_wrong_line_is_listed(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text('{"topic": "T", "body_text": "a"}\n{"topic": "T", "body_text": "b"}\nno message\n')
+    run = rmqctl("--format", "jsonl", "put", "--from", lines, store=tmp_path / "store")
+    assert (run.code, [row["queue_offset"] for row in run.rows]) == (USAGE, [0, 1])
+    assert "line 3" in run.err
+    assert len(exported(tmp_path / "store")) == 2

@@ -1,0 +1,112 @@
+"""Write rows of a put's result, and read their statuses: the exit code, and the reason in words.
+
+Puts of many messages defer signals, so that no message is stored without its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
+from rmqctl.result import Result, Table
+
+if TYPE_CHECKING:
+    from rmqctl.context import Session
+    from store import Message, PutResult, WritableStore
+    from store.serving import StoreClient
+
+NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
+SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")
+
+
+class PutRow(TypedDict):
+    """One message that was put."""
+
+    status: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    log_offset: int
+    size: int
+    msg_id: str
+    store_timestamp_ms: int
+    reason: NotRequired[str]
+
+
+def row_of(message: Message, answer: PutResult) -> PutRow:
+    """The row of a message that was put alone."""
+    row: PutRow = {
+        "status": answer.status.value,
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": answer.queue_offset,
+        "log_offset": answer.log_offset,
+        "size": answer.size,
+        "msg_id": answer.msg_id,
+        "store_timestamp_ms": answer.store_timestamp_ms,
+    }
+    if answer.reason:
+        row["reason"] = answer.reason
+    return row
+
+
+def put_through_socket(session: Session, client: StoreClient, messages: list[Message]) -> list[PutRow]:
+    """Puts the messages through the process that serves the store."""
+    with session.interrupts.deferred():
+        answers = client.put_all(messages)
+    return [row_of(message, answer) for message, answer in zip(messages, answers, strict=True)]
+
+
+def put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[PutRow]:
+    """Puts messages of the same hosts by one call."""
+    from store import MessageColumns
+    from store.formats import encode_message_id
+
+    with session.interrupts.deferred():
+        answer = opened.put_many(MessageColumns.of(messages))
+    rows = []
+    for place, message in enumerate(messages):
+        log_offset = int(answer.log_offsets[place])
+        row: PutRow = {
+            "status": answer.status_of(place).value,
+            "topic": message.topic,
+            "queue_id": message.queue_id,
+            "queue_offset": int(answer.queue_offsets[place]),
+            "log_offset": log_offset,
+            "size": int(answer.sizes[place]),
+            "msg_id": encode_message_id(message.store_host, log_offset) if log_offset >= 0 else "",
+            "store_timestamp_ms": int(answer.store_timestamps_ms[place]),
+        }
+        if place in answer.refused:
+            row["reason"] = answer.refused[place].reason
+        rows.append(row)
+    return rows
+
+
+def result_of(session: Session, row: PutRow) -> Result:
+    """The result of a put of one message."""
+    say_no_segment(session, row)
+    say_too_long(session, [row])
+    verdict = "stored" if row["status"] == "PUT_OK" else f"not stored as asked: {row['status']}"
+    shown = (*SHOWN, "reason") if "reason" in row else SHOWN
+    return Result("put", {}, [Table("results", [row], shown)], exit_code([row["status"]]), verdict)
+
+
+def exit_code(statuses: Collection[str]) -> int:
+    """The code of a failed put: a segment that could not be created is the disk's fault, else a finding."""
+    if NO_SEGMENT in statuses:
+        return IO_ERROR
+    return FINDINGS if set(statuses) - {"PUT_OK"} else OK
+
+
+def say_no_segment(session: Session, row: PutRow) -> None:
+    """Says why a put found no segment to write to."""
+    if row["status"] == NO_SEGMENT:
+        session.fail(row["reason"])
+
+
+def say_too_long(session: Session, refused: Sequence[PutRow]) -> None:
+    """Notes the option that allows the topics refused."""
+    if any("4.x" in row.get("reason", "") for row in refused):
+        session.note("--compat 5.3 makes a new store that takes longer topics")
