@@ -15,7 +15,7 @@ from store.serving import StoreClient
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, next_line, running
 from tests.support.refstore import LINES, SETTINGS, SIZES, free_port, needs_refstore, refstore, segments
-from tests.support.stores import PATIENT, text_message
+from tests.support.stores import FOR_PROCESSES, text_message
 from tests.support.threads import PATIENCE_S, eventually
 
 
@@ -24,7 +24,7 @@ def serving(root: Path, **settings: object) -> Iterator[tuple[StoreClient, str]]
     """The store at `root`, served by another process; a client, and the address for slaves."""
     address = f"127.0.0.1:{free_port()}"
     # receive ends at a heartbeat.
-    settings = {**SETTINGS, **PATIENT, "haSendHeartbeatInterval": 200, **settings}
+    settings = {**SETTINGS, **FOR_PROCESSES, "haSendHeartbeatInterval": 200, **settings}
     given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     with running(command_line(root, "serve", "--ready", "--quiet", "--ha-listen", address, *given)) as process:
         assert next_line(process) == "ready\n"

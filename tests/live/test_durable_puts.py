@@ -157,7 +157,7 @@ def test_a_put_wakes_the_flush_that_is_not_timed(tmp_path: Path, put: Put, lent:
 
 @every_put
 def test_a_full_disk_refuses_the_first_put(tmp_path: Path, put: Put) -> None:
-    with opened(tmp_path, FullDisk(0.91), diskSpaceWarningLevelRatio=90) as store:
+    with opened(tmp_path, FullDisk(0.91)) as store:
         assert put(store, [text_message(1)]) is PutStatus.SERVICE_NOT_AVAILABLE
         assert "diskSpaceWarningLevelRatio" in store.put(text_message(1)).reason
     with opened(tmp_path, FullDisk(0.91), diskSpaceWarningLevelRatio=91) as store:

@@ -28,14 +28,14 @@ from pathlib import Path
 
 from store import Message, MessageStore, open_store
 from tests.support.processes import REPOSITORY, environment
-from tests.support.stores import SMALL, recover, stored_messages
+from tests.support.stores import FOR_PROCESSES, SMALL, recover, stored_messages
 
 WRITERS = 3
 QUEUES = 2
 ROUNDS_PER_STORE = 10
 MOST_ACKNOWLEDGEMENTS = 120
 TIMEOUT_S = 240
-SETTINGS = {**SMALL, "flushDiskType": "SYNC_FLUSH"}
+SETTINGS = {**SMALL, **FOR_PROCESSES, "flushDiskType": "SYNC_FLUSH"}
 
 
 @dataclass(slots=True)

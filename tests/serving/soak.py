@@ -30,10 +30,10 @@ from pathlib import Path
 from store import Message, StoreClosed, StoreError, open_store
 from store.serving import StoreClient
 from tests.support.processes import command_line, next_line, running
-from tests.support.stores import PATIENT
+from tests.support.stores import FOR_PROCESSES
 
 SETTINGS = {"mappedFileSizeCommitLog": 64 << 20, "mappedFileSizeConsumeQueue": 300_000 * 20, "maxIndexNum": 200_000,
-            "maxHashSlotNum": 50_000, **PATIENT}  # fmt: skip
+            "maxHashSlotNum": 50_000, **FOR_PROCESSES}  # fmt: skip
 BODY_BYTES = 200
 SAMPLE_S = 0.25
 START_S = 120

@@ -19,10 +19,10 @@ from store.live.running_flags import RunningFlag
 from store.serving import ControlServer, StoreClient
 from tests.cli.running import rmqctl
 from tests.support.processes import command_line, next_line, running
-from tests.support.stores import SMALL, text_message
+from tests.support.stores import FOR_PROCESSES, SMALL, text_message
 from tests.support.threads import PATIENCE_S
 
-SETTINGS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
+SETTINGS = [word for name, value in (SMALL | FOR_PROCESSES).items() for word in ("--set", f"{name}={value}")]
 
 
 @pytest.fixture

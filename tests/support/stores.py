@@ -11,8 +11,11 @@ from store.opened.staged import staged_store
 from store.recovery.plan import plan_recovery
 from store.recovery.truncate import plan_truncate
 
-PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000, "diskSpaceWarningLevelRatio": 100}
-"""Neither a machine under load nor a full disk refuses a put."""
+PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000}
+"""A machine under load refuses no put."""
+
+FOR_PROCESSES = {**PATIENT, "diskSpaceWarningLevelRatio": 100}
+"""A process of its own measures the machine's disk, which may be full."""
 
 SMALL = {
     "mappedFileSizeCommitLog": 16384,
