@@ -12,11 +12,12 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.messages import MessageRows
+from rmqctl.result import RowBlock
 from rmqctl.show import count_is, printable, show_value
 
 if TYPE_CHECKING:
     from store.disk import StoredFile, StoreReader
-    from store.forensics import Entry
+    from store.forensics import Entry, EntryBlock
 
 WHERE_ROWS = 4096
 HEX_BYTES = 8
@@ -132,6 +133,12 @@ class EntryFilter:
             and (self.to_ms is None or message.store_timestamp_ms <= self.to_ms)
         )
 
+    def part_of(self, block: EntryBlock) -> EntryBlock:
+        """The entries of a block of units that satisfy it."""
+        low, high = self.from_number, self.to_number
+        rows = block.numbers >= (low if low is not None else block.numbers)
+        return block.select(rows & (block.numbers <= (high if high is not None else block.numbers)))
+
 
 class NewEntries:
     """Follow a log or a queue that is being written: each entry once, in order.
@@ -206,7 +213,31 @@ class EntryRows:
             self.count += 1
             yield entry, self._row(entry, self._messages)
         if self._limit is not None and self.count == self._limit and next(iter(kept), None) is not None:
-            self._session.note(f"only the first {count_is(self._limit, 'entry')} shown; --limit 0 shows all")
+            self._note_limit()
+
+    def blocks(self, pieces: Iterable[Entry | EntryBlock]) -> Iterator[dict[str, object] | RowBlock]:
+        """The rows of entries and of blocks, up to --limit; for programs, without --where."""
+        from store.forensics import Entry
+
+        for piece in pieces:
+            if self.count == self._limit and (isinstance(piece, Entry) or len(piece)):
+                self._note_limit()
+                return
+            if isinstance(piece, Entry):
+                self.count += 1
+                self.fault_count += piece.is_fault
+                yield self._row(piece, self._messages)
+                continue
+            part = piece.select(slice(None if self._limit is None else self._limit - self.count))
+            self.count += len(part)
+            if len(part):
+                yield RowBlock(len(part), part.columns)
+            if len(part) < len(piece):
+                self._note_limit()
+                return
+
+    def _note_limit(self) -> None:
+        self._session.note(f"only the first {count_is(self._limit or 0, 'entry')} shown; --limit 0 shows all")
 
     def field_rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """A row for each field of the chosen entries: its span in the file, its bytes, its value."""

@@ -6,14 +6,15 @@ Numbers and texts are given as they are, rows as they come.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from rmqctl.result import Facts, Result, Row
+from rmqctl.result import Facts, Result, Row, RowBlock
 from rmqctl.show import escape_controls, escape_in_json
 
 MOST_IN_MEMORY = 32 << 20
@@ -39,8 +40,9 @@ def _document(result: Result, to_text: Callable[[object], str]) -> Iterator[str]
     for table in result.tables:
         yield f",\n  {json.dumps(table.name)}: ["
         number = -1
-        for number, row in enumerate(table.rows):
-            yield f"{',' if number else ''}\n    {to_text(row)}"
+        for number, row in enumerate(table.read_blocks()):
+            text = _json_lines(row, to_text, before=",\n    ")
+            yield text if number else text.removeprefix(",")
         yield "\n  ]" if number >= 0 else "]"
     if callable(result.facts):
         yield from _facts(result.read_facts(), to_text)
@@ -55,14 +57,14 @@ def _facts(facts: Facts, to_text: Callable[[object], str]) -> Iterator[str]:
 def render_jsonl(result: Result, stream: TextIO) -> None:
     """One row of the main list a line, each as soon as it is there."""
     for row in _main_rows(result):
-        stream.write(json_for(stream, row) + "\n")
+        stream.write(_json_lines(row, lambda value: json_for(stream, value), behind="\n"))
         stream.flush()
 
 
-def _main_rows(result: Result) -> Iterable[Row]:
+def _main_rows(result: Result) -> Iterable[Row | RowBlock]:
     """The first table's rows; one row of everything where the result is a summary."""
     if result.tables and not result.is_summary:
-        return result.tables[0].rows
+        return result.tables[0].read_blocks()
     return [{**result.read_facts(), **{table.name: list(table.rows) for table in result.tables}}]
 
 
@@ -70,13 +72,55 @@ def render_csv(result: Result, stream: TextIO) -> None:
     """The main list by RFC 4180, with a heading; on a terminal control characters are escaped."""
     rows = iter(_main_rows(result))
     first = next(rows, None)
-    names = list(first) if first is not None else list(result.tables[0].read_columns())
+    head = first.columns if isinstance(first, RowBlock) else first
+    names = list(head) if head is not None else list(result.tables[0].read_columns())
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow(names)
-    is_terminal = stream.isatty()
+    to_cell = _terminal_cell if stream.isatty() else _csv_cell
     for row in itertools.chain([first] if first is not None else [], rows):
-        cells = [_csv_cell(row.get(name)) for name in names]
-        writer.writerow([_safe_cell(cell) for cell in cells] if is_terminal else cells)
+        if isinstance(row, RowBlock):
+            stream.write(_csv_lines(row, names, to_cell))
+        else:
+            writer.writerow([to_cell(row.get(name)) for name in names])
+
+
+def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
+    """The JSON of a row or of each row of a block, with a text before and behind."""
+    if not isinstance(row, RowBlock):
+        return f"{before}{to_text(row)}{behind}"
+    members = (f"{_literal(json.dumps(name))}: {_place(one, to_text)}" for name, one in row.columns.items())
+    return _filled(f"{before}{{{', '.join(members)}}}{behind}", row)
+
+
+def _csv_lines(block: RowBlock, names: Sequence[str], to_cell: Callable[[Any], Any]) -> str:
+    def to_text(value: object) -> str:
+        cell = io.StringIO()
+        # A second cell, because a line of one empty cell is quoted.
+        csv.writer(cell, lineterminator="").writerow([to_cell(value), ""])
+        return cell.getvalue().removesuffix(",")
+
+    cells = (_place(block.columns.get(name), to_text) for name in names)
+    return _filled(",".join(cells) + "\r\n", block, names)
+
+
+def _place(value: Any, to_text: Callable[[object], str]) -> str:
+    """A column's place in the template of a block's rows."""
+    return "%d" if hasattr(value, "dtype") else _literal(to_text(value))
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _filled(template: str, block: RowBlock, names: Sequence[str] = ()) -> str:
+    """Formats the template once for all rows, which is several times as fast as row by row."""
+    columns: Iterator[Any] = (block.columns.get(name) for name in (names or block.columns))
+    numbers = [one.tolist() for one in columns if hasattr(one, "dtype")]
+    return template * block.count % tuple(itertools.chain.from_iterable(zip(*numbers, strict=True)))
+
+
+def _terminal_cell(value: Any) -> Any:
+    return _safe_cell(_csv_cell(value))
 
 
 def _safe_cell(cell: Any) -> Any:

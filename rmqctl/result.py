@@ -18,6 +18,14 @@ Facts = Mapping[str, Any]
 SCHEMA_VERSION = 1
 
 
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Rows as columns, for programs: an array of integers, or the value that all rows share."""
+
+    count: int
+    columns: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Table:
     """A list of rows.
@@ -25,14 +33,19 @@ class Table:
     name     its key in JSON
     rows     read once, so that a command may yield them as it goes
     columns  what people see, perhaps known only after the rows were read; None for every key of the first row
+    blocks   the rows for programs, where a command has them as columns
     """
 
     name: str
     rows: Iterable[Row]
     columns: Sequence[str] | Callable[[], Sequence[str]] | None = None
+    blocks: Iterable[Row | RowBlock] | None = None
 
     def read_columns(self) -> Sequence[str]:
         return self.columns() if callable(self.columns) else self.columns or ()
+
+    def read_blocks(self) -> Iterable[Row | RowBlock]:
+        return self.blocks if self.blocks is not None else self.rows
 
 
 @dataclass(slots=True)

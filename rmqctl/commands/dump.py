@@ -15,12 +15,12 @@ from rmqctl.dumping import EntryFilter, EntryRows, Files, NewEntries, files_of, 
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.messages import BodyOption, MessageRows, StoredBody
 from rmqctl.programs import json_for
-from rmqctl.result import Result, Table
+from rmqctl.result import Result, Row, RowBlock, Table
 from rmqctl.show import count, show_value
 
 if TYPE_CHECKING:
     from store.disk import StoredFile, StoreReader
-    from store.forensics import Entry
+    from store.forensics import Choice, Entry
 
 EXAMPLES = (
     "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
@@ -109,7 +109,10 @@ def run(
     dump = _Dump(session, kind, wanted, target, with_fields=hexadecimal)
     if follow:
         return _follow(session, dump, rows, messages)
-    return _result(kind, rows, messages, _table(kind, rows, dump.entries(), with_fields=hexadecimal))
+    table = _table(kind, rows, dump.entries(), with_fields=hexadecimal)
+    if where is None and not hexadecimal and session.format.is_for_programs:
+        table.blocks = dump.blocks(rows)
+    return _result(kind, rows, messages, table)
 
 
 def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) -> Result:
@@ -192,7 +195,7 @@ class _Dump:
         after  begin here instead, where an entry begins or will begin
         """
         first = after if after is not None else self.wanted.from_number or 0
-        database = rocksdb_of(self._session, self._target) if self.kind is Kind.CONSUMEQUEUE else None
+        database = self._rocksdb()
         if database is not None:
             yield from self._of_rocksdb(database, first)
             return
@@ -207,12 +210,30 @@ class _Dump:
                 if self.wanted.wants(entry):
                     yield entry
 
+    def blocks(self, rows: EntryRows) -> Iterator[Row | RowBlock] | None:
+        """The rows of blocks of entries; None where the files are read entry by entry."""
+        folder = self._rocksdb()
+        if folder is None:
+            return None
+        from store.forensics import Entry, dump_rocksdb_blocks
+
+        found = dump_rocksdb_blocks(folder, self._choice(self.wanted.from_number or 0))
+        singles = (one for one in found if not isinstance(one, Entry) or self.wanted.wants(one))
+        return rows.blocks(one if isinstance(one, Entry) else self.wanted.part_of(one) for one in singles)
+
+    def _rocksdb(self) -> Path | None:
+        return rocksdb_of(self._session, self._target) if self.kind is Kind.CONSUMEQUEUE else None
+
+    def _choice(self, first: int) -> Choice:
+        from store.forensics import Choice
+
+        is_folder = self._target is not None and Path(self._target).exists()
+        return Choice(*split_target(None if is_folder else self._target), first)
+
     def _of_rocksdb(self, folder: Path, first: int) -> Iterator[Entry]:
         from store.forensics import dump_rocksdb
 
-        is_folder = self._target is not None and Path(self._target).exists()
-        topic, queue_id = split_target(None if is_folder else self._target)
-        return filter(self.wanted.wants, dump_rocksdb(folder, topic, queue_id, first))
+        return filter(self.wanted.wants, dump_rocksdb(folder, self._choice(first)))
 
     def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
         from store.forensics import (

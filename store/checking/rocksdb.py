@@ -38,7 +38,8 @@ from store.disk.stored_segment import StoredSegment
 from store.errors import BadRequest, DamagedFile
 from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.five.rocksdb.database import QueueDatabase, open_database
-from store.five.rocksdb.keys import CHECKPOINT_TOPIC, VALUE_DTYPE, decode_unit_key
+from store.five.rocksdb.keys import CHECKPOINT_TOPIC
+from store.five.rocksdb.runs import MalformedEntry
 from store.five.rocksdb.units import UnitMaker
 from store.formats.run import Run
 from store.formats.sets import is_in
@@ -148,8 +149,7 @@ class _Check:
 
     def _keys(self) -> Iterator[Finding]:
         malformed = len(self.database.malformed)
-        for key, value in self.database.entries():
-            malformed += decode_unit_key(key) is None or len(value) != VALUE_DTYPE.itemsize
+        malformed += sum(isinstance(run, MalformedEntry) for run in self.database.runs())
         if malformed:
             yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
 

@@ -11,9 +11,12 @@ from store.forensics.dump.derived import dump_index as dump_index
 from store.forensics.dump.derived import dump_queue as dump_queue
 from store.forensics.dump.derived import is_batch_queue as is_batch_queue
 from store.forensics.dump.entry import Entry as Entry
+from store.forensics.dump.entry import EntryBlock as EntryBlock
 from store.forensics.dump.entry import open_single_file as open_single_file
 from store.forensics.dump.log import dump_log as dump_log
+from store.forensics.dump.rocksdb import Choice as Choice
 from store.forensics.dump.rocksdb import dump_rocksdb as dump_rocksdb
+from store.forensics.dump.rocksdb import dump_rocksdb_blocks as dump_rocksdb_blocks
 from store.forensics.dump.state import dump_state as dump_state
 from store.forensics.dump.state import files_of_state as files_of_state
 from store.forensics.dump.timer import dump_timer as dump_timer

@@ -18,7 +18,7 @@ from store.five.dledger.files import headers_of
 from store.five.rocksdb.database import open_database
 from store.five.rocksdb.writer import DatabaseWriter
 from store.five.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
-from store.forensics.dump.rocksdb import dump_rocksdb
+from store.forensics.dump.rocksdb import dump_rocksdb_blocks
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.message import Message, encode_record
 from store.formats.run import Run
@@ -28,6 +28,7 @@ from store.opened.scratch import Scratch
 from tests.bench import limits
 from tests.bench.context import Bench
 from tests.bench.report import Row
+from tests.cli.running import rmqctl
 
 BYTES_PER_S, UNITS_PER_S = 1e9, 5e6
 DLEDGER_SIZE = 128 << 20
@@ -52,7 +53,13 @@ def five(bench: Bench) -> Iterator[Row]:
     yield Row("timer walk: wheel and log", TIMER_UNITS / seconds, "units/s", target=UNITS_PER_S,
               note=f"{TIMER_UNITS * UNIT_DTYPE.itemsize / seconds / 1e9:.2f} GB/s of the log")  # fmt: skip
     _make_rocksdb(folder / "rocksdb")
-    walks = {"units of one queue": _read_rocksdb_queue, "every key and value": _read_rocksdb, "dump": _dump_rocksdb}
+    walks = {
+        "units of one queue": _read_rocksdb_queue,
+        "every key and value": _read_rocksdb,
+        "every unit as columns": _read_rocksdb_columns,
+        "dump as JSON lines": partial(_dump_rocksdb, "jsonl"),
+        "dump as CSV": partial(_dump_rocksdb, "csv"),
+    }
     for name, read in walks.items():
         seconds = _best(bench, partial(read, folder / "rocksdb"), time.process_time)
         yield Row(f"RocksDB, {name}, by CPU time", ROCKSDB_UNITS / seconds, "units/s", target=ROCKSDB_PER_S)
@@ -121,6 +128,7 @@ def _make_rocksdb(root: Path) -> None:
     numbers = np.arange(ROCKSDB_UNITS)
     units["log_offset"], units["size"], units["queue_offset"] = numbers * 200, 200, numbers
     units["store_timestamp_ms"] = 1_700_000_000_000 + numbers
+    (root / "commitlog").mkdir(parents=True)
     writer = DatabaseWriter(root / "consumequeue", Filesystem())
     writer.put_units(("T", 0), units)
     writer.finish(ROCKSDB_UNITS * 200)
@@ -138,8 +146,14 @@ def _read_rocksdb(root: Path) -> None:
         assert sum(1 for _ in database.entries()) == ROCKSDB_UNITS
 
 
-def _dump_rocksdb(root: Path) -> None:
-    assert sum(1 for _ in dump_rocksdb(root / "consumequeue")) == ROCKSDB_UNITS
+def _read_rocksdb_columns(root: Path) -> None:
+    assert sum(len(block) for block in dump_rocksdb_blocks(root / "consumequeue")) == ROCKSDB_UNITS
+
+
+def _dump_rocksdb(form: str, root: Path) -> None:
+    """The whole command in this process."""
+    run = rmqctl("-f", form, "dump", "consumequeue", store=root)
+    assert run.data.count(b"\n") == ROCKSDB_UNITS + (form == "csv")
 
 
 def _make_timer(root: Path) -> None:

@@ -28,9 +28,9 @@ from store.five.rocksdb.keys import (
     decode_long,
     decode_offset_key,
     decode_place,
-    queue_prefix,
     unit_key,
 )
+from store.five.rocksdb.runs import MalformedEntry, UnitRun, runs_of
 from store.formats.queue_unit import BatchUnit
 
 QueueKey = tuple[str, int]
@@ -75,23 +75,27 @@ class QueueDatabase:
         return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
 
     def _units(self, queue: QueueKey, last_offset: int) -> BatchUnitArray:
-        first, last = unit_key(*queue, 0), unit_key(*queue, min(last_offset, _LAST_QUEUE_OFFSET))
-        keys, values = [], []
-        with _damage_of(self._folder):
-            for key, value in self._families[UNITS].items(from_key=first):
-                if key > last:
-                    break
-                if len(key) == len(first) and len(value) == VALUE_DTYPE.itemsize:
-                    keys.append(key)
-                    values.append(value)
-        found = np.frombuffer(b"".join(values), VALUE_DTYPE)
-        units = np.zeros(len(found), BATCH_UNIT_DTYPE)
-        for name in VALUE_DTYPE.names or ():
-            units[name] = found[name]
-        offsets = np.frombuffer(b"".join(keys), f"V{len(queue_prefix(*queue))},>i8")
-        units["queue_offset"] = offsets["f1"]
+        last = unit_key(*queue, min(last_offset, _LAST_QUEUE_OFFSET))
+        found = [run for run in self.runs(unit_key(*queue, 0), last) if isinstance(run, UnitRun)]
+        units = np.zeros(sum(len(run.values) for run in found), BATCH_UNIT_DTYPE)
         units["message_count"], units["compacted_offset"] = 1, NO_COMPACTED_OFFSET
+        row = 0
+        for run in found:
+            part = units[row : row + len(run.values)]
+            for name in VALUE_DTYPE.names or ():
+                part[name] = run.values[name]
+            part["queue_offset"] = run.queue_offsets
+            row += len(part)
         return units
+
+    def runs(self, first: bytes | None = None, last: bytes | None = None) -> Iterator[UnitRun | MalformedEntry]:
+        """The table of units as arrays, from the key `first` to the key `last`, both included."""
+        bounds = require_binding(self._folder).ReadOptions()
+        if last is not None:
+            # RocksDB's bound is the first key that is not read.
+            bounds.set_iterate_upper_bound(last + b"\0")
+        with _damage_of(self._folder):
+            yield from runs_of(self._families[UNITS].items(from_key=first, read_opt=bounds))
 
     def entries(self, first: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Every key and value of the table of units, or those from the key `first` on."""

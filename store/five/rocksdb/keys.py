@@ -62,6 +62,11 @@ def unit_key(topic: str, queue_id: int, queue_offset: int) -> bytes:
     return queue_prefix(topic, queue_id) + _LONG.pack(queue_offset)
 
 
+def last_key(topic: str, queue_id: int) -> bytes:
+    """The greatest key that a unit of the queue could have; all bits of its queue offset are set."""
+    return queue_prefix(topic, queue_id) + b"\xff" * _LONG.size
+
+
 def offset_key(topic: str, queue_id: int, kind: str) -> bytes:
     """The key of a queue's newest ("max") or oldest ("min") unit in the offset table."""
     name = topic.encode()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import NotAStore
 from store.formats.fields import Field
 from store.formats.message import StoredMessage
+from store.formats.run import Int64Array
 
 
 @dataclass(slots=True)
@@ -42,6 +46,26 @@ class Entry:
         """The fields under their names, bytes as hex, and the extra values."""
         values = {one.name: one.value.hex() if isinstance(one.value, bytes) else one.value for one in self.fields}
         return {**values, **self.extra}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBlock:
+    """Entries of one kind without bytes and fields.
+
+    numbers  what --from and --to compare
+    columns  under their names in JSON: an array of integers, or the value that all entries share
+    """
+
+    numbers: Int64Array
+    columns: Mapping[str, object]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def select(self, rows: npt.NDArray[np.bool_] | slice) -> EntryBlock:
+        """The entries of these rows."""
+        chosen = {name: one[rows] if isinstance(one, np.ndarray) else one for name, one in self.columns.items()}
+        return EntryBlock(self.numbers[rows], chosen)
 
 
 def open_single_file(path: Path) -> tuple[StoreReader, StoredFile]:

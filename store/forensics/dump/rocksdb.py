@@ -1,57 +1,89 @@
-"""Units of consume queues in a RocksDB as entries (5.x)."""
+"""Units of consume queues in a RocksDB (5.x) as entries, or as blocks of them.
+
+A unit behind the newest one of its queue is stale: a broker passes over it, and writes it anew.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
 from store.five.rocksdb.database import QueueDatabase, open_database
-from store.five.rocksdb.keys import VALUE, VALUE_NAMES, decode_unit_key, queue_prefix, unit_key
-from store.forensics.dump.entry import Entry
+from store.five.rocksdb.keys import VALUE, VALUE_NAMES, last_key, unit_key
+from store.five.rocksdb.runs import MalformedEntry, UnitRun
+from store.forensics.dump.entry import Entry, EntryBlock
 from store.formats.fields import fields_of
 from store.opened.scratch import Scratch
 
 
-def dump_rocksdb(
-    folder: Path, topic: str | None = None, queue_id: int | None = None, first: int = 0
-) -> Iterator[Entry]:
-    """The units of a RocksDB in `folder`, of one topic or queue, from queue offset `first` on.
+class Choice(NamedTuple):
+    """One topic or queue, from the queue offset `first` on."""
 
-    A unit behind the newest one of its queue is stale: a broker passes over it, and writes it anew.
+    topic: str | None = None
+    queue_id: int | None = None
+    first: int = 0
+
+
+EVERYTHING = Choice()
+
+
+def dump_rocksdb(folder: Path, choice: Choice = EVERYTHING) -> Iterator[Entry]:
+    """The units of a RocksDB in `folder`.
 
     Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the database.
     """
+    for kind, run in _kinds(folder, choice):
+        if isinstance(run, MalformedEntry):
+            yield _malformed(folder.name, run)
+            continue
+        for number, value in zip(run.queue_offsets.tolist(), run.values, strict=True):
+            data, extra = value.tobytes(), {"topic": run.topic, "queue_id": run.queue_id, "queue_offset": number}
+            yield Entry(kind, folder.name, number, 0, data, fields_of(VALUE, VALUE_NAMES, data), extra)
+
+
+def dump_rocksdb_blocks(folder: Path, choice: Choice = EVERYTHING) -> Iterator[EntryBlock | Entry]:
+    """The same as `dump_rocksdb`, without an object for each unit; what is malformed stays an entry."""
+    for kind, run in _kinds(folder, choice):
+        if isinstance(run, MalformedEntry):
+            yield _malformed(folder.name, run)
+            continue
+        values = {name: run.values[name] for name in VALUE_NAMES}
+        queue = {"topic": run.topic, "queue_id": run.queue_id, "queue_offset": run.queue_offsets}
+        shared = {"kind": kind, "file": folder.name, "position": 0}
+        yield EntryBlock(run.queue_offsets, {**shared, **values, **queue})
+
+
+def _kinds(folder: Path, choice: Choice) -> Iterator[tuple[str, UnitRun | MalformedEntry]]:
+    """Runs of units, and of stale units."""
     with Scratch() as scratch:
         database = open_database(folder, scratch.folder, Filesystem())
-        for key, value in _wanted(database, topic, queue_id, first):
-            entry = _entry(database, folder.name, key, value)
-            if entry.is_fault or entry.number >= first:
-                yield entry
+        for run in _wanted(database, choice):
+            if isinstance(run, MalformedEntry):
+                yield "damage", run
+                continue
+            newest = database.newest.get((run.topic, run.queue_id))
+            is_stale = run.queue_offsets > (newest.queue_offset if newest is not None else -1)
+            is_wanted = run.queue_offsets >= choice.first
+            for kind, rows in (("unit", is_wanted & ~is_stale), ("stale", is_wanted & is_stale)):
+                if rows.any():
+                    yield kind, run._replace(queue_offsets=run.queue_offsets[rows], values=run.values[rows])
 
 
-def _wanted(
-    database: QueueDatabase, topic: str | None, queue_id: int | None, first: int
-) -> Iterator[tuple[bytes, bytes]]:
-    if topic is None:
-        yield from database.entries()
+def _wanted(database: QueueDatabase, choice: Choice) -> Iterator[UnitRun | MalformedEntry]:
+    if choice.topic is None:
+        yield from database.runs()
         return
-    wanted = [queue for queue in sorted(database.newest) if queue[0] == topic and queue_id in (None, queue[1])]
+    wanted = [one for one in sorted(database.newest) if one[0] == choice.topic and choice.queue_id in (None, one[1])]
     if not wanted:
-        raise BadRequest(f"no queue {topic}{'' if queue_id is None else f'/{queue_id}'} is in the RocksDB")
+        name = choice.topic if choice.queue_id is None else f"{choice.topic}/{choice.queue_id}"
+        raise BadRequest(f"no queue {name} is in the RocksDB")
     for queue in wanted:
-        prefix = queue_prefix(*queue)
-        for key, value in database.entries(unit_key(*queue, first)):
-            if not key.startswith(prefix):
-                break
-            yield key, value
+        yield from database.runs(unit_key(*queue, choice.first), last_key(*queue))
 
 
-def _entry(database: QueueDatabase, path: str, key: bytes, value: bytes) -> Entry:
-    found = decode_unit_key(key)
-    if found is None or len(value) != VALUE.size:
-        return Entry("damage", path, 0, 0, value, extra={"detail": f"malformed: key {key.hex()}"}, is_fault=True)
-    newest = database.newest.get(found[:2])
-    kind = "unit" if newest is not None and found.queue_offset <= newest.queue_offset else "stale"
-    return Entry(kind, path, found.queue_offset, 0, value, fields_of(VALUE, VALUE_NAMES, value), found._asdict())
+def _malformed(path: str, found: MalformedEntry) -> Entry:
+    extra = {"detail": f"malformed: key {found.key.hex()}"}
+    return Entry("damage", path, 0, 0, found.value, extra=extra, is_fault=True)
