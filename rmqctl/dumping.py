@@ -199,6 +199,11 @@ class EntryRows:
         self._session, self._where, self._limit = session, where, limit
         self._messages, self._unshown = messages, unshown
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether --where looks at each row."""
+        return self._where is not None
+
     def rows(self, entries: Iterable[Entry]) -> Iterator[dict[str, object]]:
         """The rows of the entries that --where leaves, up to --limit."""
         for entry, row in self.chosen(entries):

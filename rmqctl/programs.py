@@ -113,7 +113,7 @@ def _literal(text: str) -> str:
 
 
 def _filled(template: str, block: RowBlock, names: Sequence[str] = ()) -> str:
-    """Formats the template once for all rows, which is several times as fast as row by row."""
+    """Formats the template once for all rows: several times as fast as row by row."""
     columns: Iterator[Any] = (block.columns.get(name) for name in (names or block.columns))
     numbers = [one.tolist() for one in columns if hasattr(one, "dtype")]
     return template * block.count % tuple(itertools.chain.from_iterable(zip(*numbers, strict=True)))

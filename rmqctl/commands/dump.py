@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -109,10 +109,7 @@ def run(
     dump = _Dump(session, kind, wanted, target, with_fields=hexadecimal)
     if follow:
         return _follow(session, dump, rows, messages)
-    table = _table(kind, rows, dump.entries(), with_fields=hexadecimal)
-    if where is None and not hexadecimal and session.format.is_for_programs:
-        table.blocks = dump.blocks(rows)
-    return _result(kind, rows, messages, table)
+    return _result(kind, rows, messages, _table(rows, dump, with_fields=hexadecimal))
 
 
 def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) -> Result:
@@ -127,7 +124,8 @@ def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) ->
     return Result("dump", facts, [table], lambda: FINDINGS if rows.fault_count else OK, verdict)
 
 
-def _table(kind: Kind, rows: EntryRows, entries: Iterable[Entry], *, with_fields: bool) -> Table:
+def _table(rows: EntryRows, dump: _Dump, *, with_fields: bool) -> Table:
+    kind, entries = dump.kind, dump.entries()
     if with_fields:
         return Table("fields", rows.field_rows(entries), FIELD_COLUMNS)
 
@@ -135,7 +133,7 @@ def _table(kind: Kind, rows: EntryRows, entries: Iterable[Entry], *, with_fields
         """Columns for people: the detail only where there is one."""
         return (*COLUMNS.get(kind, ()), *(("detail",) if rows.fault_count and kind in COLUMNS else ()))
 
-    return Table("entries", rows.rows(entries), columns)
+    return Table("entries", rows.rows(entries), columns, dump.blocks(rows))
 
 
 def _limit(session: Session, limit: int | None, follow: bool) -> int | None:
@@ -213,7 +211,7 @@ class _Dump:
     def blocks(self, rows: EntryRows) -> Iterator[Row | RowBlock] | None:
         """The rows of blocks of entries; None where the files are read entry by entry."""
         folder = self._rocksdb()
-        if folder is None:
+        if folder is None or rows.is_filtered:
             return None
         from store.forensics import Entry, dump_rocksdb_blocks
 

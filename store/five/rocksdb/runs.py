@@ -43,7 +43,7 @@ class MalformedEntry(NamedTuple):
 
 
 def runs_of(pairs: Iterable[Pair]) -> Iterator[UnitRun | MalformedEntry]:
-    """Gathers keys and values, which come in the keys' order."""
+    """Gather keys and values, given in the order of keys."""
     rest = iter(pairs)
     while piece := list(islice(rest, _PIECE)):
         keys = [key for key, _ in piece]

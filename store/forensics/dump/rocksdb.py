@@ -45,7 +45,7 @@ def dump_rocksdb(folder: Path, choice: Choice = EVERYTHING) -> Iterator[Entry]:
 
 
 def dump_rocksdb_blocks(folder: Path, choice: Choice = EVERYTHING) -> Iterator[EntryBlock | Entry]:
-    """The same as `dump_rocksdb`, without an object for each unit; what is malformed stays an entry."""
+    """The same as `dump_rocksdb`, as blocks of units; a malformed entry stays an Entry."""
     for kind, run in _kinds(folder, choice):
         if isinstance(run, MalformedEntry):
             yield _malformed(folder.name, run)
