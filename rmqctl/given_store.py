@@ -158,7 +158,7 @@ class GivenStore:
 
             return open_segment(Path(store))
         layout = make_layout(Path(store).expanduser(), self.settings())
-        return StoreReader(store, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        return StoreReader(store, commitlogs=layout.commitlogs_elsewhere)
 
     def open(self, **settings: str) -> MessageStore:
         """The store of --store, open for reading until the command's result is printed."""

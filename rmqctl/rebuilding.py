@@ -27,7 +27,8 @@ def make_rebuild(
     remote: str | None = None,
 ) -> Rebuild:
     """The builder of the chosen engine, with its progress shown."""
-    require_own_commitlog(layout, "a rebuild")
+    if on_spark:
+        require_own_commitlog(layout, "Spark")
     address, clock = str(layout.root.absolute()), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
@@ -35,7 +36,15 @@ def make_rebuild(
 
         with session.progress("rebuilding") as bar:
             return rebuild_locally(
-                address, staging, config, scope, clock=clock, fs=fs, rules=rules, on_progress=bar.update
+                address,
+                staging,
+                config,
+                scope,
+                clock=clock,
+                fs=fs,
+                commitlogs=layout.commitlogs_elsewhere,
+                rules=rules,
+                on_progress=bar.update,
             )
 
     def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:

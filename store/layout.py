@@ -95,6 +95,11 @@ class StoreLayout:
         return tuple(dict.fromkeys((*self.writable_commitlogs, *self.read_only_paths)))
 
     @property
+    def commitlogs_elsewhere(self) -> tuple[Path, ...]:
+        """The same where they were given, none where the log is in the store's own folder."""
+        return self.commitlogs if self.commitlog_paths else ()
+
+    @property
     def consumequeue(self) -> Path:
         return self.root / "consumequeue"
 

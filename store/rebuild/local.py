@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,16 +40,18 @@ def rebuild_locally(
     *,
     clock: Callable[[], int],
     fs: Filesystem | None = None,
+    commitlogs: Sequence[Path] = (),
     rules: ScanRules = VERIFYING,
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> RebuildReport:
     """Builds the scope's files under `staging`; the store at `address` is only read.
 
+    `commitlogs` are the folders of a log that is not in the store's own folder.
     The log ends at the first thing that is no record by the `rules`. A record whose damaged bytes name another log
     offset is dispatched under the one at which it is.
     """
     fs = fs or Filesystem()
-    files = StoreReader(address, fs)
+    files = StoreReader(address, fs, commitlogs)
     files.check_is_store()
     layout, source = StoreLayout(staging), StoreLayout(Path(address))
     topics = find_batch_topics(source, fs) if files.is_local else frozenset()

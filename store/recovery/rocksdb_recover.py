@@ -62,5 +62,6 @@ def _build(opened: OpenedStore) -> RebuildReport:
         RebuildScope(index=opened.config.message_index_enable),
         clock=opened.clock,
         fs=opened.fs,
+        commitlogs=opened.layout.commitlogs_elsewhere,
         rules=opened.scan_rules(check_crc=opened.config.check_crc_on_recover),
     )

@@ -54,6 +54,14 @@ def test_the_index_is_rebuilt_to_the_same_bytes_under_names_of_today(store: Path
     assert not (tmp_path / "consumequeue").exists()
 
 
+def test_a_log_in_another_folder_is_rebuilt_from(store: Path, tmp_path: Path) -> None:
+    root = copy_store(store, tmp_path / "store")
+    (root / "commitlog").rename(tmp_path / "log")
+    scope, staging = RebuildScope(index=False), tmp_path / "staging"
+    rebuild_locally(str(root), staging, CONFIG, scope, clock=Clock(), commitlogs=[tmp_path / "log"])
+    assert files_in(staging, "consumequeue") == files_in(store, "consumequeue")
+
+
 @pytest.fixture
 def damaged(store: Path, tmp_path: Path) -> Path:
     """The store with a bad body in its message 40; number n is in queue n % 3."""
