@@ -3,8 +3,9 @@
     log_end   every queue that has records before this log offset had its folder
     segments  name, size and modification time of the segments that end before it
     queues    the queues by topic
+    index     the log offset of the newest key of each index file; every key before `log_end` is in one of them
 
-It holds as long as these segments look the same and these queues have their folders. Readers never write it.
+It holds as long as these segments look the same, and these queues and index files are there. Readers never write it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,22 @@ def verified_until(opened: OpenedStore) -> int:
     """The log offset up to where all queues are known to be whole; 0 when unknown or outdated."""
     known = _read(opened)
     try:
-        log_end, queues = int(known["log_end"]), known["queues"]
-        is_same = known["segments"] == _segments(opened, log_end)
+        queues = known["queues"]
         has_all = all((topic, number) in opened.queues for topic, numbers in queues.items() for number in numbers)
+        return _known_end(opened, known) if has_all else 0
     except (KeyError, TypeError, ValueError, AttributeError):
         return 0
-    return log_end if is_same and has_all else 0
+
+
+def index_verified_until(opened: OpenedStore) -> int:
+    """The log offset up to where every key is known to be in an index file; 0 when unknown or outdated."""
+    known, held = _read(opened), _newest_keys(opened)
+    try:
+        wanted = {name: int(end) for name, end in known["index"].items() if int(end) >= opened.log.min_offset}
+        has_all = all(held.get(name, -1) >= end for name, end in wanted.items())
+        return _known_end(opened, known) if has_all else 0
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return 0
 
 
 def remember_verified(opened: OpenedStore) -> None:
@@ -40,7 +51,10 @@ def remember_verified(opened: OpenedStore) -> None:
     queues: dict[str, list[int]] = {}
     for topic, queue_id in opened.queues.names():
         queues.setdefault(topic, []).append(queue_id)
-    text = json.dumps({"log_end": log_end, "segments": _segments(opened, log_end), "queues": queues})
+    known: dict[str, object] = {"log_end": log_end, "segments": _segments(opened, log_end), "queues": queues}
+    if opened.config.message_index_enable:
+        known["index"] = _newest_keys(opened)
+    text = json.dumps(known)
     fs, path = opened.fs, opened.layout.own / FILE_NAME
     fs.make_folder(path.parent)
     fs.unlink(path)
@@ -53,6 +67,16 @@ def _read(opened: OpenedStore) -> Any:
         return json.loads(opened.fs.read_file(path)) if opened.fs.exists(path) else {}
     except (StoreIOError, ValueError):
         return {}
+
+
+def _known_end(opened: OpenedStore, known: Any) -> int:
+    """The end of the log that the verdict is on; 0 where its segments look different."""
+    log_end = int(known["log_end"])
+    return log_end if known["segments"] == _segments(opened, log_end) else 0
+
+
+def _newest_keys(opened: OpenedStore) -> dict[str, int]:
+    return {file.path.name: file.header.end_log_offset for file in opened.index.files}
 
 
 def _segments(opened: OpenedStore, log_end: int) -> list[list[Any]]:

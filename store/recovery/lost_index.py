@@ -12,7 +12,7 @@ only so its files are those that a broker would have written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from store.commitlog.resync import runs_between
 from store.formats.run import Run
@@ -21,10 +21,17 @@ from store.index.index_file import IndexFile
 from store.index.keys import KeyHasher
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
+from store.opened.verified import index_verified_until
+from store.recovery.walk import Progress
 
 
 def build_lost_index(
-    opened: OpenedStore, stop: int, *, judged: list[IndexFile] | None = None, to_stop: bool = True
+    opened: OpenedStore,
+    stop: int,
+    *,
+    judged: list[IndexFile] | None = None,
+    to_stop: bool = True,
+    progress: Progress | None = None,
 ) -> list[str]:
     """Indexes the records before log offset `stop` where an index file is lost.
 
@@ -39,15 +46,18 @@ def build_lost_index(
         return []
     files = index.files if judged is None else judged
     is_cut = any(file.is_cut for file in files)
-    gaps = _gaps(files, Stretch(begin, stop), to_stop)
-    if index.files and not is_cut and not any(_has_keys(opened, gap) for gap in gaps):
+    log = Stretch(begin, stop)
+    gaps = _gaps(files, log, to_stop) if index.files else [log]
+    if not is_cut and not _have_keys(opened, gaps, progress):
         return []
     what = "the index was lost"
     if index.files:
         what = f"{'a part of an index file' if is_cut else 'an index file'} was lost, and the index is built anew"
     index.remove(list(index.files))
-    for run in _runs(opened, Stretch(begin, stop)):
+    for run in _runs(opened, log):
         index.dispatch(run)
+        if progress is not None:
+            progress(run.end - begin, stop - begin)
     count = sum(max(0, file.header.index_count - 1) for file in index.files)
     return [f"{what}: {amount_is(count, 'key')} built from the log"] if count else []
 
@@ -64,10 +74,16 @@ def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stret
         yield Stretch(at, log.stop)
 
 
-def _has_keys(opened: OpenedStore, gap: Stretch) -> bool:
-    """Whether a record that begins inside of `gap` has a key."""
-    hasher = KeyHasher()
-    return any(len(keys.hashes) for run in _runs(opened, gap) for keys in hasher.keys_of(run))
+def _have_keys(opened: OpenedStore, gaps: Iterable[Stretch], progress: Progress | None) -> bool:
+    """Whether a record in a gap has a key; verified stretches are not read."""
+    hasher, known = KeyHasher(), index_verified_until(opened)
+    for gap in (Stretch(max(gap.start, known), gap.stop) for gap in gaps):
+        for run in _runs(opened, gap):
+            if any(len(keys.hashes) for keys in hasher.keys_of(run)):
+                return True
+            if progress is not None:
+                progress(run.end - gap.start, gap.stop - gap.start)
+    return False
 
 
 def _runs(opened: OpenedStore, stretch: Stretch) -> Iterator[Run]:

@@ -150,7 +150,7 @@ class _Recovery:
     def walk_and_cut(self, progress: Progress | None) -> None:
         """Steps 4 and 5."""
         opened, queues = self.opened, self.opened.queues
-        self._drop_index()
+        self._drop_index(progress)
         delayed_before = _delayed_units(opened)
         queues.rewrites_torn_units = not self.as_broker
         levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
@@ -188,7 +188,7 @@ class _Recovery:
         self.found.lost.delayed = 0 if self.keeps_times else self.delayed_count
         self.found.findings += self.opened.queues.describe_findings()
 
-    def _drop_index(self) -> None:
+    def _drop_index(self, progress: Progress | None) -> None:
         """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.
 
         An index that has lost files is built up to there as well.
@@ -197,7 +197,7 @@ class _Recovery:
         stop = start if self.is_abnormal else self.found.queue_end_before
         unread_from = opened.index.drop_unreadable()
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
-        if not self.as_broker and (built := self._build_lost_index(unsafe, stop)):
+        if not self.as_broker and (built := self._build_lost_index(unsafe, stop, progress)):
             self.found.remarks += built
             self.builds_lost_index = True
             return
@@ -213,11 +213,11 @@ class _Recovery:
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)
 
-    def _build_lost_index(self, unsafe: list[IndexFile], stop: int) -> list[str]:
+    def _build_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> list[str]:
         """Builds the index where a file is lost; those that a broker deletes now are not missed."""
         reaches_stop = not self.is_abnormal or self.keep_index
         judged = self.opened.index.files if self.keep_index else [f for f in self.opened.index.files if f not in unsafe]
-        return build_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop)
+        return build_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
 
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""

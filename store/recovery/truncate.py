@@ -55,7 +55,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     losses.read_units(found.log_end, END_OF_LOG)
     built += _cut_queues(opened, found.log_end, losses)
     found.lost = losses.report()
-    built += build_lost_index(opened, found.log_end)
+    built += build_lost_index(opened, found.log_end, progress=progress)
     change = new_change(opened, "truncate-dirty")
     change.remarks = [*opened.assumed, *built] if built else []
     change.facts = {

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from store import check, open_store
+from store.commitlog.resync import runs_between
+from store.formats.run import Run
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
 from tests.support.stores import SMALL, make_store, recover, text_message, truncate
@@ -94,3 +99,59 @@ def test_the_command_says_what_was_lost(whole: Path, tmp_path: Path) -> None:
     run = rmqctl("recover", "--yes", store=root)
     assert "an index file was lost, and the index is built anew" in run.err
     assert rmqctl("check", store=root).code == 0
+
+
+@pytest.mark.parametrize("mode", ["normal", "abnormal"])
+@pytest.mark.parametrize("part", PARTS)
+def test_after_recover_the_checkpoint_promises_no_more_than_the_new_files_hold(
+    part: str, mode: str, whole: Path, tmp_path: Path
+) -> None:
+    """Where no file tells their size, the new ones are larger and not full."""
+    root = lose(part, whole, tmp_path)
+    recover(root, mode=mode, settings={**SMALL, "maxIndexNum": 1000} if part == "the index" else SMALL)
+    assert list(check(root)) == []
+
+
+def keyless_store(root: Path) -> Path:
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        message = dataclasses.replace(text_message(10), properties=b"")
+        assert all(store.put(message).is_ok for _ in range(200))
+    return root
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The stretches of log that are read for keys; short logs are remembered too."""
+    found: list[tuple[int, int]] = []
+
+    def noted(segments: Any, start: int, stop: int, **options: Any) -> Iterator[Run]:
+        found.append((start, stop))
+        return runs_between(segments, start, stop, **options)
+
+    monkeypatch.setattr("store.recovery.lost_index.runs_between", noted)
+    monkeypatch.setattr("store.opened.verified.WORTH_REMEMBERING_BYTES", 0)
+    return found
+
+
+def test_a_log_without_keys_is_walked_for_a_lost_index_once(walked: list[tuple[int, int]], tmp_path: Path) -> None:
+    root = keyless_store(tmp_path / "store")
+    ends = []
+    for _ in range(3):
+        walked.clear()
+        with open_store(root, settings=SMALL, read_only=False) as store:
+            ends.append((walked[:], store.max_log_offset))
+            assert store.put(dataclasses.replace(text_message(10), properties=b"")).is_ok
+    assert ends[0][0] == [(0, ends[0][1])]
+    assert [read for read, _ in ends[1:]] == [[(before, end)] for (_, before), (_, end) in pairwise(ends)]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_was_verified_hides_no_index_file_that_is_lost_since(
+    part: str, walked: list[tuple[int, int]], whole: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    with open_store(root, settings=SMALL, read_only=False):
+        assert (root / ".rmqctl/verified.json").exists()
+    LOST[part](root)
+    recover(root, settings=SMALL)
+    assert index_bytes(root) == index_bytes(whole)
