@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from store import open_store
-from tests.support.golden import Golden, golden, messages_of
+from tests.support.golden import golden
+from tests.support.putting import put_all
 from tests.support.snapshots import contents, differences, without_index_names
-from tests.support.stores import Clock
 
 WRITTEN = ("normal", "aborted", "many", "batch", "ipv6", "normal5")
 # Made by a moment, not by what was put: when the marker and the checkpoint were written, and files made ahead.
@@ -51,43 +50,6 @@ def test_sync_flush_makes_the_same_bytes(tmp_path: Path) -> None:
     archive = golden("ipv6")
     put_all(archive, tmp_path / "store", flushDiskType="SYNC_FLUSH")
     assert differences(what_counts(archive.files("pristine")), what_counts(contents(tmp_path / "store"))) == []
-
-
-def put_all(archive: Golden, root: Path, reopen_every: int = 0, **settings: object) -> list[dict[str, object]]:
-    """Puts input.jsonl at the store times of write.jsonl; gives the answers in the same words."""
-    clock = Clock()
-    options = {
-        "settings": {**archive.settings, **settings},
-        "read_only": False,
-        "clock": clock,
-        "compat": archive.compat,
-    }
-    store = open_store(root, **options)
-    answers: list[dict[str, object]] = []
-    if archive.compat == "5.3":
-        # A 5.3 broker delays messages in a hook in front of its store, which wrote the archive without it.
-        store.opened.log.rules.delayed = lambda message: message
-    for number, put in enumerate(archive.puts()):
-        if reopen_every and number and number % reopen_every == 0:
-            store.close()
-            store = open_store(root, **options)
-        clock.now_ms = put.answer["storeTimestamp"]
-        messages = messages_of(put)
-        result = store.put_batch(messages) if put.is_batch else store.put(messages[0])
-        answers.append(
-            {
-                "status": result.status.value,
-                "appendStatus": "PUT_OK",
-                "msgId": result.msg_id,
-                "wroteOffset": result.log_offset,
-                "wroteBytes": result.size,
-                "logicsOffset": result.queue_offset,
-                "storeTimestamp": result.store_timestamp_ms,
-                "msgNum": result.message_count,
-            }
-        )
-    store.close()
-    return answers
 
 
 def what_counts(files: dict[str, tuple[int, str]]) -> dict[str, object]:

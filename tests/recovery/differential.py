@@ -9,6 +9,9 @@ of what it loaded; REFSTORE_V=53 asks for the line 5.3). In every round a golden
     start    recover --as-broker leaves the broker's bytes in log, queues and index, but for the 8 zeroed at the cut
     recover  leaves other bytes only where a difference of store.recovery.differences applies
 
+With --property-crc the damaged store is one that our put wrote: the messages of the 5.3 archive, V2 records among them,
+each record with a CRC of all of its bytes.
+
 Prints every round that differs, with its seed, and a last line of counts; the exit code is 1 when any differs.
 """
 
@@ -36,6 +39,7 @@ from store.opened.detect import find_store
 from store.recovery.differences import Difference
 from store.recovery.simulate import SimulatedStart, simulate_start
 from tests.support.golden import WITH_ANSWERS, Golden, copy_store, golden
+from tests.support.putting import put_all
 from tests.support.random_damage import damage
 from tests.support.stores import Clock, recover
 
@@ -86,10 +90,10 @@ class Reference:
 class Round:
     """One damaged store and its copies: one for each recovery."""
 
-    def __init__(self, reference: Reference, number: int, folder: Path) -> None:
+    def __init__(self, reference: Reference, archives: Sequence[Golden], number: int, folder: Path) -> None:
         rnd = random.Random(number)
         self.reference, self.folder = reference, folder
-        self.archive = golden(rnd.choice([name for name in WITH_ANSWERS if golden(name).compat == reference.line]))
+        self.archive = rnd.choice(archives)
         self.damaged = copy_store(self.archive.store, folder / "damaged")
         self.done = damage(self.damaged, rnd)
         self.faults: list[str] = []
@@ -144,6 +148,22 @@ class Round:
                 self.faults.append(f"{name}: {len(differing)} files differ: {differing[:4]} ({sorted(applying)})")
 
 
+class PutAgain(Golden):
+    """The messages of an archive, put by this store with settings of its own."""
+
+    def __init__(self, archive: Golden, folder: Path, **settings: object) -> None:
+        super().__init__(archive.name, folder)
+        put_all(archive, self.store, **settings)
+
+
+def archives_of(line: str, folder: Path, *, property_crc: bool) -> list[Golden]:
+    """The stores to damage: the archives of a line, or what their messages make with a property CRC."""
+    found = [golden(name) for name in WITH_ANSWERS if golden(name).compat == line]
+    if not property_crc:
+        return found
+    return [PutAgain(archive, folder / archive.name, enabledAppendPropCRC=True) for archive in found]
+
+
 def simulated(root: Path, archive: Golden, line: str, scratch: Path) -> SimulatedStart:
     layout, fs = StoreLayout(root), Filesystem()
     found = find_store(layout, archive.settings, fs, compat=line)
@@ -175,27 +195,33 @@ def digest(path: Path, cut: int) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def differs(reference: Reference, archives: Sequence[Golden], number: int) -> bool:
+    """Runs one round and prints its faults."""
+    folder = Path(tempfile.mkdtemp(prefix="differential-"))
+    try:
+        one = Round(reference, archives, number, folder)
+        faults = one.run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for fault in faults:
+        print(f"round {number}, {one.archive.name}, {', '.join(one.done) or 'no damage'}: {fault}", flush=True)
+    return bool(faults)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.recovery.differential")
     parser.add_argument("--reference", required=True, metavar="CMD", help="the real store's command line")
     parser.add_argument("--line", choices=("4.9", "5.3"), default="4.9")
+    parser.add_argument("--property-crc", action="store_true", help="of records with a CRC of all of their bytes (5.3)")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="one round, by its number")
     options = parser.parse_args(arguments)
     reference = Reference(shlex.split(options.reference), options.line)
     numbers = [options.only] if options.only is not None else range(options.seed, options.seed + options.rounds)
-    differing = 0
-    for number in numbers:
-        folder = Path(tempfile.mkdtemp(prefix="differential-"))
-        try:
-            one = Round(reference, number, folder)
-            faults = one.run()
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        differing += bool(faults)
-        for fault in faults:
-            print(f"round {number}, {one.archive.name}, {', '.join(one.done) or 'no damage'}: {fault}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="differential-") as scratch:
+        archives = archives_of(options.line, Path(scratch), property_crc=options.property_crc)
+        differing = sum(differs(reference, archives, number) for number in numbers)
     print(f"{len(numbers)} damaged stores recovered by {options.line} and here: {differing} differ")
     return 1 if differing else 0
 
