@@ -15,30 +15,38 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from store.checking.findings import (
     TIMER_FILES,
-    TIMER_LOG,
     TIMER_STALE,
     TIMER_STATE,
     TIMER_WHEEL,
     Finding,
     group_findings,
 )
+from store.checking.timer_log import TimerLogCheck
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
-from store.five.timer.files import DELETE, NO_POSITION, SLOT_COUNT, WHEEL_SIZE, TimerFiles, read_timer_files
+from store.five.timer.files import (
+    CHECK_SIZE,
+    CHECK_USED,
+    DELETE,
+    NO_POSITION,
+    SLOT_COUNT,
+    WHEEL_SIZE,
+    TimerCheckpoint,
+    TimerFiles,
+    read_timer_files,
+)
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
-from store.formats.run import Int64Array
+from store.formats.sets import is_in
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
 
 METRICS = "config/timermetrics"
-
-Bytes = npt.NDArray[np.uint8]
+_HOUR_MS = 3_600_000
 
 
 def check_timer(files: StoreReader) -> Iterator[Finding]:
@@ -50,7 +58,7 @@ def check_timer(files: StoreReader) -> Iterator[Finding]:
 
 class _Check:
     def __init__(self, files: StoreReader, timer: TimerFiles) -> None:
-        self.files, self.timer = files, timer
+        self.files, self.timer, self.log = files, timer, TimerLogCheck(files, timer)
         self.wheel_name, self.log_name, self.check_name = (
             files.name_of(name) for name in ("timerwheel", "timerlog", "config/timercheck")
         )
@@ -59,8 +67,7 @@ class _Check:
         yield from self._file_findings()
         if self.timer.wheel is not None and self.timer.wheel_size == WHEEL_SIZE:
             yield from self._slot_findings()
-        yield from self._chain_findings()
-        yield from self._record_findings()
+        yield from self.log.run()
         yield from self._state_findings()
 
     def _file_findings(self) -> Iterator[Finding]:
@@ -94,8 +101,24 @@ class _Check:
         if len(empty):
             detail = "positions without a time"
             yield Finding(TIMER_WHEEL, self.wheel_name, int(empty[0]), count=len(empty), detail=detail)
+        yield from self._last_unit_findings()
         for slot in self.timer.live_slots.tolist() if self.timer.log_files else ():
             yield from self._live_slot_findings(slot)
+
+    def _last_unit_findings(self) -> Iterator[Finding]:
+        """Slots that have fired, and whose last unit is one of another slot; those before the log's first are gone."""
+        timer, wheel = self.timer, self.timer.wheel
+        if wheel is None or not len(timer.positions):
+            return
+        fired = timer.used_slots[~is_in(timer.used_slots, timer.live_slots)]
+        last = wheel["last"][fired].astype("i8")
+        rows = np.minimum(np.searchsorted(timer.positions, last), len(timer.positions) - 1)
+        times = wheel["time"][fired] * timer.precision_ms
+        is_there = (timer.positions[rows] == last) & (timer.slot_times_ms[rows] == times)
+        wrong = np.flatnonzero(~is_there & (last >= timer.positions[0]))
+        if len(wrong):
+            detail = f"its last unit, at {int(last[wrong[0]])}, is not of this slot"
+            yield Finding(TIMER_WHEEL, self.wheel_name, int(fired[wrong[0]]), count=len(wrong), detail=detail)
 
     def _live_slot_findings(self, slot: int) -> Iterator[Finding]:
         timer, wheel = self.timer, self.timer.wheel
@@ -116,54 +139,50 @@ class _Check:
                 TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {amount(num, 'message')}, its units are {count}"
             )
 
-    def _chain_findings(self) -> Iterator[Finding]:
-        timer = self.timer
-        previous = timer.units["previous"].astype("i8")
-        wrong = np.flatnonzero((previous >= timer.positions) | (previous < NO_POSITION))
-        if len(wrong):
-            detail = f"the unit before it is named at {int(previous[wrong[0]])}"
-            yield Finding(TIMER_LOG, self.log_name, int(timer.positions[wrong[0]]), count=len(wrong), detail=detail)
-        if timer.checkpoint is None or not timer.log_files:
-            return
-        end = int(timer.positions[-1]) + 52 if len(timer.positions) else 0
-        # The rest of a file behind its last unit counts as written when the next file begins.
-        if timer.checkpoint.flushed_position > end + max(timer.log_files.values(), default=0):
-            detail = f"flushed up to {timer.checkpoint.flushed_position}, the log ends at {end}"
-            yield Finding(TIMER_STATE, self.check_name, 0, detail=detail)
-
-    def _record_findings(self) -> Iterator[Finding]:
-        """Units whose record the log has not, though it begins before them."""
-        segments = self.files.segments()
-        start = segments[0].number if segments else 0
-        offsets = self.timer.units["log_offset"].astype("i8")
-        sizes = self.timer.units["record_size"].astype("i8")
-        wrong = offsets >= (segments[-1].number + segments[-1].size if segments else 0)
-        for segment in segments:
-            rows = np.flatnonzero((offsets >= segment.number) & (offsets < segment.number + segment.size))
-            if len(rows):
-                data = np.frombuffer(self.files.read(segment.path), np.uint8)
-                wrong[rows] = ~_are_records(data, offsets[rows] - segment.number, sizes[rows], offsets[rows])
-        rows = np.flatnonzero(wrong & (offsets >= start))
-        if len(rows):
-            detail = f"no record of {int(sizes[rows[0]])} bytes is at log offset {int(offsets[rows[0]])}"
-            place = int(self.timer.positions[rows[0]])
-            yield Finding(TIMER_STALE, self.log_name, place, count=len(rows), detail=detail)
-
     def _state_findings(self) -> Iterator[Finding]:
         checkpoint, end = self.timer.checkpoint, self._queue_end()
-        if checkpoint is None:
-            return
-        if end is not None and checkpoint.queue_offset > end:
-            detail = f"read the timer queue up to {checkpoint.queue_offset}, which ends at {end}"
-            yield Finding(TIMER_STALE, self.check_name, 0, count=checkpoint.queue_offset - end, detail=detail)
-        if not self.files.exists(METRICS) and len(self.timer.units) and not self.files.exists("abort"):
+        if checkpoint is not None:
+            # Without a read time the whole file counts as lost.
+            for fault in self._checkpoint_faults(checkpoint) if checkpoint.read_time_ms > 0 else ():
+                yield Finding(TIMER_STATE, self.check_name, 0, detail=fault)
+            if end is not None and checkpoint.queue_offset > end:
+                detail = f"read the timer queue up to {checkpoint.queue_offset}, which ends at {end}"
+                yield Finding(TIMER_STALE, self.check_name, 0, count=checkpoint.queue_offset - end, detail=detail)
+        if self.files.exists(METRICS):
+            fault = metrics_fault(bytes(self.files.read(METRICS)))
+            if fault:
+                yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail=fault)
+        elif checkpoint is not None and len(self.timer.units) and not self._is_killed:
             detail = "missing: pending messages are counted from 0"
             yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail=detail)
-        if self.files.exists(METRICS):
-            try:
-                json.loads(bytes(self.files.read(METRICS)).decode())["timingCount"].items()
-            except (ValueError, KeyError, TypeError, AttributeError):
-                yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail="no table of counts")
+
+    @property
+    def _is_killed(self) -> bool:
+        return self.files.exists("abort")
+
+    def _checkpoint_faults(self, checkpoint: TimerCheckpoint) -> Iterator[str]:
+        """What timercheck cannot say, by itself and beside the timer log."""
+        file = self.files.file_at("config/timercheck")
+        assert file is not None
+        if file.size != CHECK_SIZE or any(bytes(self.files.read(file.path))[CHECK_USED:]):
+            yield f"{file.size} bytes, of which a broker writes {CHECK_USED} and {CHECK_SIZE - CHECK_USED} zeros"
+        if checkpoint.read_time_ms % self.timer.precision_ms:
+            yield f"read time {checkpoint.read_time_ms} is the time of no slot"
+        # The file was written after its times; an hour for clocks of two machines.
+        for name, time_ms in (("read", checkpoint.read_time_ms), ("version", checkpoint.version_timestamp_ms)):
+            if not 0 <= time_ms <= file.mtime_ms + _HOUR_MS:
+                yield f"{name} time {time_ms} is later than the file's own, {file.mtime_ms}"
+        if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
+            yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"
+        taken, by_master = checkpoint.queue_offset, checkpoint.master_queue_offset
+        if by_master < taken:
+            again = amount(taken - by_master, "message")
+            yield f"the master's queue offset {by_master} is below {taken}: a start takes up {again} once more"
+        if self.timer.log_files:
+            flushed, ends = checkpoint.flushed_position, self.log.ends
+            is_behind = flushed < ends[0] and not self._is_killed
+            if flushed > ends[1] or flushed < 0 or is_behind:
+                yield f"flushed up to {flushed}, the log ends at {ends[0]}"
 
     def _queue_end(self) -> int | None:
         """The next queue offset of the timer queue, by its files; None without files."""
@@ -176,10 +195,13 @@ class _Check:
         return 0 if found else None
 
 
-def _are_records(data: Bytes, at: Int64Array, sizes: Int64Array, places: Int64Array) -> npt.NDArray[np.bool_]:
-    """Whether records of these sizes, that name these places, begin at these positions."""
-    inside = (at >= 0) & (at + 36 <= len(data))
-    heads = data[np.where(inside, at, 0)[:, None] + np.arange(36)]
-    found = np.ascontiguousarray(heads[:, :4]).view(">i4").reshape(-1)
-    named = np.ascontiguousarray(heads[:, 28:36]).view(">i8").reshape(-1)
-    return np.asarray(inside & (found == sizes) & (named == places))
+def metrics_fault(data: bytes) -> str:
+    """What is wrong with the form of config/timermetrics; empty where nothing is."""
+    try:
+        document = json.loads(data.decode())
+        version, counts = document["dataVersion"], document["timingCount"]
+        numbers = [version[name] for name in ("counter", "stateVersion", "timestamp")]
+        numbers += [row[name] for row in counts.values() for name in ("count", "timeStamp")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no table of counts"
+    return "" if all(type(number) is int for number in numbers) else "a count or time is no number"

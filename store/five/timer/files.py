@@ -48,6 +48,7 @@ MAX_MAGIC = 15
 ROLL, DELETE = 2, 4
 NO_POSITION = -1
 _CHECK = struct.Struct(">qqqqqqq")
+CHECK_SIZE, CHECK_USED = 4096, _CHECK.size
 # A slot's time field is a time of this century divided by the precision.
 _PRECISIONS_MS = (1000, 100, 10, 1)
 _MOST_SECONDS = 10_000_000_000

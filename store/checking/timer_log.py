@@ -1,0 +1,216 @@
+"""Check the units of the timer log: against each other, the wheel's slots, and the records that they name.
+
+    files     one begins where the one before ends; the first at 0 while the commit log has lost nothing
+    contents  units, then a blank; a start ends at the first bytes that are neither
+    units     a unit names the one before it in its slot; magic, slot time and topic hash are those of its record
+
+Source: TimerLog, TimerMessageStore.doEnqueue, recoverAndRevise (5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from store.checking.findings import TIMER_LOG, TIMER_STALE, Finding
+from store.disk.store_reader import StoredFile, StoreReader
+from store.errors import DamagedRecord
+from store.five.timer.files import BLANK_SIZE, DELETE, NO_POSITION, ROLL, UNIT_SIZE, TimerFiles
+from store.formats.java import string_hash
+from store.formats.message import decode_record
+from store.formats.properties import (
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    REAL_TOPIC,
+    TIMER_DEL_UNIQKEY,
+    TIMER_OUT_MS,
+)
+from store.formats.run import Int64Array
+from store.formats.wording import amount
+
+_BLANK = struct.Struct(">iqI")
+_BLANK_MAGIC = 0xCBD43194
+_WRITTEN, _MOST_MAGIC = 1, 7
+_RECORD_HEAD = 36
+"""Bytes of a record up to behind its own log offset."""
+
+Bytes = npt.NDArray[np.uint8]
+Wrong = npt.NDArray[np.bool_]
+
+
+class TimerLogCheck:
+    """The timer log of one store, and its findings."""
+
+    def __init__(self, files: StoreReader, timer: TimerFiles) -> None:
+        self.files, self.timer = files, timer
+        self.log_files = files.numbered_files("timerlog")
+        self.segments = files.segments()
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._file_findings()
+        for number, file in enumerate(self.log_files):
+            yield from self._content_findings(file, is_last=number == len(self.log_files) - 1)
+        yield from self._unit_findings()
+        yield from self._record_findings()
+
+    @property
+    def end(self) -> int:
+        """The position behind the last unit; of a full file the next one's start."""
+        if not self.log_files:
+            return 0
+        last = self.log_files[-1]
+        return last.number + self._unit_count(last) * UNIT_SIZE
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Positions up to which a broker may have flushed: the end, and that of a full file with its blank."""
+        if not self.log_files:
+            return 0, 0
+        last = self.log_files[-1]
+        is_full = self._unit_count(last) == _capacity(last)
+        return self.end, last.number + last.size if is_full else self.end
+
+    def _find(self, position: int, detail: str, count: int = 1, kind: str = TIMER_LOG) -> Finding:
+        return Finding(kind, self.files.name_of("timerlog"), position, count=count, detail=detail)
+
+    def _unit_count(self, file: StoredFile) -> int:
+        start, stop = np.searchsorted(self.timer.positions, (file.number, file.number + file.size))
+        return int(stop - start)
+
+    def _file_findings(self) -> Iterator[Finding]:
+        first = self.log_files[0].number if self.log_files else 0
+        if first > 0 and self.segments and self.segments[0].number == 0:
+            yield self._find(0, f"it begins at {first}, and the commit log has lost nothing")
+        for file, following in pairwise(self.log_files):
+            if file.number + file.size < following.number:
+                yield self._find(file.number + file.size, f"no file up to {following.number}")
+
+    def _content_findings(self, file: StoredFile, *, is_last: bool) -> Iterator[Finding]:
+        """Bytes that are neither a unit nor the blank behind the last of a file, where a start ends."""
+        count, capacity = self._unit_count(file), _capacity(file)
+        place = count * UNIT_SIZE
+        rest = bytes(self.files.read(file.path, place))
+        if count == capacity:
+            is_blank = rest[: _BLANK.size] == _BLANK.pack(len(rest), 0, _BLANK_MAGIC)
+            if not is_blank and (any(rest) or not is_last):
+                yield self._find(file.number + place, "no blank behind the last unit of a file: a start ends here")
+        elif any(rest) or not is_last:
+            behind = amount(capacity - count, "unit")
+            yield self._find(
+                file.number + place, f"no unit, and room for {behind} up to the file's end: a start ends here"
+            )
+
+    def _unit_findings(self) -> Iterator[Finding]:
+        units, times = self.timer.units, self.timer.slot_times_ms
+        magic = units["magic"]
+        yield from self._wrong_rows((magic & _WRITTEN == 0) | (magic > _MOST_MAGIC), "a magic that no broker writes")
+        yield from self._wrong_rows(units["reserved"] != 0, "reserved bytes that are not 0")
+        is_between = (times % self.timer.precision_ms != 0) | (units["delay_ms"] < 0)
+        yield from self._wrong_rows(is_between, "write time and delay are the time of no slot")
+        yield from self._chain_findings(times)
+        yield from self._slot_findings(times)
+
+    def _chain_findings(self, times: Int64Array) -> Iterator[Finding]:
+        """Compares the position before each unit with the unit before it of the same slot."""
+        positions, previous = self.timer.positions, self.timer.units["previous"].astype(np.int64)
+        order = np.lexsort((positions, times))
+        before = np.full(len(order), NO_POSITION, np.int64)
+        follows = np.flatnonzero(times[order][1:] == times[order][:-1]) + 1
+        before[order[follows]] = positions[order[follows - 1]]
+        # A wheel that was lost and made anew begins its slots anew; what fired since is history.
+        begins_anew = (previous == NO_POSITION) & (times < self.timer.read_time_ms)
+        is_cleaned = (before == NO_POSITION) & (previous >= 0) & (previous < positions[:1].sum())
+        rows = np.flatnonzero((previous != before) & ~begins_anew & ~is_cleaned)
+        if len(rows):
+            row = int(rows[0])
+            detail = f"names the unit at {int(previous[row])} as the one before it, which is at {int(before[row])}"
+            yield self._find(int(positions[row]), detail, len(rows))
+
+    def _slot_findings(self, times: Int64Array) -> Iterator[Finding]:
+        """Units that have not fired and are newer than those that their slot leads to."""
+        timer, wheel = self.timer, self.timer.wheel
+        if wheel is None or not len(wheel):
+            return
+        slots = times // timer.precision_ms % len(wheel)
+        leads = (wheel["time"][slots] * timer.precision_ms == times) & (wheel["last"][slots] >= timer.positions)
+        rows = np.flatnonzero((times >= timer.read_time_ms) & ~leads)
+        if len(rows):
+            detail = f"the slot of {int(times[rows[0]])} does not lead to it: its message is never delivered"
+            yield self._find(int(timer.positions[rows[0]]), detail, len(rows))
+
+    def _wrong_rows(self, wrong: Wrong, detail: str) -> Iterator[Finding]:
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows))
+
+    def _record_findings(self) -> Iterator[Finding]:
+        """Units whose record the log has not though it begins before them, or whose record says something else."""
+        start = self.segments[0].number if self.segments else 0
+        offsets = self.timer.units["log_offset"].astype(np.int64)
+        sizes = self.timer.units["record_size"].astype(np.int64)
+        wrong = offsets >= (self.segments[-1].number + self.segments[-1].size if self.segments else 0)
+        for segment in self.segments:
+            rows = np.flatnonzero((offsets >= segment.number) & (offsets < segment.number + segment.size))
+            if len(rows):
+                data = self.files.read(segment.path)
+                at = offsets[rows] - segment.number
+                found = _are_records(np.frombuffer(data, np.uint8), at, sizes[rows], offsets[rows])
+                wrong[rows] = ~found
+                yield from self._said_otherwise(data, rows[found], at[found])
+        rows = np.flatnonzero(wrong & (offsets >= start))
+        if len(rows):
+            detail = f"no record of {int(sizes[rows[0]])} bytes is at log offset {int(offsets[rows[0]])}"
+            yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows), TIMER_STALE)
+
+    def _said_otherwise(self, data: memoryview, rows: Int64Array, places: Int64Array) -> Iterator[Finding]:
+        """Units whose slot, delete mark or topic hash is not that of their record's properties."""
+        units = self.timer.units[rows]
+        columns = (rows, places, units["record_size"], self.timer.slot_times_ms[rows], units["magic"])
+        topics: dict[int, bytes] = {}
+        values = zip(*(column.tolist() for column in columns), units["topic_hash"].tolist(), strict=True)
+        for row, at, size, time_ms, magic, topic_hash in values:
+            record = bytes(data[at : at + size])
+            if magic == _WRITTEN and _is_plain(record, time_ms, topics.get(topic_hash)):
+                continue
+            topic, fault = _compare(record, time_ms, magic, topic_hash)
+            if fault:
+                yield self._find(int(self.timer.positions[row]), fault)
+            elif topic is not None:
+                topics[topic_hash] = (REAL_TOPIC + NAME_VALUE_SEPARATOR + topic + PROPERTY_SEPARATOR).encode()
+
+
+def _is_plain(record: bytes, time_ms: int, topic: bytes | None) -> bool:
+    """Whether the bytes of a record alone show that it is no delete, is due at that time, and of that topic."""
+    due = f"{TIMER_OUT_MS}{NAME_VALUE_SEPARATOR}{time_ms}{PROPERTY_SEPARATOR}".encode()
+    return topic is not None and topic in record and due in record and TIMER_DEL_UNIQKEY.encode() not in record
+
+
+def _compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> tuple[str | None, str]:
+    """The real topic of a record, and what its unit says otherwise; None and nothing where it cannot be read."""
+    try:
+        properties = decode_record(record).properties
+    except DamagedRecord:
+        return None, ""
+    due, topic = properties.get(TIMER_OUT_MS, ""), properties.get(REAL_TOPIC, "")
+    if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
+        return topic, "its magic and its record's properties disagree whether it is a delete"
+    if due.isascii() and due.isdigit() and (time_ms >= int(due) if magic & ROLL else time_ms != int(due)):
+        return topic, f"it is in the slot of {time_ms}, its message is due at {due}"
+    return topic, "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"
+
+
+def _capacity(file: StoredFile) -> int:
+    return max(0, file.size - BLANK_SIZE) // UNIT_SIZE
+
+
+def _are_records(data: Bytes, at: Int64Array, sizes: Int64Array, places: Int64Array) -> Wrong:
+    """Whether records of these sizes, that name these places, begin at these positions."""
+    inside = (at >= 0) & (at + _RECORD_HEAD <= len(data))
+    heads = data[np.where(inside, at, 0)[:, None] + np.arange(_RECORD_HEAD)]
+    found = np.ascontiguousarray(heads[:, :4]).view(">i4").reshape(-1)
+    named = np.ascontiguousarray(heads[:, 28:36]).view(">i8").reshape(-1)
+    return np.asarray(inside & (found == sizes) & (named == places))
