@@ -9,7 +9,6 @@ Source: TimerLog, TimerMessageStore.doEnqueue, recoverAndRevise (5.3.3).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -30,10 +29,9 @@ from store.formats.properties import (
     TIMER_OUT_MS,
 )
 from store.formats.run import Int64Array
+from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.formats.wording import amount
 
-_BLANK = struct.Struct(">iqI")
-_BLANK_MAGIC = 0xCBD43194
 _WRITTEN, _MOST_MAGIC = 1, 7
 _RECORD_HEAD = 36
 """Bytes of a record up to behind its own log offset."""
@@ -95,7 +93,7 @@ class TimerLogCheck:
         place = count * UNIT_SIZE
         rest = bytes(self.files.read(file.path, place))
         if count == capacity:
-            is_blank = rest[: _BLANK.size] == _BLANK.pack(len(rest), 0, _BLANK_MAGIC)
+            is_blank = rest[: TIMER_BLANK.size] == TIMER_BLANK.pack(len(rest), 0, TIMER_BLANK_MAGIC)
             if not is_blank and (any(rest) or not is_last):
                 yield self._find(file.number + place, "no blank behind the last unit of a file: a start ends here")
         elif any(rest) or not is_last:
@@ -109,7 +107,7 @@ class TimerLogCheck:
         magic = units["magic"]
         yield from self._wrong_rows((magic & _WRITTEN == 0) | (magic > _MOST_MAGIC), "a magic that no broker writes")
         yield from self._wrong_rows(units["reserved"] != 0, "reserved bytes that are not 0")
-        is_between = (times % self.timer.precision_ms != 0) | (units["delay_ms"] < 0)
+        is_between = times % self.timer.precision_ms != 0
         yield from self._wrong_rows(is_between, "write time and delay are the time of no slot")
         yield from self._chain_findings(times)
         yield from self._slot_findings(times)
@@ -198,7 +196,8 @@ def _compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> tuple[
     due, topic = properties.get(TIMER_OUT_MS, ""), properties.get(REAL_TOPIC, "")
     if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
         return topic, "its magic and its record's properties disagree whether it is a delete"
-    if due.isascii() and due.isdigit() and (time_ms >= int(due) if magic & ROLL else time_ms != int(due)):
+    # A rebuild puts a message that is overdue into a later slot.
+    if due.isascii() and due.isdigit() and (time_ms > int(due) if magic & ROLL else time_ms < int(due)):
         return topic, f"it is in the slot of {time_ms}, its message is due at {due}"
     return topic, "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"
 
