@@ -90,7 +90,7 @@ def check_batch_queues(
     sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
     usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
     for queue in sorted({*stored, *log.units}):
-        check = _QueueCheck(files, queue, stored.get(queue, ()), usual)
+        check = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
         expected = log.of(queue)
         yield from group_findings([*check.alone(), *check.against(expected, start, horizon)])
 
@@ -151,6 +151,7 @@ class _QueueCheck:
     queue: Queue
     stored: Sequence[StoredFile]
     usual_size: int
+    is_written_to: bool = False
 
     def alone(self) -> Iterator[Finding]:
         """Findings about the queue's files without the log."""
@@ -163,6 +164,7 @@ class _QueueCheck:
             if len(units) < file.size // BATCH_UNIT_SIZE and file is not self.stored[-1]:
                 place = len(units) * BATCH_UNIT_SIZE
                 yield self._finding(QUEUE_GAP, file, following or 0, f"no unit at byte {place}, and files follow")
+            yield from self._rest_findings(file, units, following)
             if not len(units):
                 continue
             offsets = units["queue_offset"].astype(np.int64)
@@ -173,6 +175,16 @@ class _QueueCheck:
                 kind = QUEUE_GAP if offset > next_offset else QUEUE_DUPLICATE
                 yield self._finding(kind, file, next_offset, f"queue offset {offset} where {next_offset} is next")
             following = int(ends[-1])
+
+    def _rest_findings(self, file: StoredFile, units: BatchUnitArray, following: int | None) -> Iterator[Finding]:
+        """Bytes behind the last unit of a file, which are zeros but for what a damage left."""
+        place = len(units) * BATCH_UNIT_SIZE
+        rest = np.frombuffer(self.files.read_written(file.path, file.size), np.uint8)[place:]
+        written = np.flatnonzero(rest)
+        if len(written) and not self.is_written_to:
+            next_offset = int(units["queue_offset"][-1] + units["message_count"][-1]) if len(units) else following or 0
+            detail = f"byte {place + int(written[0])} is not 0, and no unit"
+            yield self._finding(UNIT_NOWHERE, file, next_offset, detail)
 
     def against(self, expected: BatchUnitArray, log_start: int, horizon: int | None) -> Iterator[Finding]:
         """Yield the differences between the queue's units and the log's records."""

@@ -183,7 +183,8 @@ class _Check:
         if _has_compacted_topics(self.files):
             from store.checking.compaction import check_compaction
 
-            yield from check_compaction(self.files, self.options.config.delay_levels_ms)
+            levels = self.options.config.delay_levels_ms
+            yield from check_compaction(self.files, levels, is_written_to=self.is_written_to)
         if self.dledger is not None:
             from store.checking.dledger import check_dledger
 
@@ -286,8 +287,10 @@ class _Check:
 def _has_compacted_topics(files: StoreReader) -> bool:
     """Whether a compaction log is there, or topics.json says that one should be."""
     table = files.file_at("config/topics.json")
-    return files.exists("compaction/compactionLog") or (
-        table is not None and b'"COMPACTION"' in bytes(files.read(table.path))
+    return (
+        files.exists("compaction/compactionLog")
+        or files.exists("compaction/position-checkpoint")
+        or (table is not None and b'"COMPACTION"' in bytes(files.read(table.path)))
     )
 
 

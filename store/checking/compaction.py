@@ -1,8 +1,8 @@
 """Check the compaction store: names of files, records, and units against records.
 
     names     the log and the units have files of the same names, none of them .delete; else no broker starts
-    records   each is sound, has KEYS, and names its own place in this log
-    units     one for each record, with its fields; queue offsets rise over all files
+    records   each is sound, of this queue, has KEYS, names its own place here, and else is what the commit log holds
+    units     one for each record, with its fields, and nothing behind them; queue offsets rise over all files
     position  a readable table, with no position behind the queue's last message
 
 Imported only where a store has compacted topics.
@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from store.brokerconfig.topics import compacted_topics
+from store.checking.compacted_records import Originals, record_faults
 from store.checking.findings import (
     COMPACTION_FILES,
     COMPACTION_LEFTOVER,
@@ -28,7 +29,7 @@ from store.checking.findings import (
 from store.commitlog.scan import Damage, Outcome
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
-from store.five.batchqueue.units import BatchUnitArray
+from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.five.compaction.files import (
     POSITIONS,
     QueueFiles,
@@ -37,24 +38,28 @@ from store.five.compaction.files import (
     read_units,
     records_of,
     start_faults,
+    units_of_log,
 )
+from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.wording import amount
 from store.layout import StoreLayout
 
-_COMPARED = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset", "message_count")
+_COMPARED = tuple(BATCH_UNIT_DTYPE.names or ())
 
 
-def check_compaction(files: StoreReader, delay_levels_ms: tuple[int, ...] = ()) -> Iterator[Finding]:
+def check_compaction(
+    files: StoreReader, delay_levels_ms: tuple[int, ...] = (), *, is_written_to: bool = False
+) -> Iterator[Finding]:
     """Yield the findings of the compaction store."""
     queues = queues_of(files)
     ends: dict[str, int] = {}
     for queue in queues:
-        check = _QueueCheck(files, queue, delay_levels_ms)
+        check = _QueueCheck(files, queue, delay_levels_ms, is_written_to=is_written_to)
         yield from check.run()
         topic, queue_id = queue.queue
         ends[f"{topic}_{queue_id}"] = check.last_offset
-    if queues:
+    if queues or files.file_at(POSITIONS) is not None:
         yield from _position_findings(files, ends)
     yield from _lost_queues(files, {queue.queue for queue in queues})
 
@@ -71,8 +76,9 @@ def _lost_queues(files: StoreReader, known: set[tuple[str, int]]) -> Iterator[Fi
 class _QueueCheck:
     """One queue; `last_offset` is the queue offset of its last unit."""
 
-    def __init__(self, files: StoreReader, queue: QueueFiles, levels: tuple[int, ...]) -> None:
-        self.files, self.queue, self.levels = files, queue, levels
+    def __init__(self, files: StoreReader, queue: QueueFiles, levels: tuple[int, ...], *, is_written_to: bool) -> None:
+        self.files, self.queue, self.levels, self.is_written_to = files, queue, levels, is_written_to
+        self.originals = Originals(files, queue.queue)
         self.last_offset = -1
 
     def run(self) -> Iterator[Finding]:
@@ -103,6 +109,8 @@ class _QueueCheck:
             wanted = expected_units(run, self.levels)
             yield from self._unit_findings(units, found[done : done + run.count], wanted, is_last=is_last)
             done += run.count
+        if not (isinstance(outcome, Damage) or len(found) != done):
+            yield from self._rest_findings(units, units_of_log(runs, outcome, units.size, self.levels), done)
         if len(found) > done and not isinstance(outcome, Damage):
             detail = f"{amount(len(found) - done, 'unit')} behind the last record"
             yield self._find(COMPACTION_UNIT, units, done, detail, len(found) - done)
@@ -117,10 +125,10 @@ class _QueueCheck:
     def _record_findings(self, log: StoredFile, runs: list[Run], outcome: Outcome | None) -> Iterator[Finding]:
         for run in runs:
             places = run.columns.position + run.file_start
-            wrong = np.flatnonzero(run.columns.log_offset != places)
-            if len(wrong):
-                detail = f"the record says {int(run.columns.log_offset[wrong[0]])}"
-                yield self._find(COMPACTION_RECORD, log, int(places[wrong[0]]), detail, len(wrong))
+            for wrong, describe in record_faults(run, self.queue.queue, self.originals):
+                rows = np.flatnonzero(wrong)
+                if len(rows):
+                    yield self._find(COMPACTION_RECORD, log, int(places[rows[0]]), describe(int(rows[0])), len(rows))
         if isinstance(outcome, Damage):
             place = outcome.file_start + outcome.position
             yield self._find(COMPACTION_RECORD, log, place, outcome.describe_reason())
@@ -128,10 +136,7 @@ class _QueueCheck:
     def _unit_findings(
         self, file: StoredFile, found: BatchUnitArray, wanted: BatchUnitArray, *, is_last: bool
     ) -> Iterator[Finding]:
-        """Compares units with the wanted ones.
-
-        Of the last file the last ones may be missing: a start takes records without a unit away.
-        """
+        """Compares units with the wanted ones."""
         count = len(found)
         wrong = np.zeros(count, bool)
         for field in _COMPARED:
@@ -140,10 +145,18 @@ class _QueueCheck:
         if len(rows):
             detail = f"does not say what its record at {int(wanted['log_offset'][rows[0]])} says"
             yield self._find(COMPACTION_UNIT, file, int(rows[0]), detail, len(rows))
-        if count < len(wanted) and not is_last:
+        # A writer puts the record first.
+        if count < len(wanted) and not (is_last and self.is_written_to):
             records = amount(len(wanted) - count, "record")
-            detail = f"{records} without a unit, the first at {int(wanted['log_offset'][count])}"
+            cut = ": a start cuts them off" if is_last else ""
+            detail = f"{records} without a unit, the first at {int(wanted['log_offset'][count])}{cut}"
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
+
+    def _rest_findings(self, file: StoredFile, wanted: bytes, done: int) -> Iterator[Finding]:
+        """Bytes behind the last unit that are not those of its records' file: the end's mark, and zeros."""
+        start = done * BATCH_UNIT_SIZE
+        if bytes(self.files.read(file.path, start)) != wanted[start:] and not self.is_written_to:
+            yield self._find(COMPACTION_UNIT, file, done, "bytes behind the last unit that no broker writes")
 
 
 def _position_findings(files: StoreReader, ends: dict[str, int]) -> Iterator[Finding]:

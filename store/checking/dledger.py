@@ -3,7 +3,7 @@
     each header     magic, sizes, pos, index one above the entry before, term not below it
     index           the unit of each entry, in all five fields; no unit behind the last entry
     currterm        at least the term of the last entry
-    checkpoint      a committed index that is not above the last entry's
+    checkpoint      a committed index that is not above the last entry's, the end index of a clean stop
 
 Imported only where a store has such a log. What is wrong inside of the records, the walk of the log finds.
 """
@@ -39,6 +39,11 @@ from store.five.dledger.files import headers_of as headers_of_run
 from store.formats.run import Int64Array, Run
 
 _INDEX_FIELDS = ("magic", "pos", "size", "index", "term")
+_STATE_LINES = {
+    "checkpoint": {"committedIndex": True, "endIndex": True},
+    "currterm": {"currTerm": True, "voteLeader": False},
+}
+"""The lines of the member's files, and whether each holds a number."""
 _INDEX_FILE_SIZE = 5 * 1024 * 1024 * INDEX_UNIT_SIZE
 
 
@@ -137,8 +142,17 @@ class _Check:
         """Compares currterm and checkpoint with the entries."""
         state, last = read_member_state(self.files, self.name), -1 if self.last_index is None else self.last_index
         term, checkpoint = (self.files.name_of(f"{self.name}/{file}") for file in ("currterm", "checkpoint"))
+        yield from self._form_findings()
         if last < 0:
             return
+        is_killed = self.files.exists("abort")
+        if state.end_index is None and state.committed_index is not None:
+            yield Finding(
+                DLEDGER_STATE, checkpoint, 0, detail="no endIndex, which is written with every committedIndex"
+            )
+        if state.end_index is not None and (state.end_index > last or (state.end_index < last and not is_killed)):
+            detail = f"endIndex={state.end_index}, the last entry is {last}"
+            yield Finding(DLEDGER_STATE, checkpoint, 0, count=max(1, state.end_index - last), detail=detail)
         if state.term is None:
             yield Finding(DLEDGER_STATE, term, 0, detail="no currTerm: the member begins at term 0 and votes once more")
         elif state.term < self.last_term:
@@ -151,6 +165,16 @@ class _Check:
             count = state.committed_index - last
             detail = f"committedIndex={state.committed_index}, the last entry is {last}: {count} promised ones are lost"
             yield Finding(DLEDGER_STATE, checkpoint, 0, count=count, detail=detail)
+
+    def _form_findings(self) -> Iterator[Finding]:
+        """Lines of the two files that a member does not write."""
+        for file, names in _STATE_LINES.items():
+            path = f"{self.name}/{file}"
+            for line in bytes(self.files.read(path)).splitlines() if self.files.file_at(path) is not None else ():
+                name, _, value = line.decode("utf-8", "replace").partition("=")
+                if name not in names or (names[name] and not value.removeprefix("-").isdecimal()):
+                    detail = f"a line that no member writes: {line.decode('utf-8', 'replace')!r}"
+                    yield Finding(DLEDGER_STATE, self.files.name_of(path), 0, detail=detail)
 
     def _index_name(self) -> str:
         return self.files.name_of(f"{self.name}/index")

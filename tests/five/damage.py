@@ -55,7 +55,30 @@ class Dead:
         return bool(found) and self.positions(damage.position)
 
 
-DEAD: tuple[Dead, ...] = ()
+def _in_slot(*fields: tuple[int, int]) -> Callable[[int], bool]:
+    return lambda position: any(start <= position % 32 < stop for start, stop in fields)
+
+
+DEAD = (
+    Dead(r".*\.bak", "read only where the file beside it cannot be"),
+    Dead("lock|abort.*", "their being there counts, no byte of them"),
+    Dead("checkpoint", "bytes 24 to 39 are read in controller mode only", positions=lambda at: at >= 24),
+    Dead("commitlog/.*|dledger-.*/data/.*", "no CRC covers flags, birth, hosts and properties of a record", "flip"),
+    Dead("commitlog/.*|dledger-.*/data/.*", "a first file that is not there has expired", "remove"),
+    Dead("compaction/compactionLog/.*", "a blank ends the file, whatever it says of its size", "flip"),
+    Dead("compaction/position-checkpoint", "lower, or none: everything is compacted once more", "flip|remove"),
+    Dead("timerlog/.*", "behind the blank", positions=lambda at: at >= 588),
+    Dead("timerwheel", "first position and count of a slot that has fired", "flip", _in_slot((8, 16), (24, 28))),
+    Dead("timerwheel", "slots that have fired are never read again", "(zero|random|swap) .*"),
+    Dead("config/timercheck", "a version: slaves compare it for being another", positions=lambda at: 32 <= at < 56),
+    Dead("config/timercheck", "of a killed broker the flushed position may be behind", "flip", lambda at: 8 <= at < 16),
+    Dead("config/timercheck", "a master's offset counts where it is the smaller one", "flip", lambda at: 24 <= at < 32),
+    Dead("config/timermetrics", "counts drift, and a broker counts anew each day", "flip|remove"),
+    Dead("dledger-.*/checkpoint", "a committed index may be behind, and a line's end missing", "flip|cut"),
+    Dead("dledger-.*/currterm", "whom the member voted for, and the last line's end", "flip|cut", lambda at: at >= 11),
+    Dead("config/topics.json", "the topics' settings, which nothing else repeats"),
+)
+"""Damages that change nothing for any reader, or that cannot be told from what a broker writes."""
 
 
 class Contents:
