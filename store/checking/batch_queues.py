@@ -177,7 +177,7 @@ class _QueueCheck:
             following = int(ends[-1])
 
     def _rest_findings(self, file: StoredFile, units: BatchUnitArray, following: int | None) -> Iterator[Finding]:
-        """Bytes behind the last unit of a file, which are zeros but for what a damage left."""
+        """Yield a finding for bytes behind the last unit of a file that are not zero."""
         place = len(units) * BATCH_UNIT_SIZE
         rest = np.frombuffer(self.files.read_written(file.path, file.size), np.uint8)[place:]
         written = np.flatnonzero(rest)

@@ -1,4 +1,4 @@
-"""Compare the records of a compacted queue with their queue and with the commit log, of which they are copies."""
+"""Compare the records of a compacted queue with the queue and with the commit log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record_faults(run: Run, queue: Queue, originals: Originals) -> Iterator[tupl
 
 
 class Originals:
-    """The records of one queue in the commit log, of which the compaction log has copies."""
+    """Find records of one queue in the commit log; the compaction log has copies of them."""
 
     def __init__(self, files: StoreReader, queue: Queue) -> None:
         self._files, self._queue_id = files, queue[1]
@@ -53,7 +53,7 @@ class Originals:
         self._segments = files.segments()
 
     def compare(self, run: Run, row: int) -> int:
-        """The first byte in which a copy differs from its original; -1 without one, or where the original is gone."""
+        """Find the first byte in which a copy differs; -1 without one, or without the original."""
         columns = run.columns
         at, size = int(columns.position[row]), int(columns.size[row])
         original = self._find(int(columns.queue_offset[row]), size)

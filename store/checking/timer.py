@@ -106,7 +106,7 @@ class _Check:
             yield from self._live_slot_findings(slot)
 
     def _last_unit_findings(self) -> Iterator[Finding]:
-        """Slots that have fired, and whose last unit is one of another slot; those before the log's first are gone."""
+        """Yield the fired slots that have their last unit in another slot, within the log's files."""
         timer, wheel = self.timer, self.timer.wheel
         if wheel is None or not len(timer.positions):
             return
@@ -161,7 +161,7 @@ class _Check:
         return self.files.exists("abort")
 
     def _checkpoint_faults(self, checkpoint: TimerCheckpoint) -> Iterator[str]:
-        """What timercheck cannot say, by itself and beside the timer log."""
+        """Describe each value of timercheck that no broker writes beside this timer log."""
         file = self.files.file_at("config/timercheck")
         assert file is not None
         if file.size != CHECK_SIZE or any(bytes(self.files.read(file.path))[CHECK_USED:]):
@@ -196,7 +196,7 @@ class _Check:
 
 
 def metrics_fault(data: bytes) -> str:
-    """What is wrong with the form of config/timermetrics; empty where nothing is."""
+    """Describe the fault in the form of config/timermetrics; empty without one."""
     try:
         document = json.loads(data.decode())
         version, counts = document["dataVersion"], document["timingCount"]

@@ -1,4 +1,4 @@
-"""Check the units of the timer log: against each other, the wheel's slots, and the records that they name.
+"""Check the timer log's units against each other, the wheel's slots and the records.
 
     files     one begins where the one before ends; the first at 0 while the commit log has lost nothing
     contents  units, then a blank; a start ends at the first bytes that are neither
@@ -65,7 +65,7 @@ class TimerLogCheck:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """Positions up to which a broker may have flushed: the end, and that of a full file with its blank."""
+        """The last position that a broker may have flushed: the log's end, or a full file's."""
         if not self.log_files:
             return 0, 0
         last = self.log_files[-1]
@@ -146,7 +146,7 @@ class TimerLogCheck:
             yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows))
 
     def _record_findings(self) -> Iterator[Finding]:
-        """Units whose record the log has not though it begins before them, or whose record says something else."""
+        """Yield units without a record in the commit log, and those that disagree with it."""
         start = self.segments[0].number if self.segments else 0
         offsets = self.timer.units["log_offset"].astype(np.int64)
         sizes = self.timer.units["record_size"].astype(np.int64)
@@ -182,13 +182,13 @@ class TimerLogCheck:
 
 
 def _is_plain(record: bytes, time_ms: int, topic: bytes | None) -> bool:
-    """Whether the bytes of a record alone show that it is no delete, is due at that time, and of that topic."""
+    """Tell by its bytes a record that is no delete, due at that time, and of that topic."""
     due = f"{TIMER_OUT_MS}{NAME_VALUE_SEPARATOR}{time_ms}{PROPERTY_SEPARATOR}".encode()
     return topic is not None and topic in record and due in record and TIMER_DEL_UNIQKEY.encode() not in record
 
 
 def _compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> tuple[str | None, str]:
-    """The real topic of a record, and what its unit says otherwise; None and nothing where it cannot be read."""
+    """Give a record's real topic and its unit's fault; None where it cannot be read."""
     try:
         properties = decode_record(record).properties
     except DamagedRecord:
