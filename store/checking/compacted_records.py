@@ -53,7 +53,7 @@ class Originals:
         self._segments = files.segments()
 
     def compare(self, run: Run, row: int) -> int:
-        """Find the first byte in which a copy differs; -1 without one, or without the original."""
+        """Find the position of the first byte that differs; -1 without one or an original."""
         columns = run.columns
         at, size = int(columns.position[row]), int(columns.size[row])
         original = self._find(int(columns.queue_offset[row]), size)
