@@ -12,7 +12,8 @@ import numpy as np
 
 from store import kernels
 from store.checking.findings import BROKEN_CHAIN, Finding
-from store.formats.index_page import HEADER_SIZE
+from store.disk.readable import WINDOW_BYTES, Salvaged
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.kernels.index import (
     FALLING_ENTRIES,
     FIRST_WRONG_ENTRY,
@@ -21,6 +22,8 @@ from store.kernels.index import (
     LOW_OFFSET,
     WRONG_ENTRIES,
 )
+
+_WINDOW_ENTRIES = WINDOW_BYTES // ENTRY_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,14 @@ class Chains:
     rises: bool
 
     @classmethod
-    def of(cls, data: bytes | memoryview, slot_count: int, count: int) -> Chains:
+    def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
         """Of the entries 1 … count - 1."""
+        data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
         newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
-        kernels.follow_chains(data, slot_count, count, newest, found)
+        for first in range(1, count, _WINDOW_ENTRIES):
+            stop = min(count, first + _WINDOW_ENTRIES)
+            file.read_again(entries_at + ENTRY_SIZE * first, entries_at + ENTRY_SIZE * stop)
+            kernels.follow_chains(data, slot_count, first, stop, newest, found)
         heads = np.frombuffer(data, ">i4", slot_count, HEADER_SIZE)
         stored = np.where((heads < 0) | (heads > count), 0, heads)
         return cls(

@@ -10,6 +10,7 @@ import numpy as np
 from store.checking.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
 from store.checking.survey import IndexFile
 from store.checking.units import split_by_start
+from store.disk.readable import Salvaged
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Entries, Ints
 from store.formats.derived import entries_of
@@ -25,21 +26,37 @@ class EntryFile:
     def __init__(self, files: StoreReader, file: IndexFile) -> None:
         self.file = file
         self.name = files.name_of(file.path)
-        found = files.salvage(file.path)
+        self._at = HEADER_SIZE + SLOT_SIZE * file.slot_count + ENTRY_SIZE
+        # Of a file in which log offsets rise only the entries are read that are asked for.
+        self._stretch = files.map(file.path)
+        found = Salvaged(self._stretch.buffer) if file.rises else self._stretch.salvage()
         self.entries = entries_of(found.buffer, file.slot_count, file.count)[1:]
-        self._unreadable = [*found.items(HEADER_SIZE + SLOT_SIZE * file.slot_count + ENTRY_SIZE, ENTRY_SIZE)]
+        self._unreadable = [*found.items(self._at, ENTRY_SIZE)]
 
     def between(self, low: int, high: int) -> tuple[Ints, np.ndarray]:
         """Numbers and entries with low <= log offset < high."""
-        column = self.entries["log_offset"]
         if self.file.rises:
-            rows = np.arange(bisect_left(column, low), bisect_left(column, high))
-        else:
-            inside = (column >= low) & (column < high)
-            for first, behind in self._unreadable:
-                inside[first:behind] = False
-            rows = np.flatnonzero(inside)
+            first, behind = self._find(low), self._find(high)
+            self._require(first, behind)
+            return np.arange(first + 1, behind + 1), self.entries[first:behind].copy()
+        column = self.entries["log_offset"]
+        inside = (column >= low) & (column < high)
+        for first, behind in self._unreadable:
+            inside[first:behind] = False
+        rows = np.flatnonzero(inside)
         return rows + 1, self.entries[rows]
+
+    def _find(self, log_offset: int) -> int:
+        """Row of the first entry with this log offset or a higher one."""
+
+        def log_offset_of(row: int) -> int:
+            self._require(row, row + 1)
+            return int(self.entries["log_offset"][row])
+
+        return bisect_left(range(len(self.entries)), log_offset, key=log_offset_of)
+
+    def _require(self, first: int, behind: int) -> None:
+        self._stretch.require(self._at + ENTRY_SIZE * first, self._at + ENTRY_SIZE * behind)
 
 
 def index_differences(
@@ -79,7 +96,10 @@ def _wrong_times(file: EntryFile, numbers: Ints, entries: np.ndarray, expected: 
     if not len(expected.log_offset) or not len(entries):
         return
     targets = entries["log_offset"].astype(np.int64)
-    at = np.minimum(np.searchsorted(expected.log_offset, targets), len(expected.log_offset) - 1)
+    if np.array_equal(targets, expected.log_offset):
+        at = np.arange(len(targets))
+    else:
+        at = np.minimum(np.searchsorted(expected.log_offset, targets), len(expected.log_offset) - 1)
     times = expected.store_timestamp_ms[at]
     begin_ms, end_ms = file.file.begin_timestamp_ms, file.file.end_timestamp_ms
     seconds = np.clip((times - begin_ms) // 1000, 0, MAX_TIME_DIFF_SECONDS)

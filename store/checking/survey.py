@@ -265,7 +265,7 @@ def survey_index(
             yield Finding(INDEX_HEADER, name, 0, detail=detail)
         return
     entries = entries_of(data, geometry.slot_count, header.index_count)
-    chains = Chains.of(data, geometry.slot_count, len(entries))
+    chains = Chains.of(found, geometry.slot_count, len(entries))
     if not (is_written_to or found.unreadable):
         yield from _header_findings(name, header, chains, entries)
         yield from chains.findings(name)

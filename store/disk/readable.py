@@ -94,10 +94,19 @@ def unreadable(path: Path, position: int) -> StoreIOError:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """Bytes of a file, with zeros for unreadable ones, and the ranges of those in the file."""
+    """Bytes of a file, with zeros for unreadable ones, and the ranges of those in the file.
+
+    mapped  where the bytes are a map's
+    """
 
     buffer: memoryview
     unreadable: tuple[tuple[int, int], ...] = ()
+    mapped: Stretch | None = None
+
+    def read_again(self, start: int, stop: int) -> None:
+        """Reads a range in for a second pass: the pace gives back only pages that a reader announced."""
+        if self.mapped is not None:
+            self.mapped.readable_end(start, stop)
 
     def items(self, base: int, size: int) -> Iterator[tuple[int, int]]:
         """Ranges of the numbers of items with an unreadable byte; items of `size` bytes begin at `base`."""
@@ -145,7 +154,7 @@ class Stretch:
         size, position = len(self.buffer), 0
         # Holes are left alone: reading them in would take memory for nothing.
         if all(self.readable_end(start, stop) == stop for start, stop in self._written()):
-            return Salvaged(self.buffer)
+            return Salvaged(self.buffer, mapped=self)
         copy, ranges = bytearray(size), []
         while position < size:
             end = self.readable_end(position, size)

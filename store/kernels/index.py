@@ -192,15 +192,16 @@ def write_header(index: Address, header: Longs) -> None:
 
 
 @kernel
-def follow_chains(index: Bytes, slot_count: Long, count: Long, newest: Longs, found: Longs) -> None:
-    """Hold the entries 1 … count - 1 against their slots' chains: each must name the one before.
+def follow_chains(index: Bytes, slot_count: Long, first: Long, count: Long, newest: Longs, found: Longs) -> None:
+    """Hold the entries first … count - 1 against their slots' chains: each must name the one before.
 
+    first   1, or the `count` of the call before, with the same `newest` and `found`
     newest  int64 [slot_count], zeros at first: the newest entry of each slot
     found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …
     """
     file = start_of(index)
     entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
-    for entry in range(1, count):
+    for entry in range(first, count):
         at = entries_at + ENTRY_SIZE * entry
         slot = read_int(file, at) % slot_count
         if read_int(file, at + 16) != newest[slot]:

@@ -157,6 +157,6 @@ def _follow_chains(index: Any, work: Workspace, slots: int) -> None:
     count = (len(index) - HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
     newest, found = work.newest[:slots], np.zeros(FOUND_COUNT, np.int64)
     newest[:] = 0
-    kernels.follow_chains(index, slots, count, newest, found)
+    kernels.follow_chains(index, slots, 1, count, newest, found)
     assert 0 <= int(newest.max()) <= max(count - 1, 0)
     assert 0 <= found[WRONG_ENTRIES] <= max(count - 1, 0)

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from store.checking.entries import EntryFile
+from store.checking.survey import IndexFile, survey_index
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import StoreError
-from store.formats.derived import entries_of, units_of
-from store.formats.index_page import HEADER_SIZE, decode_header
+from store.formats.derived import units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
-from store.index.geometry import geometry_of
 
 STRETCH_ITEMS = 1 << 19
 """About so many units and entries are held at a time."""
-_PIECE_ROWS = 1 << 17
 LOG_END = (1 << 63) - 1
 
 _UNIT = np.dtype([("log_offset", "i8"), ("queue_offset", "i8"), ("tags_code", "i8"), ("queue", "i4"), ("size", "i4")])
@@ -48,18 +47,18 @@ NOTHING = Stretch(0, 0, np.empty(0, _UNIT), np.empty(0, _ENTRY))
 
 
 @dataclass(frozen=True, slots=True)
-class _NamingFile:
-    """A file, and the lowest and highest log offset that it names; `queue` is -1 for an index file.
+class _QueueFile:
+    """A queue file, and the lowest and highest log offset that its units name.
 
-    rises  whether no unit or entry names a lower log offset than the one before
+    rises  whether no unit names a lower log offset than the one before
     """
 
     file: StoredFile
     queue: int
-    count: int = 0
-    low: int = 0
-    high: int = LOG_END
-    rises: bool = False
+    count: int
+    low: int
+    high: int
+    rises: bool
 
 
 class DerivedFiles:
@@ -69,10 +68,11 @@ class DerivedFiles:
         """Looks at all files; without a reader there are none."""
         self._reader = reader
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
-        self._files = list(self._look(reader)) if reader is not None else []
+        self._units = list(self._look_at_queues(reader)) if reader is not None else []
+        self._indexes = list(_look_at_index(reader)) if reader is not None else []
         segments = reader.segments() if reader is not None else []
         log_size = segments[-1].number + segments[-1].size - segments[0].number if segments else 0
-        count = sum(one.count for one in self._files)
+        count = sum(one.count for one in self._units) + sum(one.count for one in self._indexes)
         self._length = log_size * STRETCH_ITEMS // count + 1 if count > STRETCH_ITEMS else LOG_END
 
     def stretch(self, start: int, stop: int) -> Stretch:
@@ -80,86 +80,77 @@ class DerivedFiles:
         if self._length == LOG_END:
             start, stop = 0, LOG_END
         stop = max(stop, start + self._length)
-        units = [self._units(one, start, stop) for one in self._naming(start, stop) if one.queue >= 0]
-        entries = [self._entries(one, start, stop) for one in self._naming(start, stop) if one.queue < 0]
-        return Stretch(start, stop, _by_log_offset(units, _UNIT), _by_log_offset(entries, _ENTRY))
+        return Stretch(start, stop, self._units_in(start, stop), self._entries_in(start, stop))
 
     def units_before(self, log_offset: int) -> int:
         """Counts the units that name records in front of a log offset."""
-        return sum(len(self._units(one, 0, log_offset)) for one in self._naming(0, log_offset) if one.queue >= 0)
+        named = (one for one in self._units if one.low < log_offset)
+        return sum(one.count if one.high < log_offset else len(self._read(one, 0, log_offset)) for one in named)
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
         """Starts and ends of the records that units name at and behind a log offset, by start."""
-        named = [self._units(one, log_offset, LOG_END) for one in self._naming(log_offset, LOG_END) if one.queue >= 0]
-        units = _by_log_offset(named, _UNIT)
+        units = self._units_in(log_offset, LOG_END)
         return units["log_offset"], units["log_offset"] + units["size"]
 
-    def _look(self, reader: StoreReader) -> Iterator[_NamingFile]:
+    def _look_at_queues(self, reader: StoreReader) -> Iterator[_QueueFile]:
         files = [(file, number) for queue, number in self.queues.items() for file in reader.queue_files(*queue)]
-        for file, number in [*files, *((file, -1) for file in reader.index_files())]:
-            offsets = self._items(_NamingFile(file, number))["log_offset"]
-            count, low, high, rises = 0, LOG_END, 0, True
-            for rows in _pieces(offsets, 0, LOG_END):
-                named = offsets[rows].astype(np.int64)
-                rises = rises and int(named[0]) >= high and bool((np.diff(named) >= 0).all())
-                count, low, high = count + len(rows), min(low, int(named.min())), max(high, int(named.max()))
-            if count:
-                yield _NamingFile(file, number, count, low, high, rises and count == len(offsets))
+        for file, number in files:
+            written = _written_units(reader, file)
+            rows = _named_rows(written, 0, LOG_END)
+            named = written["log_offset"][rows].astype(np.int64)
+            if len(rows):
+                rises = len(rows) == len(written) and bool((np.diff(named) >= 0).all())
+                yield _QueueFile(file, number, len(rows), int(named.min()), int(named.max()), rises)
 
-    def _naming(self, start: int, stop: int) -> Iterator[_NamingFile]:
-        """The files that name a log offset in [start, stop)."""
-        return (one for one in self._files if one.low < stop and start <= one.high)
+    def _units_in(self, start: int, stop: int) -> np.ndarray:
+        named = (one for one in self._units if one.low < stop and start <= one.high)
+        return _by_log_offset([self._read(one, start, stop) for one in named], _UNIT)
 
-    def _units(self, one: _NamingFile, start: int, stop: int) -> np.ndarray:
-        units = self._items(one)
-        rows = _rows(one, units["log_offset"], start, stop)
-        rows = rows[units["size"][rows] > 0]
+    def _read(self, one: _QueueFile, start: int, stop: int) -> np.ndarray:
+        """The units of a file that name log offsets in [start, stop)."""
+        assert self._reader is not None
+        units = _written_units(self._reader, one.file)
+        if one.rises:
+            first = bisect_left(units["log_offset"], start)
+            rows = np.arange(first, bisect_left(units["log_offset"], stop, first))
+        else:
+            rows = _named_rows(units, start, stop)
         found = np.empty(len(rows), _UNIT)
         found["queue"], found["queue_offset"] = one.queue, rows + one.file.number // UNIT_SIZE
         for name in ("log_offset", "tags_code", "size"):
             found[name] = units[name][rows]
         return found
 
-    def _entries(self, one: _NamingFile, start: int, stop: int) -> np.ndarray:
-        entries = self._items(one)
-        rows = _rows(one, entries["log_offset"], start, stop)
-        found = np.empty(len(rows), _ENTRY)
-        found["log_offset"], found["key_hash"] = entries["log_offset"][rows], entries["key_hash"][rows]
-        return found
-
-    def _items(self, one: _NamingFile) -> np.ndarray:
-        """All units or entries of a file, over its bytes."""
-        assert self._reader is not None
-        if one.queue >= 0:
-            try:
-                units = units_of(self._reader.read_written(one.file.path, one.file.size))
-            except StoreError:
-                return units_of(b"")
-            written = np.flatnonzero(units["size"] > 0)
-            return units[: int(written[-1]) + 1 if len(written) else 0]
-        salvaged = self._reader.salvage(one.file.path)
-        geometry = geometry_of(salvaged.buffer) if not salvaged.unreadable else None
-        if geometry is None:
-            return entries_of(bytes(HEADER_SIZE), 0, 0)
-        header = decode_header(salvaged.buffer[:HEADER_SIZE])
-        return entries_of(salvaged.buffer, geometry.slot_count, header.index_count)[1:]
+    def _entries_in(self, start: int, stop: int) -> np.ndarray:
+        pieces = []
+        for one in self._indexes:
+            if self._reader is not None and one.low < stop and start <= one.high:
+                _, entries = EntryFile(self._reader, one).between(start, stop)
+                found = np.empty(len(entries), _ENTRY)
+                found["log_offset"], found["key_hash"] = entries["log_offset"], entries["key_hash"]
+                pieces.append(found)
+        return _by_log_offset(pieces, _ENTRY)
 
 
-def _pieces(offsets: np.ndarray, start: int, stop: int) -> Iterator[Int64Array]:
-    """The rows whose offsets are in [start, stop), so many at a time that copies of them are small."""
-    for at in range(0, len(offsets), _PIECE_ROWS):
-        piece = offsets[at : at + _PIECE_ROWS].astype(np.int64)
-        rows = np.flatnonzero((piece >= start) & (piece < stop))
-        if len(rows):
-            yield rows + at
+def _look_at_index(reader: StoreReader) -> Iterator[IndexFile]:
+    for file in reader.index_files():
+        yield from (one for one in survey_index(reader, file, {}) if isinstance(one, IndexFile))
 
 
-def _rows(one: _NamingFile, offsets: np.ndarray, start: int, stop: int) -> Int64Array:
-    """The rows of a file that name log offsets in [start, stop)."""
-    if one.rises:
-        first = bisect_left(offsets, start)
-        return np.arange(first, bisect_left(offsets, stop, first))
-    return np.concatenate([np.empty(0, np.int64), *_pieces(offsets, start, stop)])
+def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
+    """The units of a file up to the last one that was written."""
+    try:
+        units = units_of(reader.read_written(file.path, file.size))
+    except StoreError:
+        return units_of(b"")
+    written = np.flatnonzero(units["size"] > 0)
+    return units[: int(written[-1]) + 1 if len(written) else 0]
+
+
+def _named_rows(units: np.ndarray, start: int, stop: int) -> Int64Array:
+    """The rows of the written units that name log offsets in [start, stop)."""
+    offsets = units["log_offset"].astype(np.int64)
+    return np.flatnonzero((units["size"] > 0) & (offsets >= start) & (offsets < stop))
 
 
 def _by_log_offset(pieces: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
