@@ -110,13 +110,14 @@ def merge() -> str:
     """The source of all kernels as one Cython module."""
     functions = [text for name in MODULES for text in _functions(name)]
     arrays = [line for name in MODULES for line in _arrays(name)]
-    native = (KERNELS / "native.pxd").read_text().partition('"""\n\n')[2]
-    return "\n\n".join([_PRELUDE.format(digest=digest()), native, *arrays, *functions]) + "\n"
+    native = [(KERNELS / name).read_text().partition('"""\n\n')[2] for name in ("native.pxd", "lost_pages.pxd")]
+    return "\n\n".join([_PRELUDE.format(digest=digest()), *native, *arrays, *functions]) + "\n"
 
 
 def digest() -> str:
     """What the compiled module is made of, in 16 hex digits."""
-    sources = [*KERNELS.glob("native.*"), *(KERNELS / f"{name}.py" for name in MODULES), Path(__file__)]
+    sources = [*KERNELS.glob("native.*"), *KERNELS.glob("lost_pages.*")]
+    sources += [*(KERNELS / f"{name}.py" for name in MODULES), Path(__file__)]
     sources += (ROOT / "store" / "formats").glob("*.py")
     what = hashlib.sha256()
     for path in sorted(sources):

@@ -20,7 +20,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.environment import Environment
-from rmqctl.exit_codes import FINDINGS, INTERRUPTED, OK, USAGE, exit_code_of
+from rmqctl.exit_codes import FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
 from rmqctl.result import Result
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None, environment: Environment | None
     with session.interrupts.installed():
         try:
             code = _run_and_report(session, words)
+            code = IO_ERROR if session.report_lost_pages() else code
             session.log(f"exit code {code}")
         finally:
             session.end_log()

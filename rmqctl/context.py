@@ -51,6 +51,7 @@ class Session:
         self._values: OptionValues = {}
         self._log: RunLog | None = None
         self._failures: list[str] = []
+        self._catches_lost_pages = False
         self.command_line = ""
 
     def take_options(self, values: OptionValues) -> None:
@@ -82,6 +83,24 @@ class Session:
             Filesystem.pace = before
 
         self.resources.callback(end)
+
+    def catch_lost_pages(self) -> None:
+        """Lets the process survive lost pages of mapped files; `report_lost_pages` names them."""
+        from store import catch_lost_pages
+
+        catch_lost_pages()
+        self._catches_lost_pages = True
+
+    def report_lost_pages(self) -> bool:
+        """Names the lost pages that no error and no finding has named; False without any."""
+        if not self._catches_lost_pages:
+            return False
+        from store.disk import settle_lost_pages
+
+        errors = settle_lost_pages()
+        for error in errors:
+            self.fail(str(error))
+        return bool(errors)
 
     def parse_time(self, text: str, option: str) -> int:
         """A time given to `option`, in epoch milliseconds; a usage error where it is none."""

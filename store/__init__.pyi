@@ -11,6 +11,7 @@ from store.commitlog.put_result import PutStatus as PutStatus
 from store.commitlog.scan import VERIFYING as VERIFYING
 from store.commitlog.scan import ScanRules as ScanRules
 from store.config import StoreConfig as StoreConfig
+from store.disk.lost_pages import catch_lost_pages as catch_lost_pages
 from store.embedded.dataset import export_arrow as export_arrow
 from store.errors import BadRequest as BadRequest
 from store.errors import DamagedFile as DamagedFile

@@ -22,6 +22,7 @@ from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
 from store.change.quarantine import purge
 from store.change.workspace import quarantine_folder, relative_name
+from store.disk import lost_pages
 from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreError
 
@@ -120,6 +121,8 @@ class Change:
 
     def _carry_out(self, folder: Path, on_action: Callable[[Action], None] | None) -> str | None:
         """Does the module's steps and gives the id of the change, or None when there was nothing to do."""
+        # The plan may be made of the zeros that stand in for a lost page.
+        lost_pages.require_none()
         for path in self.sync_paths:
             if self.fs.exists(path):
                 self.fs.fdatasync(self.fs.open_read(path))

@@ -21,6 +21,7 @@ from store.commitlog.commit_log import CommitLog
 from store.commitlog.light_puts import LIGHT_MARK
 from store.commitlog.put_result import no_segment
 from store.commitlog.scan import RUN_CAPACITY
+from store.disk import lost_pages
 from store.errors import BadRequest, StoreIOError
 from store.formats.columns import COLUMN_NAMES, Column, ScanOutcome
 from store.formats.message import (
@@ -119,6 +120,7 @@ class _BulkPut:
                 with self.log.locked() as now_ms:
                     start += self._chunk(numbers[:, :stop], body_ends, property_ends, start, now_ms)
             except StoreIOError as error:
+                lost_pages.require_none()
                 self.result.refused |= dict.fromkeys(self.rows[start:].tolist(), no_segment(error))
                 return
 
@@ -162,6 +164,7 @@ class _BulkPut:
             raise BadRequest(f"the message in row {row} cannot be encoded: a part has a size that no record can hold")
         end = int(self.state[0])
         log.close_stale_tail(file, end)
+        lost_pages.require_none()
         file.wrote = end
         file.store_timestamp_ms = now_ms
         for cell, next_offset in zip(cells, next_offsets.tolist(), strict=True):

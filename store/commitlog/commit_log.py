@@ -36,6 +36,7 @@ from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.commitlog.put_rules import PutRules
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
 from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.disk import lost_pages
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -61,7 +62,7 @@ from store.formats.message import (
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
 from store.kernels import append_message
-from store.kernels.encode import BAD_PART
+from store.kernels.encode import BAD_PART, LOST_PAGE
 
 HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _ZEROS = bytes(BLANK_SIZE)
@@ -227,6 +228,8 @@ class CommitLog:
                     break
                 if position == BAD_PART:
                     return illegal("a number does not fit its field of 32 bits")
+                if position == LOST_PAGE:
+                    lost_pages.require_none()
                 # No room in the segment, the log is locked, or the clock went back: settled under the lock.
                 with self.locked() as locked_ms:
                     self.file_for(size)
@@ -234,6 +237,7 @@ class CommitLog:
         except OverflowError as error:
             return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
+            lost_pages.require_none()
             return no_segment(error)
         file.store_timestamp_ms = now_ms
         queue_offset = _LONG.unpack_from(buffer, position + QUEUE_OFFSET_AT)[0]
@@ -279,6 +283,7 @@ class CommitLog:
         except struct.error as error:
             return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
+            lost_pages.require_none()
             return no_segment(error)
 
     def _append_batch(
@@ -340,6 +345,7 @@ class CommitLog:
         if buffer[end : end + BLANK_SIZE] != _ZEROS:
             self.close_stale_tail(file, end)
         buffer[position:end] = record
+        lost_pages.require_none()
         file.wrote = end
 
     def close_stale_tail(self, file: MappedFile, end: int) -> None:
@@ -375,6 +381,7 @@ class CommitLog:
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
         if file is None:
             return None
+        seen = lost_pages.count()
         position = log_offset - file.file_start
         if size is None:
             head = file.read(position, 4)
@@ -384,7 +391,9 @@ class CommitLog:
         if size < RECORD_MIN_SIZE or size > file.readable_position - position:
             raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
         record = file.read(position, size)
-        return decode_record(record, file=file.path, position=position) if record is not None else None
+        message = decode_record(record, file=file.path, position=position) if record is not None else None
+        lost_pages.require_none_since(seen)
+        return message
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
         """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""

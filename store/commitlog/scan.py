@@ -25,6 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from store import kernels
+from store.disk import lost_pages
 from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
@@ -164,11 +165,14 @@ def scan_segment(
         # A run keeps its columns, so that it can be handed to other threads.
         array = np.empty((len(COLUMN_NAMES), room), np.int64)
         count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
+        if pages.were_lost(position):
+            continue
         is_torn = bool(rules.cuts_torn and count and _is_torn(buffer, array[:, count - 1], pages.end))
         count -= is_torn
         if count:
             misplaced = _put_in_place(array[:, :count], segment.file_start) if rules.by_place else 0
             yield Run(segment.file_start, segment.path, buffer, array, count, misplaced)
+            pages.require_kept()
         if is_torn:
             position = int(array[Column.POSITION, count])
             yield Damage(segment.file_start, segment.path, position, DamageReason.TORN_PROPERTIES, -1)
@@ -234,6 +238,9 @@ class _PagesAhead:
 
     A kernel takes `end` for the segment's, so a record that reaches beyond it is read again with more pages. Windows
     begin small: a look at one message reads no more than it needs.
+
+    A page may be lost all the same before it is touched. Where the kernel was the first to meet that, the pages end
+    there; where the caller may have met it in a run that it was given, that is an error.
     """
 
     def __init__(self, segment: Segment, position: int, limit: int) -> None:
@@ -241,6 +248,7 @@ class _PagesAhead:
         self._limit = limit
         self._window = FIRST_WINDOW_BYTES
         self._is_broken = False
+        self._lost_count = lost_pages.count()
         self.end = position
         self.read_on(position)
 
@@ -264,11 +272,37 @@ class _PagesAhead:
         self._is_broken = self.end < stop
         return self.end > before
 
+    def were_lost(self, position: int) -> bool:
+        """Tells whether pages from `position` on were lost meanwhile; `end` is before them then."""
+        if lost_pages.count() == self._lost_count:
+            return False
+        start = _address_of(self._segment.buffer)
+        end = lost_pages.first_lost(start + position, start + self.end) - start
+        if end < position or end == self.end:
+            self.require_kept()
+            return False
+        lost_pages.report(start + end, start + self.end)
+        self._lost_count, self.end, self._is_broken = lost_pages.count(), end, True
+        return True
+
+    def require_kept(self) -> None:
+        """StoreIOError where a page of the segment was lost since the last look."""
+        seen = self._lost_count
+        if lost_pages.count() != seen:
+            buffer = self._segment.buffer
+            start = _address_of(buffer)
+            lost_pages.require_none_since(seen, start, start + len(buffer))
+            self._lost_count = lost_pages.count()
+
     def unreadable(self, position: int) -> Damage:
         """The damage of a record at `position` that reaches into pages that can't be read."""
         behind = self._segment.behind_unreadable(self.end, self._limit)
         segment = self._segment
         return Damage(segment.file_start, segment.path, position, DamageReason.UNREADABLE, -1, (self.end, behind))
+
+
+def _address_of(buffer: memoryview) -> int:
+    return int(np.frombuffer(buffer, np.uint8).ctypes.data)
 
 
 def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:

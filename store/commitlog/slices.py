@@ -24,7 +24,7 @@ import numpy as np
 
 from store.commitlog.resync import find_record, read_on
 from store.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
-from store.disk.readable import Stretch
+from store.disk.readable import Stretch, shortened
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
 from store.formats.run import Run
@@ -166,7 +166,11 @@ def _may_be_cut(step: Blank | End | Damage) -> bool:
 
 def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Window:
     data = files.map(part.path, position, size)
-    return Window(Path(files.name_of(part.path)), part.file_start + position, len(data.buffer), data)
+    path, mapped = Path(files.name_of(part.path)), len(data.buffer)
+    if mapped < min(size, part.file_size - position):
+        # The rest would be asked for without end.
+        raise shortened(path, part.file_size, position + mapped)
+    return Window(path, part.file_start + position, mapped, data)
 
 
 def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:

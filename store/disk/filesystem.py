@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from store.disk import mapping
+from store.disk import lost_pages, mapping
 from store.disk.beneath import open_file, opened_folder, parent_of
 from store.disk.descriptor import (
     COPY_CHUNK_SIZE,
@@ -143,7 +143,7 @@ class Filesystem(FileTree):
         with os_errors(descriptor.path, "map the file"):
             if os.fstat(descriptor.number).st_size < size:
                 raise StoreIOError(f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path)
-            return mapping.map_file(descriptor.number, size, writable=writable)
+            return mapping.map_file(descriptor.number, size, descriptor.path, writable=writable)
 
     def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
         """Reads the pages of a map's range in; False for an unreadable one (see store.disk.readable)."""
@@ -297,13 +297,23 @@ class Filesystem(FileTree):
     # Making durable.
 
     def fdatasync(self, descriptor: Descriptor) -> None:
-        """Pages dirtied through a map are covered, and the interpreter is free meanwhile."""
+        """Pages dirtied through a map are covered, and the interpreter is free meanwhile.
+
+        A lost page is an error: what was written into it is not in the file."""
         try:
             sync_data(descriptor.number)
         except OSError as error:
             raise StoreIOError.from_os(error, descriptor.path, "flush the file") from error
+        self._require_whole(descriptor)
 
     def fsync(self, descriptor: Descriptor) -> None:
         """As fdatasync, and the file's times with it."""
         with os_errors(descriptor.path, "flush the file"):
             os.fsync(descriptor.number)
+        self._require_whole(descriptor)
+
+    def _require_whole(self, descriptor: Descriptor) -> None:
+        if lost_pages.count():
+            with os_errors(descriptor.path, "look at the file"):
+                file = os.fstat(descriptor.number)
+            lost_pages.require_whole((file.st_dev, file.st_ino))

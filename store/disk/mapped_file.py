@@ -39,6 +39,7 @@ from store.disk.readable import (
     readable_end,
     require_readable,
     require_written_readable,
+    shortened,
     unreadable_ranges,
 )
 from store.disk.transient_pool import TransientStorePool
@@ -302,7 +303,9 @@ class MappedFile:
             return self.flushed
         position = self.readable_position
         try:
-            self._fs.fdatasync(self._opened())
+            descriptor = self._opened()
+            self._fs.fdatasync(descriptor)
+            self._check_length(descriptor)
             self.sync_name()
         except StoreError:
             if self._is_closed:
@@ -314,6 +317,12 @@ class MappedFile:
         # A truncation meanwhile may have set the positions back.
         self.flushed = min(position, self.wrote)
         return self.flushed
+
+    def _check_length(self, descriptor: Descriptor) -> None:
+        """Raises StoreIOError where another process has shortened the file: no sync reports that."""
+        size = self._fs.size_of(descriptor)
+        if size < self.size:
+            raise shortened(self.path, self.size, size)
 
     def sync_name(self) -> None:
         """Makes the name of a new file durable."""

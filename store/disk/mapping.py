@@ -5,6 +5,7 @@ many descriptors. Here a map is a memoryview over a ctypes array; the last view 
 
 A page that can't be read kills the process with SIGBUS when it is touched: a bad sector, or a file that another process
 has shortened. `populate` reads the pages in first (MADV_POPULATE_READ, Linux 5.14) and reports the failure instead.
+What goes between that look and the touch is lost_pages.py's.
 
 Every function takes the whole view that `map_file` gave, and places in it.
 """
@@ -17,6 +18,9 @@ import mmap
 import os
 import sys
 import weakref
+from pathlib import Path
+
+from store.disk import lost_pages
 
 PAGE_SIZE = mmap.PAGESIZE
 # asm-generic/mman-common.h and asm-generic/errno.h; Python has no names for them.
@@ -31,7 +35,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
-def map_file(descriptor: int, size: int, *, writable: bool) -> memoryview:
+def map_file(descriptor: int, size: int, path: Path, *, writable: bool) -> memoryview:
     """Maps the first `size` bytes of an open file, shared; the descriptor may be closed at once."""
     if not size:
         return memoryview(b"")
@@ -39,11 +43,18 @@ def map_file(descriptor: int, size: int, *, writable: bool) -> memoryview:
     address = _libc.mmap(None, size, protection, mmap.MAP_SHARED, descriptor, 0)
     if address == _FAILED:
         raise _last_error()
+    file = os.fstat(descriptor)
+    watch = lost_pages.watch(address, size, path, (file.st_dev, file.st_ino), writable=writable)
     array = (ctypes.c_ubyte * size).from_address(address)
     # Unmapping at exit would take the pages from under threads that still run.
-    weakref.finalize(array, _libc.munmap, address, size).atexit = False
+    weakref.finalize(array, _unmap, address, size, watch).atexit = False
     view = memoryview(array).cast("B")
     return view if writable else view.toreadonly()
+
+
+def _unmap(address: int, size: int, watch: int) -> None:
+    lost_pages.end_watch(watch)
+    _libc.munmap(address, size)
 
 
 def anonymous_map(size: int) -> memoryview:
@@ -57,7 +68,7 @@ def is_mapped(view: memoryview) -> bool:
 
 
 def populate(view: memoryview, start: int, stop: int) -> bool:
-    """Reads the pages of [start, stop) in; False when one of them can't be read.
+    """Reads the pages of [start, stop) in; False when one of them can't be read, or was lost.
 
     The kernel reads ahead by itself, in large folios. With MADV_WILLNEED for the next range its pages would be small
     ones, and a walk of a cold log would reach half of the rate.
@@ -67,12 +78,19 @@ def populate(view: memoryview, start: int, stop: int) -> bool:
     if not sys.platform.startswith("linux"):
         # Elsewhere the number of the advice may mean something else.
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    if lost_pages.count() and _has_lost(view, start, stop):
+        return False
     code = _advise(view, start, stop, _MADV_POPULATE_READ)
     if code in (errno.EFAULT, errno.EIO, _EHWPOISON):
         return False
     if code:
         raise OSError(code, os.strerror(code))
     return True
+
+
+def _has_lost(view: memoryview, start: int, stop: int) -> bool:
+    address = ctypes.addressof(view.obj)  # type: ignore[arg-type]
+    return lost_pages.first_lost(address + start, address + stop) < address + stop
 
 
 def let_go(view: memoryview, start: int, stop: int) -> None:

@@ -7,10 +7,7 @@
 A device needs seconds for each failing read, so the bad page is approached in few steps: windows, then parts of the
 window that failed, then pages.
 
-What is left is the moment between this look and the use of a page. A file that another process shortens just then ends
-this process by SIGBUS. A broker never shortens a file: it deletes files, and a deleted file keeps its pages for those
-who map it. The kernel releases the lock of a process that ends so, readers have written nothing, a change is in its
-journal and can be undone, and the next command removes the scratch folder.
+What is left is the moment between this look and the use of a page: see lost_pages.py.
 """
 
 from __future__ import annotations
@@ -92,6 +89,13 @@ def unreadable(path: Path, position: int) -> StoreIOError:
     )
 
 
+def shortened(path: Path, size: int, found: int) -> StoreIOError:
+    """Makes the error for a file of `size` bytes that has only `found` of them left."""
+    return StoreIOError(
+        f"another process has shortened the file: it had {size} bytes, and has {found}", file=path, offset=found
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Salvaged:
     """Bytes of a file, with zeros for unreadable ones, and the ranges of those in the file.
@@ -130,7 +134,13 @@ class Stretch:
     start: int = 0
 
     def readable_end(self, start: int, stop: int) -> int:
-        """Reads [start, stop) of the buffer in; gives `stop`, or the start of the first unreadable page."""
+        """Reads [start, stop) of the buffer in; gives `stop`, or the start of the first unreadable page.
+
+        The buffer ends before `stop` where the file was shortened since it was listed."""
+        size = len(self.buffer)
+        if start >= size:
+            return min(start, stop)
+        stop = min(stop, size)
         if self.fs is None or self.path is None or self.whole is None:
             return stop
         end = readable_end(self.fs, self.path, self.whole, self.start + start, self.start + stop)
@@ -138,14 +148,15 @@ class Stretch:
 
     def behind_unreadable(self, start: int, stop: int) -> int:
         """The first readable page behind the unreadable one at `start`, or `stop`."""
-        if self.fs is None or self.path is None or self.whole is None:
+        size = len(self.buffer)
+        if self.fs is None or self.path is None or self.whole is None or start >= size:
             return stop
-        end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + stop)
-        return end - self.start
+        end = behind_unreadable(self.fs, self.path, self.whole, self.start + start, self.start + min(stop, size))
+        return end - self.start if end - self.start < size else stop
 
     def next_written(self, position: int) -> int:
         """The first position at or behind this one that may have been written, at most the buffer's end."""
-        if self.fs is None or self.path is None or self.whole is None:
+        if self.fs is None or self.path is None or self.whole is None or position >= len(self.buffer):
             return position
         return min(next_written(self.fs, self.path, self.start + position) - self.start, len(self.buffer))
 

@@ -14,7 +14,8 @@ append_message takes one message instead:
     queue_end   8 bytes: the next queue offset, moved on; prepared and rolled-back messages take 0 and move nothing
     hosts       born and store host, 8 bytes each, or 20 where sys_flag says IPv6
     result      the position, or: NO_ROOM where record and eight zeros do not fit, BAD_PART where a part or a number is
-                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest
+                too large for its field, BUSY where the gate is closed, LATE where the store time is before the newest,
+                LOST_PAGE where a page of some map was lost, so that the record may not be in the file
 
 The result is what the broker's encoder and append callback write, and the columns that a scan of it would give, so
 that dispatch needs no second look.
@@ -29,6 +30,7 @@ from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writ
 from store.kernels.native import (
     body_crc,
     copy_bytes,
+    has_lost_page,
     read_long,
     size_of,
     start_of,
@@ -82,8 +84,8 @@ BLANK_SIZE = 8
 MAX_TOPIC_SIZE = 127
 MAX_PROPERTIES_SIZE = MAX_SHORT = 32_767
 MIN_INT, MAX_INT = -(1 << 31), (1 << 31) - 1
-# What append_message returns where it writes nothing.
-NO_ROOM, BAD_PART, BUSY, LATE = -1, -2, -3, -4
+# What append_message returns where it appends nothing.
+NO_ROOM, BAD_PART, BUSY, LATE, LOST_PAGE = -1, -2, -3, -4, -5
 TRANSACTION_MASK = 0xC
 TRANSACTION_COMMIT = 0x8
 
@@ -179,8 +181,7 @@ def append_message(
     target, at = start_of(segment), read_long(start_of(wrote), 0)
     if at < 0 or size + BLANK_SIZE > min(limit, size_of(segment)) - at:
         return NO_ROOM
-    if read_long(target, at + size) != 0:
-        write_long(target, at + size, 0)
+    clear_behind(target, at + size)
     write_long(target, at + 20, next_queue_offset(start_of(queue_end), sys_flag))
     write_long(target, at + 28, file_start + at)
     write_numbers(target, at, queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset)
@@ -188,10 +189,18 @@ def append_message(
     write_body_at(target, at, at + 68 + hosts_size, start_of(body), body_size)
     texts: Long = at + 72 + hosts_size + body_size
     write_texts(target, texts, start_of(topic), topic_size, start_of(properties), properties_size)
-    make_valid(target, at, size, is_v2)
+    if not make_valid(target, at, size, is_v2):
+        return LOST_PAGE
     write_long(start_of(gate), 8, store_timestamp_ms)
     write_long(start_of(wrote), 0, at + size)
     return at
+
+
+@cfunc
+def clear_behind(segment: Address, end: Long) -> None:
+    """Keeps old bytes behind a record from being read as another one."""
+    if read_long(segment, end) != 0:
+        write_long(segment, end, 0)
 
 
 @cfunc
@@ -203,10 +212,11 @@ def refuses(gate: Address, store_timestamp_ms: Long) -> Long:
 
 
 @cfunc
-def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> None:
-    """Writes magic, then size: they make a record of the bytes behind them."""
+def make_valid(segment: Address, at: Long, size: Long, is_v2: Flag) -> Flag:
+    """Writes magic, then size: they make a record of the bytes behind them; False where a page was lost."""
     write_int(segment, at + 4, MAGIC_V2 if is_v2 else MAGIC_V1)
     write_int(segment, at, size)
+    return not has_lost_page()
 
 
 @cfunc

@@ -124,3 +124,8 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
 
 def prefetch(buffer: Address, position: int) -> None:
     """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""
+
+
+def has_lost_page() -> bool:
+    """Whether a page was lost (lost_pages.h); never where kernels run uncompiled."""
+    return False
