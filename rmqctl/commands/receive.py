@@ -130,6 +130,8 @@ def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveRep
         report = receiver.report
         if report.received_bytes:
             session.note(f"note: {report.received_bytes} bytes were received, the copy is durable up to {copy.durable}")
+        with session.interrupts.deferred():
+            copy.remove_if_unused()
         raise
 
 

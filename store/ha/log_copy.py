@@ -39,7 +39,7 @@ class LogCopy:
         self._file: Descriptor | None = None
         self._file_start = 0
         self.first = self.end = self.durable = self._old_end = 0
-        _prepare(self._layout, fs)
+        self._made = _prepare(self._layout, fs)
         self._lock.acquire()
         try:
             self._load(find_store(self._layout, settings, fs), "mappedFileSizeCommitLog" in settings)
@@ -120,6 +120,14 @@ class LogCopy:
             self._file = None
             self._lock.release()
 
+    def remove_if_unused(self) -> None:
+        """Removes the folders of a new store that nothing was copied into."""
+        if self._made and self.is_empty and not self._fs.list_folder(self.folder):
+            # Before the lock is given back: then it may be another's.
+            self._fs.unlink(self._layout.lock)
+            for folder in reversed(self._made):
+                self._fs.remove_folder(folder)
+
     def _segment(self, file_start: int) -> Descriptor:
         if self._file is not None and file_start == self._file_start:
             return self._file
@@ -134,19 +142,22 @@ class LogCopy:
         return self._file
 
 
-def _prepare(layout: StoreLayout, fs: Filesystem) -> None:
-    """Create a new store's folders; refuse another folder, and a store that was not shut down."""
+def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
+    """Create a new store's folders, and give them; refuse another folder, and a store that was not shut down."""
+    made: list[Path] = []
     if len(layout.commitlogs) > 1:
         raise BadRequest("a log is copied into one folder, not into several", file=layout.root)
     if is_absent_or_empty(layout, fs):
-        for made in fs.make_folder(layout.root) + fs.make_folder(layout.commitlog):
-            fs.fsync_folder(made.parent)
+        made = fs.make_folder(layout.root) + fs.make_folder(layout.commitlog)
+        for folder in made:
+            fs.fsync_folder(folder.parent)
     else:
         require_store(layout, fs)
         refuse_rocksdb(layout, fs)
         fs.make_folder(layout.commitlog)
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
+    return made
 
 
 def _refuse_difference(differs: np.ndarray[Any, np.dtype[np.bool_]], log_offset: int) -> None:

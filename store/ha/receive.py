@@ -6,8 +6,9 @@
 2. A report of 0 makes a master begin at its last segment. To begin at log offset 0 of a longer log, ask from 1: the
    first byte of a record is that of its size, 0 below 16 MiB, and the record's CRC, lengths and log offset prove it.
 3. Receive, verify, append. When nothing more comes at once, sync, then report what is durable.
-4. Without `follow`, end when the master has sent everything that it had: at a heartbeat, or where frames have not been
-   full for CAUGHT_UP_AFTER_S.
+4. Without `follow`, end when the master has sent everything that it had: at a heartbeat, or, beside a master that is
+   written to without a pause, where no frame has been full for CAUGHT_UP_AFTER_S. A segment's last frame is never full,
+   and says nothing: a few must have come.
 
 Against the slave of a broker: nothing is appended before it is verified, and a report counts only synced bytes.
 
@@ -33,6 +34,7 @@ VERIFY_BYTES = 2 << 20
 SYNC_BYTES = 64 << 20
 SYNC_INTERVAL_S = 1.0
 CAUGHT_UP_AFTER_S = 1.5
+CAUGHT_UP_AFTER_FRAMES = 3
 RECONNECT_DELAY_S = 1.0
 _POLL_S = 0.5
 
@@ -278,7 +280,7 @@ class _Transfer:
         self._reported = opening.asked
         now = time.monotonic()
         self._synced_at = self._reported_at = self._full_at = now
-        self._largest = 0
+        self._largest = self._small_count = 0
 
     def run(self) -> None:
         """Takes frames until the end of the log is reached, or for ever with `follow`."""
@@ -317,10 +319,10 @@ class _Transfer:
             return True
         is_late = time.monotonic() - self._full_at > CAUGHT_UP_AFTER_S
         self._receive(header.size)
+        self._small_count += 1
         if header.size >= self._largest:
-            self._largest, self._full_at = header.size, time.monotonic()
-            return False
-        return is_late
+            self._largest, self._full_at, self._small_count = header.size, time.monotonic(), 0
+        return is_late and self._small_count >= CAUGHT_UP_AFTER_FRAMES
 
     def _receive(self, size: int) -> None:
         known = min(size, self._verifier.next_offset - self._next)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from store import open_store
+from store.ha import receive as store_receive
 from tests.cli.running import Run, rmqctl
 from tests.support.fake_master import FakeMaster, Frame, Script, honest, log_of
 from tests.support.stores import SMALL, make_store
@@ -202,8 +203,7 @@ def test_a_hostile_master_is_refused_and_the_copy_unharmed(
     name: str, master_store: Path, log_end: int, tmp_path: Path
 ) -> None:
     fresh = receive(HOSTILE[name], tmp_path / "fresh")
-    assert (fresh.code, (tmp_path / "fresh" / "commitlog").is_dir()) == (4, True), fresh.err
-    assert list((tmp_path / "fresh" / "commitlog").iterdir()) == []
+    assert (fresh.code, (tmp_path / "fresh").exists()) == (4, False), fresh.err
     receive(honest(master_store, log_end), tmp_path / "copy")
     assert receive(HOSTILE[name], tmp_path / "copy").code == 4
     assert copied(tmp_path / "copy") == expected(master_store, log_end)
@@ -215,7 +215,7 @@ def test_a_changed_byte_is_found_and_nothing_behind_it_is_written(
 ) -> None:
     run = receive(with_bytes(master_store, log_end, at, b"\xff"), tmp_path / "copy")
     assert run.code == 4, run.err
-    written = copied(tmp_path / "copy") if any((tmp_path / "copy" / "commitlog").iterdir()) else b""
+    written = copied(tmp_path / "copy") if (tmp_path / "copy").exists() else b""
     assert written[: at + 1].rstrip(b"\0") == log_of(master_store)[1][: len(written[: at + 1].rstrip(b"\0"))]
 
 
@@ -236,9 +236,35 @@ def test_a_frame_that_drips_in_ends_the_link(tmp_path: Path) -> None:
             link.read_body(memoryview(bytearray(1000)))
 
 
-def test_no_master_is_an_io_error(tmp_path: Path) -> None:
-    run = rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "copy")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_no_master_is_an_io_error_and_leaves_nothing(is_there: bool, tmp_path: Path) -> None:
+    if is_there:
+        (tmp_path / "backups").mkdir()
+    run = rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "backups" if is_there else tmp_path / "backups" / "new")
     assert (run.code, "cannot connect to the master" in run.err) == (5, True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["backups"] * is_there
+
+
+def test_no_master_leaves_a_copy_as_it_was(master_store: Path, log_end: int, tmp_path: Path) -> None:
+    receive(honest(master_store, log_end), tmp_path / "copy")
+    assert rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "copy").code == 5
+    assert copied(tmp_path / "copy") == expected(master_store, log_end)
+
+
+def test_a_segments_last_frame_after_a_pause_is_not_taken_for_the_logs_end(
+    master_store: Path, log_end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_receive, "CAUGHT_UP_AFTER_S", 0.05)
+    send = honest(master_store, log_end, batch=1000)
+
+    def pausing(asked: int) -> Iterator[Frame]:
+        for frame in send(asked):
+            if (frame[0] + len(frame[1])) % SIZE == 0:
+                time.sleep(0.1)
+            yield frame
+
+    run = receive(pausing, tmp_path / "copy")
+    assert (run.code, run.json["log_end"]) == (0, log_end)
 
 
 @pytest.mark.parametrize("address", ["nohost", "host:", "host:99999", ":1", "host:x"])
