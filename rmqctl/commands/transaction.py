@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from rmqctl.show import list_some
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
+    from store import StoredMessage
     from store.services import Transaction, TransactionReview
     from store.serving import StoreClient
 
@@ -37,6 +39,8 @@ COLUMNS = (
     "state", "uniq_key", "topic", "producer_group", "born_timestamp_ms", "committed_log_offset", "check_times",
     "half_count",
 )  # fmt: skip
+OP_WAIT_S = 5.0
+"""A store of line 5.x gathers op records for 3 s (transactionOpBatchInterval)."""
 COLUMNS_OF_WARNED = ("state", "uniq_key", "warnings", *COLUMNS[2:])
 
 
@@ -142,6 +146,7 @@ def _resolve_served(
     session: Session, served: StoreClient, transaction_id: str, consent: ChangeOptions, *, commit: bool
 ) -> Result:
     """Let the process that serves the store end the transaction that its files show."""
+    from store.formats import OP_TOPIC
     from store.services import TransactionState, find_open_transaction, review_transactions
 
     if consent.quarantine is not None or not consent.keep:
@@ -162,7 +167,7 @@ def _resolve_served(
         verdict = f"would {facts['resolution']} the half at log offset {half.log_offset}"
         return _resolved(facts, [], OK if consent.dry_run else FINDINGS, verdict)
     appended: list[dict[str, Any]] = []
-    group = transaction.producer_group or ""
+    group, ops_before = transaction.producer_group or "", max(0, served.max_offset(OP_TOPIC, 0))
     with session.interrupts.deferred():
         # One that was committed already gets the op record alone.
         if commit and transaction.state is not TransactionState.COMMITTED:
@@ -173,9 +178,27 @@ def _resolve_served(
             appended.append({"topic": transaction.topic, "log_offset": answer.log_offset, "size": answer.size})
         else:
             served.transactions.rollback(half.log_offset, group, is_answer=True)
+        op = _find_op(served, ops_before, half.queue_offset)
+    if op is None:
+        session.note("note: the op record comes with the next ones of the process, as a 5.x broker gathers them")
+    else:
+        appended.append({"topic": op.topic, "log_offset": op.log_offset, "size": op.size})
     done = "committed" if commit else "rolled back"
     verdict = f"process {served.process_id} has {done} the half at log offset {half.log_offset}"
     return _resolved({**facts, "applied": True, "change_id": None}, appended, OK, verdict)
+
+
+def _find_op(served: StoreClient, start: int, half_queue_offset: int) -> StoredMessage | None:
+    """The op record from `start` on that names the half; None where it is not there in time."""
+    from store.formats import OP_TOPIC
+
+    deadline = time.monotonic() + OP_WAIT_S
+    while (rest := deadline - time.monotonic()) > 0 and served.wait_for_message(OP_TOPIC, 0, start, int(1000 * rest)):
+        for op in served.messages(OP_TOPIC, 0, start=start):
+            start = op.queue_offset + 1
+            if str(half_queue_offset) in op.body.decode(errors="replace").split(","):
+                return op
+    return None
 
 
 def _resolved(facts: dict[str, Any], appended: list[dict[str, Any]], exit_code: int, verdict: str) -> Result:

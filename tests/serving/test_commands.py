@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqctl.commands import transaction
 from store import Message, WritableStore, open_store
+from store.formats import OP_TOPIC
 from store.live.running_flags import RunningFlag
 from store.serving import ControlServer, StoreClient
 from tests.cli.running import rmqctl
@@ -242,11 +244,32 @@ def states(root: Path) -> dict[str, str]:
 @pytest.mark.usefixtures("halves")
 def test_the_process_that_serves_ends_transactions(root: Path) -> None:
     commit = rmqctl("--format", "json", "transaction", "resolve", "U1", "--commit", "--yes", store=root)
-    assert (commit.code, [row["topic"] for row in commit.json["appended"]]) == (0, ["Pay"])
-    assert rmqctl("transaction", "resolve", "U2", "--rollback", "--yes", store=root).code == 0
+    assert (commit.code, [row["topic"] for row in commit.json["appended"]]) == (0, ["Pay", OP_TOPIC])
+    rollback = rmqctl("--format", "json", "transaction", "resolve", "U2", "--rollback", "--yes", store=root)
+    assert (rollback.code, [row["topic"] for row in rollback.json["appended"]]) == (0, [OP_TOPIC])
+    with open_store(root) as store:
+        (op,) = (store.lookup(row["log_offset"]) for row in rollback.json["appended"])
+        assert op is not None
+        assert op.body == b"1"
     assert states(root) == {"U1": "committed", "U2": "rolled-back"}
     again = rmqctl("transaction", "resolve", "U2", "--commit", "--yes", store=root)
     assert (again.code, "is rolled-back already" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(("interval_ms", "topics"), [(100, ["Pay", OP_TOPIC]), (600_000, ["Pay"])])
+def test_an_op_record_that_a_5_x_store_gathers_is_waited_for(
+    interval_ms: int, topics: list[str], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction, "OP_WAIT_S", PATIENCE_S if len(topics) == 2 else 0.1)
+    settings = {**SMALL, "transactionOpBatchInterval": interval_ms}
+    with (
+        open_store(root, read_only=False, services=["transactions"], settings=settings, compat="5.3") as store,
+        ControlServer(store),
+    ):
+        assert rmqctl("put", "Pay", "42", "--uniq-key", "U1", "--half", "payers", store=root).code == 0
+        run = rmqctl("--format", "json", "transaction", "resolve", "U1", "--commit", "--yes", store=root)
+        assert (run.code, [row["topic"] for row in run.json["appended"]]) == (0, topics), run.err
+        assert ("the op record comes with" in run.err) == (len(topics) == 1)
 
 
 @pytest.mark.usefixtures("halves")
