@@ -96,11 +96,12 @@ class GivenStore:
             self._session.note(f"note: {given} is taken, and not storePathRootDir={root}")
 
     def _note_without_effect(self, file_settings: Mapping[str, str]) -> None:
-        from store.config import has_effect
+        from store.config import all_settings, has_effect
 
         for name in self._options.settings:
             if not has_effect(name):
-                self._session.note(f"note: the setting {name} has no effect here")
+                instead = all_settings()[name].instead
+                self._session.note(f"note: the setting {name} has no effect here{instead and f': {instead}'}")
         count = sum(not has_effect(name) for name in file_settings)
         if count:
             self._session.note(f"note: {count} settings in the broker configuration have no effect here")

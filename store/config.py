@@ -297,6 +297,8 @@ class Setting:
     """What it changes here; empty for a setting without effect."""
     owner: str
     """The class of the broker that has it."""
+    instead: str = ""
+    """What happens whatever a setting without effect says, where that is not plain."""
 
 
 @functools.cache
@@ -309,7 +311,7 @@ def all_settings() -> dict[str, Setting]:
     with _WITHOUT_EFFECT.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             default = _convert(row["name"], row["type"], row["default"]) if row["default"] else None
-            known.append(Setting(row["name"], row["type"], default, "", row["owner"]))
+            known.append(Setting(row["name"], row["type"], default, "", row["owner"], row["instead"] or ""))
     return {setting.name: setting for setting in known}
 
 

@@ -93,7 +93,7 @@ def _row(setting: Setting, values: Mapping[str, tuple[Any, str]], shown: Callabl
         "source": source,
         "default": shown(setting.default),
         "type": setting.type,
-        "effect": setting.effect or "none",
+        "effect": setting.effect or "; ".join(filter(None, ("none", setting.instead))),
         "owner": setting.owner,
     }
 

@@ -143,7 +143,7 @@ class LogCopy:
 
 
 def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
-    """Create a new store's folders, and give them; refuse another folder, and a store that was not shut down."""
+    """Create and give a new store's folders; refuse another folder, and a store that was not shut down."""
     made: list[Path] = []
     if len(layout.commitlogs) > 1:
         raise BadRequest("a log is copied into one folder, not into several", file=layout.root)

@@ -54,6 +54,16 @@ def test_a_setting_without_effect_is_said_once(store: Path, command: tuple[str, 
     assert run.err.count("haListenPort has no effect here") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("enableScheduleAsyncDeliver", "a delivery ends before the next"), ("debugLockEnable", "no stack traces")],
+)
+def test_what_happens_instead_of_what_a_setting_asks_for_is_said(store: Path, name: str, instead: str) -> None:
+    assert settings_by_name(store=store)[name]["effect"].startswith(f"none; {instead}")
+    run = rmqctl("--set", f"{name}=true", "get", "T", "--queue", "0", store=store)
+    assert f"{name} has no effect here: {instead}" in run.err
+
+
 @pytest.mark.parametrize("command", [("get", "T", "--queue", "0"), ("recover", "--dry-run"), ("put", "T", "x")])
 @pytest.mark.parametrize("setting", ["flushDiskTyp=SYNC_FLUSH", "maxIndexNum=9999999999", "brokerRole=FOO"])
 def test_a_wrong_setting_is_a_usage_error_of_every_command(store: Path, command: tuple[str, ...], setting: str) -> None:
