@@ -46,6 +46,8 @@ from store.recovery.walk import Progress
 
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
+NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
+BEHIND_LOG_END = "its units point behind the log's end"
 
 
 @takes_path(with_dledger=True, passes_foreign=True)
@@ -160,15 +162,19 @@ def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None
         )
 
 
-def add_derived(opened: OpenedStore, change: Change) -> None:
-    """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced."""
+def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLUSHED) -> None:
+    """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
+
+    why_index  the reason for which index files go
+    """
     for failure in (*opened.queues.failures, *opened.index.failures):
         raise failure
     staged = [*opened.queues.staged_files(), *opened.index.staged_files()]
     places = {place for place, _ in staged}
     for path in (*opened.queues.removed_paths(), *opened.index.removed_paths()):
         if path not in places:
-            change.actions.append(Remove(path, _why_removed(opened, path)))
+            reason = why_index if path.is_relative_to(opened.layout.index) else BEHIND_LOG_END
+            change.actions.append(Remove(path, reason))
     for place, path in staged:
         if not _is_same_file(opened, place, path):
             change.actions.append(Publish(place, path, "built from the log"))
@@ -217,9 +223,3 @@ def _is_same_file(opened: OpenedStore, place: Path, staged: Path) -> bool:
     old, new = fs.open_read(place), fs.open_read(staged)
     pieces = range(0, fs.stat(place).st_size, COMPARED_BYTES)
     return all(fs.read(old, at, COMPARED_BYTES) == fs.read(new, at, COMPARED_BYTES) for at in pieces)
-
-
-def _why_removed(opened: OpenedStore, path: Path) -> str:
-    if path.is_relative_to(opened.layout.index):
-        return "may lack keys: it was not full and flushed before the crash"
-    return "its units point behind the log's end"

@@ -8,12 +8,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from store.change.actions import Publish
 from store.change.change import Change
 from store.commitlog.end import LogEnd, find_end
-from store.commitlog.resync import has_bytes_behind
+from store.commitlog.resync import find_record, has_bytes_behind, runs_between
+from store.disk.mapped_file import MappedFile
 from store.disk.overlay import stage_new_file
 from store.errors import BadRequest
+from store.formats.run import Run
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -67,7 +71,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     _clear_tail(opened, change, found)
     change.damaged = find_stray_units(opened, found.log_end)
     _cut_index(opened, found.log_end)
-    add_derived(opened, change)
+    add_derived(opened, change, why_index="holds keys of records behind the log's end, or is built anew")
     if not change.is_empty:
         lower_checkpoint(opened, _last_store_timestamp(opened, end))
         add_checkpoint(opened, change)
@@ -88,8 +92,14 @@ def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
     segment = opened.log.segments.find_by_offset(end.log_end - 1) if end.log_end else None
     if end.last_store_timestamp_ms or segment is None:
         return end.last_store_timestamp_ms
-    rules = opened.scan_rules(check_crc=False)
-    return find_end([segment], segment.file_start, rules, stop=end.log_end).last_store_timestamp_ms
+    last = _last_run(opened, segment, end.log_end)
+    return int(last.columns.store_timestamp_ms[-1]) if last is not None else 0
+
+
+def _last_run(opened: OpenedStore, segment: MappedFile, stop: int) -> Run | None:
+    """The run of records that ends with the segment's last one before `stop`, behind damage too."""
+    runs = runs_between([segment], segment.file_start, stop, rules=opened.scan_rules(check_crc=False))
+    return next(iter(deque(runs, maxlen=1)), None)
 
 
 def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
@@ -100,13 +110,16 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
         return
     if segment is None:
         raise BadRequest(f"log offset {log_offset} is in no segment", file=opened.layout.commitlog)
-    end = find_end([segment], segment.file_start, opened.scan_rules(check_crc=False), stop=log_offset)
-    if end.log_end != log_offset:
+    position, rules = log_offset - segment.file_start, opened.scan_rules(check_crc=False)
+    last = _last_run(opened, segment, log_offset)
+    ends_here = last is not None and last.end == log_offset
+    if not ends_here and find_record(segment, position, accept_v2=rules.accept_v2) != position:
+        before = segment.file_start if last is None else segment.file_start + int(last.columns.position[-1])
         raise BadRequest(
             f"no record begins at log offset {log_offset}",
             file=segment.path,
-            offset=log_offset - segment.file_start,
-            hint=f"the record before begins at {end.log_end}",
+            offset=position,
+            hint=f"the record before begins at {before}",
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from store.commitlog.end import LogEnd, find_end, walk_log
+from store.commitlog.end import LogEnd, find_end
+from store.commitlog.resync import runs_between
 from store.dispatch.fan_out import Handler
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
@@ -40,12 +41,7 @@ def walk(
 
 
 def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
-    """Hands the records from `start` to before `stop` to the handlers."""
-    for step in walk_log(opened.log.segments.files, start, opened.scan_rules(check_crc=False)):
-        if isinstance(step, Run):
-            columns = step.columns
-            count = int((columns.position + step.file_start < stop).sum())
-            for handler in handlers if count else ():
-                handler.dispatch(step.part(0, count))
-            if count < step.count:
-                return
+    """Hands the records from `start` to before `stop` to the handlers, behind damage too."""
+    for run in runs_between(opened.log.segments.files, start, stop, rules=opened.scan_rules(check_crc=False)):
+        for handler in handlers:
+            handler.dispatch(run)

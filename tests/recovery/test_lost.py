@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from store import open_store
+from store import check, open_store
 from store.change.change import Change
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
-from tests.support.stores import LATER_MS, Clock, make_store, recover, text_message, truncate
+from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
 
 COUNT, QUEUES = 100, 3
 
@@ -148,6 +148,18 @@ def test_keys_that_are_not_indexed_again_are_counted(keep: bool, none_lost: bool
     change, _ = recover(root, keep_index=keep)
     assert change.facts["start_segment"] > 0
     assert (change.facts["lost_index_keys"] == 0) == none_lost
+
+
+@pytest.mark.leaves_damage
+def test_a_cut_by_hand_keeps_the_keys_of_messages_behind_damage(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60)
+    with open_store(root) as store:
+        damaged, cut = (store.get("T", 0, offset).messages[0].log_offset for offset in (15, 19))
+    overwrite(root, damaged, b"\x7f\0\0\0")
+    truncate(root, cut, settings=SMALL)
+    kinds = [finding.kind for finding in check(root)]
+    assert "missing-index-entry" not in kinds
+    assert "bad-length" in kinds
 
 
 def test_delayed_messages_keep_their_deliver_time_unless_the_broker_is_followed(tmp_path: Path) -> None:
