@@ -33,7 +33,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "store" / "kernels"
-MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "encode")
+MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "encode", "put")
 MODULE_NAME = "store.kernels.compiled"
 FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
@@ -175,6 +175,9 @@ def _literal(value: int) -> ast.expr:
 def _compiled_forms(function: ast.FunctionDef) -> Iterator[str]:
     """The function as one of C; for a kernel also one of Python that calls it without the GIL."""
     (kind,) = (decorator.id for decorator in function.decorator_list)
+    if kind == "with_objects":
+        yield _with_objects(function)
+        return
     if kind != "cfunc":
         yield _entry(function, without_gil=kind == "kernel")
         function.name += "_"
@@ -185,6 +188,14 @@ def _compiled_forms(function: ast.FunctionDef) -> Iterator[str]:
     if isinstance(function.returns, ast.Constant):
         function.returns = _expression("cython.void")
     yield ast.unparse(function)
+
+
+def _with_objects(function: ast.FunctionDef) -> str:
+    """The function as Cython compiles any Python."""
+    function.decorator_list, function.returns = [], None
+    for argument in function.args.args:
+        argument.annotation = None
+    return ast.unparse(function)
 
 
 def _entry(function: ast.FunctionDef, *, without_gil: bool) -> str:

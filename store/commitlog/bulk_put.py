@@ -168,7 +168,7 @@ class _BulkPut:
         file.wrote = end
         file.store_timestamp_ms = now_ms
         for cell, next_offset in zip(cells, next_offsets.tolist(), strict=True):
-            cell.queue_offset = next_offset
+            cell.move_to(next_offset)
         rows = self.rows[start : start + count]
         self.result.log_offsets[rows] = self.columns[Column.POSITION, :count] + file.file_start
         self.result.sizes[rows] = self.columns[Column.SIZE, :count]

@@ -1,43 +1,87 @@
-"""PutQueue: everything that an append to one queue needs, found by one look-up."""
+"""Queue, hosts and segment of an append, as tuples for the kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from store.disk.filesystem import Filesystem
+from store.disk.mapped_file import MappedFile
+from store.formats.host import Host
 from store.formats.message import MAX_TOPIC_SIZE_V1, RECORD_MIN_SIZE, Message, host_flags, record_size
 
 _LONG_SIZE = 8
 
 
-class PutQueue:
+class PutQueue(NamedTuple):
     """One queue of the log: its topic in UTF-8, and the queue offset that its next message gets.
 
-    end        that offset as a long of 8 bytes, which the kernel that appends moves on
     base_size  bytes of a record of this topic without body and properties, with IPv4 hosts
+    end        that offset as a long of 8 bytes, which the kernel that appends moves on
     """
 
-    __slots__ = ("base_size", "end", "topic")
+    topic: bytes
+    base_size: int
+    end: bytearray
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic.encode("utf-8", "surrogatepass")
-        self.base_size = record_size(0, len(self.topic), 0, v2=len(self.topic) > MAX_TOPIC_SIZE_V1)
-        self.end = bytearray(_LONG_SIZE)
+    @classmethod
+    def of(cls, topic: str) -> PutQueue:
+        encoded = topic.encode("utf-8", "surrogatepass")
+        base_size = record_size(0, len(encoded), 0, v2=len(encoded) > MAX_TOPIC_SIZE_V1)
+        return cls(encoded, base_size, bytearray(_LONG_SIZE))
 
     @property
     def queue_offset(self) -> int:
         """The next queue offset."""
         return int.from_bytes(self.end, "big", signed=True)
 
-    @queue_offset.setter
-    def queue_offset(self, queue_offset: int) -> None:
+    def move_to(self, queue_offset: int) -> None:
+        """Sets the next queue offset."""
         self.end[:] = queue_offset.to_bytes(_LONG_SIZE, "big", signed=True)
 
 
-class PutHosts:
+class PutHosts(NamedTuple):
     """Born and store host as a record has them; most messages of a log share them."""
 
-    __slots__ = ("born", "encoded", "extra_size", "flags", "stored")
+    born: Host
+    stored: Host
+    encoded: bytes
+    flags: int
+    extra_size: int
 
-    def __init__(self, message: Message) -> None:
-        self.born, self.stored = message.born_host, message.store_host
-        self.encoded = self.born.encode() + self.stored.encode()
-        self.flags = host_flags(self.born, self.stored)
-        self.extra_size = record_size(0, 0, 0, self.flags) - RECORD_MIN_SIZE
+    @classmethod
+    def of(cls, message: Message) -> PutHosts:
+        born, stored = message.born_host, message.store_host
+        flags = host_flags(born, stored)
+        extra_size = record_size(0, 0, 0, flags) - RECORD_MIN_SIZE
+        return cls(born, stored, born.encode() + stored.encode(), flags, extra_size)
+
+
+class PutTail(NamedTuple):
+    """The segment that takes messages, and its views and positions for the kernel."""
+
+    file: MappedFile
+    buffer: memoryview
+    file_start: int
+    wrote: bytearray
+
+    @classmethod
+    def of(cls, file: MappedFile, buffer: memoryview) -> PutTail:
+        return cls(file, buffer, file.file_start, file.wrote_cell)
+
+
+NO_TAIL = PutTail.of(MappedFile(Path(), 0, 0, Filesystem(), writable=False), memoryview(bytearray()))
+"""Before the first message: a segment without room."""
+
+
+class PutParts(NamedTuple):
+    """A log for put_message: its queues by topic and id, and the parts that usual puts share."""
+
+    queues: dict[tuple[str, int], PutQueue]
+    hosts: PutHosts
+    tail: PutTail
+    gate: bytearray
+    clock: Callable[[], int]
+    max_body: int
+    max_record: int

@@ -41,6 +41,7 @@ __all__ = [
     "order_by_queue",
     "pass_repeats",
     "put_index_entries",
+    "put_message",
     "scan_records",
     "tags_codes",
     "write_units",
@@ -86,6 +87,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.encode import append_message, encode_records
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
     from store.kernels.properties import find_text
+    from store.kernels.put import put_message
     from store.kernels.scan import find_record_start, scan_records
     from store.kernels.verify import (
         first_bad_body,

@@ -2,9 +2,11 @@
 
     @kernel         a function that other rooms call; compiled it runs without the GIL
     @short_kernel   the same with the GIL, for what is over before another thread could take it
+    @with_objects   a function that takes Python's objects and holds the GIL
     @cfunc          a function that kernels call; compiled it is a C function, which needs no GIL and raises nothing
     Long, Flag      a signed integer of 64 bits, a truth value
     Address         of a byte, as `start_of` gives it
+    Object          of Python
     Bytes, Writable a buffer of bytes; the second is written to
     Longs, Matrix   int64 [n], int64 [n, m]
 
@@ -22,6 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Long = int
 Flag = bool
 Address: TypeAlias = Any
+Object: TypeAlias = Any
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +41,10 @@ else:
 
 
 def cfunc(function: _Function) -> _Function:
+    return function
+
+
+def with_objects(function: _Function) -> _Function:
     return function
 
 

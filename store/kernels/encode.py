@@ -178,22 +178,55 @@ def append_message(
     refusal = refuses(start_of(gate), store_timestamp_ms)
     if refusal != 0:
         return refusal
-    target, at = start_of(segment), read_long(start_of(wrote), 0)
+    at = read_long(start_of(wrote), 0)
     if at < 0 or size + BLANK_SIZE > min(limit, size_of(segment)) - at:
         return NO_ROOM
-    clear_behind(target, at + size)
-    write_long(target, at + 20, next_queue_offset(start_of(queue_end), sys_flag))
-    write_long(target, at + 28, file_start + at)
-    write_numbers(target, at, queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset)
-    write_origin(target, at, sys_flag, born_timestamp_ms, store_timestamp_ms, start_of(hosts))
-    write_body_at(target, at, at + 68 + hosts_size, start_of(body), body_size)
-    texts: Long = at + 72 + hosts_size + body_size
-    write_texts(target, texts, start_of(topic), topic_size, start_of(properties), properties_size)
-    if not make_valid(target, at, size, is_v2):
-        return LOST_PAGE
-    write_long(start_of(gate), 8, store_timestamp_ms)
-    write_long(start_of(wrote), 0, at + size)
-    return at
+    written: Flag = append_record(
+        start_of(gate), start_of(wrote), start_of(segment), file_start, start_of(queue_end), store_timestamp_ms, size,
+        start_of(topic), topic_size, start_of(body), body_size, start_of(properties), properties_size, start_of(hosts),
+        queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_transaction_offset,
+    )  # fmt: skip
+    return at if written else LOST_PAGE
+
+
+@cfunc
+def append_record(
+    gate: Address,
+    wrote: Address,
+    segment: Address,
+    file_start: Long,
+    queue_end: Address,
+    store_timestamp_ms: Long,
+    size: Long,
+    topic: Address,
+    topic_size: Long,
+    body: Address,
+    body_size: Long,
+    properties: Address,
+    properties_size: Long,
+    hosts: Address,
+    queue_id: Long,
+    flag: Long,
+    sys_flag: Long,
+    born_timestamp_ms: Long,
+    reconsume_times: Long,
+    prepared_transaction_offset: Long,
+) -> Flag:
+    """Write a record and move the cells on, the room being there; False for a lost page."""
+    at: Long = read_long(wrote, 0)
+    hosts_size: Long = host_size(sys_flag & BORN_HOST_V6) + host_size(sys_flag & STORE_HOST_V6)
+    clear_behind(segment, at + size)
+    write_long(segment, at + 20, next_queue_offset(queue_end, sys_flag))
+    write_long(segment, at + 28, file_start + at)
+    write_numbers(segment, at, queue_id, flag, sys_flag, reconsume_times, prepared_transaction_offset)
+    write_origin(segment, at, sys_flag, born_timestamp_ms, store_timestamp_ms, hosts)
+    write_body_at(segment, at, at + 68 + hosts_size, body, body_size)
+    write_texts(segment, at + 72 + hosts_size + body_size, topic, topic_size, properties, properties_size)
+    if not make_valid(segment, at, size, topic_size > MAX_TOPIC_SIZE):
+        return False
+    write_long(gate, 8, store_timestamp_ms)
+    write_long(wrote, 0, at + size)
+    return True
 
 
 @cfunc

@@ -184,3 +184,24 @@ static inline uint32_t call_crc_function(bytes_in buffer, uint64_t size) { retur
 static inline integer body_crc(bytes_in buffer, integer position, integer size) {
     return call_crc_function(buffer + position, (uint64_t)size) & 0x7FFFFFFF;
 }
+
+/* Of bytes, a bytearray, or a memoryview of contiguous bytes. */
+static inline unsigned char *address_of(PyObject *values) {
+    if (PyBytes_Check(values)) return (unsigned char *)PyBytes_AS_STRING(values);
+    if (PyByteArray_Check(values)) return (unsigned char *)PyByteArray_AS_STRING(values);
+    return (unsigned char *)PyMemoryView_GET_BUFFER(values)->buf;
+}
+
+/* The items of a tuple as a tuple of another class, one that adds no fields. */
+static inline PyObject *tuple_of(PyObject *kind, PyObject *items) {
+    PyTypeObject *type = (PyTypeObject *)kind;
+    Py_ssize_t size = PyTuple_GET_SIZE(items);
+    PyObject *made = type->tp_alloc(type, size);
+    if (!made) return NULL;
+    for (Py_ssize_t at = 0; at < size; at++) {
+        PyObject *item = PyTuple_GET_ITEM(items, at);
+        Py_INCREF(item);
+        PyTuple_SET_ITEM(made, at, item);
+    }
+    return made;
+}

@@ -23,6 +23,14 @@ cdef extern from "native.h" nogil:
     void set_crc_function(unsigned long long address)
     unsigned int call_crc_function(const unsigned char *buffer, unsigned long long size)
 
+cdef extern from "native.h":
+    unsigned char *address_of(object values)
+    object tuple_of(object kind, tuple items)
+
+
+cdef inline tuple as_tuple(object values):
+    return <tuple> values
+
 
 cdef inline unsigned char *start_of(Py_buffer *buffer) noexcept nogil:
     return <unsigned char *> buffer.buf

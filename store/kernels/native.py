@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.kernels.cython import Address, Bytes
+    from store.kernels.cython import Address, Bytes, Object
 
 _SHORT, _INT, _LONG = (struct.Struct(code) for code in (">h", ">i", ">q"))
 _SHORT_BITS, _INT_BITS, _LONG_BITS = (struct.Struct(code) for code in (">H", ">I", ">Q"))
@@ -27,6 +27,21 @@ def start_of(buffer: Bytes) -> Address:
 
 def size_of(buffer: Bytes) -> int:
     return len(buffer)
+
+
+def address_of(values: bytes | bytearray | memoryview) -> Address:
+    """The address of the first of bytes that keep their number; here the object."""
+    return values
+
+
+def as_tuple(values: Object) -> Object:
+    """Take a tuple of any class for a plain one: that is unpacked faster."""
+    return values
+
+
+def tuple_of(kind: Object, items: Object) -> Object:
+    """Make a tuple of class `kind` without calling it."""
+    return tuple.__new__(kind, items)
 
 
 def read_byte(buffer: Address, position: int) -> int:

@@ -1,0 +1,67 @@
+"""One message of a producer, from its fields to the segment and the result, in one compiled call.
+
+    log      PutParts: what a put needs beside the message; tuples, as reading an attribute takes 12 ns
+    message  a Message
+
+What is usual is done here. None says that it is not, and that no record was written: a queue's first message, a delayed
+one, another host than the last message's, a size beyond a limit, no room, a closed gate, a clock that went back, a lost
+page.
+
+The append holds the GIL from its first look to its last write, as append_message does.
+"""
+
+from __future__ import annotations
+
+from store.kernels.cython import Long, Object, with_objects
+from store.kernels.encode import BLANK_SIZE, append_record, is_int, refuses
+from store.kernels.native import address_of, as_tuple, find_bytes, read_long, tuple_of
+from store.kernels.scan import BORN_HOST_V6, STORE_HOST_V6
+
+MAX_PROPERTIES = 32_767
+QUEUE_OFFSET_AT = 20
+
+
+@with_objects
+def put_message(log: Object, message: Object, result_type: Object, status: Object, delay_mark: Object) -> Object:
+    """Append a message whose put is a usual one; returns a `result_type` of `status`, or None."""
+    queues, hosts, tail, gate, clock, max_body, max_record = as_tuple(log)
+    queue = queues.get((message.topic, message.queue_id))
+    born, stored, host_bytes, host_bits, hosts_size = as_tuple(hosts)
+    if queue is None or message.born_host is not born or message.store_host is not stored:
+        return None
+    body, properties = message.body, message.properties
+    if type(body) is not bytes or type(properties) is not bytes:
+        return None
+    topic, base_size, queue_end = as_tuple(queue)
+    body_size: Long = len(body)
+    properties_size: Long = len(properties)
+    size: Long = base_size + hosts_size + body_size + properties_size
+    if size > max_record or body_size > max_body or properties_size > MAX_PROPERTIES:
+        return None
+    if find_bytes(address_of(properties), address_of(delay_mark), len(delay_mark), 0, properties_size) >= 0:
+        return None
+    file, buffer, file_start, wrote = as_tuple(tail)
+    queue_id: Long = message.queue_id
+    flag: Long = message.flag
+    sys_flag: Long = message.sys_flag
+    reconsume_times: Long = message.reconsume_times
+    born_timestamp_ms: Long = message.born_timestamp_ms
+    prepared_offset: Long = message.prepared_transaction_offset
+    sys_flag = sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | host_bits
+    if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times)):
+        return None
+    now_ms: Long = clock()
+    limit: Long = file.reserved
+    start: Long = file_start
+    at: Long = read_long(address_of(wrote), 0)
+    if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > min(limit, len(buffer)) - at:
+        return None
+    if not append_record(
+        address_of(gate), address_of(wrote), address_of(buffer), start, address_of(queue_end), now_ms, size,
+        address_of(topic), len(topic), address_of(body), body_size, address_of(properties), properties_size,
+        address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_offset,
+    ):  # fmt: skip
+        return None
+    file.store_timestamp_ms = now_ms
+    queue_offset: Long = read_long(address_of(buffer), at + QUEUE_OFFSET_AT)
+    return tuple_of(result_type, (status, start + at, size, queue_offset, now_ms, 1, "", message, ()))
