@@ -214,7 +214,11 @@ class StoreConfig:
     # Cleaning; file_reserved_time in hours, ratios in percent.
     delete_when: str = _setting("04", "hours of the day in which expired segments go")
     file_reserved_time: int = _setting(72, "hours that a segment is kept")
-    disk_max_used_space_ratio: int = _setting(75, "% of the partition above which expired segments go", most=100)
+    disk_max_used_space_ratio: int = _setting(
+        75,
+        "% of the partition above which expired segments go; 10 to 95, others are taken as those",
+        least=-MAX_INT - 1,
+    )
     disk_space_warning_level_ratio: int = _setting(90, "% of the partition above which puts are refused", most=100)
     disk_space_clean_forcibly_ratio: int = _setting(
         85, "% of the partition above which segments go before they expire", most=100

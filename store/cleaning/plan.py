@@ -21,7 +21,7 @@ from store.change.actions import Publish, Remove
 from store.change.change import Change
 from store.change.workspace import relative_name
 from store.cleaning.expired import expired_extension_files, expired_queue_files
-from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, find_trigger, judge_segments
+from store.cleaning.rules import Retention, SegmentAge, Trigger, Verdict, describe_limits, find_trigger, judge_segments
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import ScanRules
 from store.consumequeue.numbering import QueueTable
@@ -71,7 +71,7 @@ def plan_clean(
     expired = [file for file, verdict in judged if verdict.goes]
     change = new_change(opened, "clean-expired")
     built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
-    change.remarks = [*opened.assumed, *built] if built else []
+    change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
     _add_lost(opened, change, expired)
     _drop_derived_before(opened, _log_start(opened, expired))
     # What was lost is in the store again before the log goes that it was built from.

@@ -58,6 +58,19 @@ class Retention:
         )
 
 
+def describe_limits(config: StoreConfig, line: BrokerLine) -> list[str]:
+    """Describes the ratios that a broker takes as others, as sentences for people."""
+    percents = {"diskMaxUsedSpaceRatio": (config.disk_max_used_space_ratio, MAX_USED_PERCENT)}
+    if line.cleans_when_forced:
+        percents["diskSpaceCleanForciblyRatio"] = config.disk_space_clean_forcibly_ratio, FORCED_PERCENT
+        percents["diskSpaceWarningLevelRatio"] = config.disk_space_warning_level_ratio, FULL_PERCENT
+    return [
+        f"{name}={percent} is taken as {_clamp(percent, limits)}, as a broker does"
+        for name, (percent, limits) in percents.items()
+        if _clamp(percent, limits) != percent
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Why a pass does something, or does not; `forced` when age does not count."""

@@ -34,6 +34,13 @@ def plan(root: Path, *, apply: bool = False, settings: dict[str, Any] | None = N
         return change
 
 
+@pytest.mark.parametrize(("percent", "taken"), [(5, 10), (-1, 10), (150, 95), (75, None)])
+def test_a_ratio_that_a_broker_takes_as_another_is_said(root: Path, percent: int, taken: int | None) -> None:
+    remarks = plan(root, settings={"diskMaxUsedSpaceRatio": percent}).remarks
+    said = [f"diskMaxUsedSpaceRatio={percent} is taken as {taken}, as a broker does"]
+    assert remarks == (said if taken is not None else [])
+
+
 def removed(change: Change, folder: str) -> list[str]:
     paths = [str(action.path.relative_to(change.root)) for action in change.actions]  # type: ignore[attr-defined]
     return [path for path in paths if path.startswith(folder)]

@@ -30,7 +30,19 @@ OFF = Trigger((), forced=False)
 
 @pytest.mark.parametrize(
     ("settings", "most_used"),
-    [(75, 0.75), (10, 0.10), (9, 0.10), (0, 0.10), (95, 0.95), (96, 0.95), (100, 0.95), (11, 0.11), (94, 0.94)],
+    [
+        (75, 0.75),
+        (10, 0.10),
+        (9, 0.10),
+        (0, 0.10),
+        (95, 0.95),
+        (96, 0.95),
+        (100, 0.95),
+        (11, 0.11),
+        (94, 0.94),
+        (-1, 0.10),
+        (150, 0.95),
+    ],
 )
 def test_disk_max_used_space_ratio_is_clamped_to_10_and_95(settings: int, most_used: float) -> None:
     config = StoreConfig(disk_max_used_space_ratio=settings)
