@@ -139,8 +139,9 @@ class GivenStore:
         from store.errors import BadRequest
 
         settings = self.settings()
-        if len(stores) > 1 and "storePathCommitLog" in settings:
-            raise BadRequest("storePathCommitLog names the log of one store, and several are given")
+        for name in ("storePathCommitLog", "storePathDLedgerCommitLog"):
+            if len(stores) > 1 and name in settings:
+                raise BadRequest(f"{name} names the log of one store, and several are given")
         readers = {store: self._reader(store, or_segment=or_segment) for store in stores}
         for reader in readers.values():
             reader.check_is_store()

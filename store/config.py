@@ -131,6 +131,9 @@ class StoreConfig:
 
     # DLedger mode; a log of entries is found without them.
     enable_d_leger_commit_log: bool = _setting(True, "false: the plain log is read where DLedger's is there too")
+    store_path_d_ledger_commit_log: str | None = _setting(
+        None, "folder of DLedger's entries; several with commas; else dledger-ID/data"
+    )
     d_leger_self_id: str | None = _setting(None, "the member whose log is read, where several are there")
 
     # File sizes in bytes, index geometry in entries.

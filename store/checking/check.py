@@ -147,7 +147,7 @@ class _Check:
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
         layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
-        fs, self.dledger = Filesystem(), layout.dledger
+        fs, self.layout = Filesystem(), layout
         self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
         self.has_rocksdb = files.is_local and has_rocksdb(layout.consumequeue, fs)
@@ -185,10 +185,11 @@ class _Check:
 
             levels = self.options.config.delay_levels_ms
             yield from check_compaction(self.files, levels, is_written_to=self.is_written_to)
-        if self.dledger is not None:
+        if self.layout.dledger is not None:
             from store.checking.dledger import check_dledger
 
-            yield from check_dledger(self.files, self.dledger, self.progress.horizon)
+            data = self.layout.writable_commitlogs
+            yield from check_dledger(self.files, self.layout.dledger, data, self.progress.horizon)
 
     def _check_queues(self) -> Iterator[Finding]:
         return self._check_files() if not self.batch_topics else self._check_with_batch_queues()

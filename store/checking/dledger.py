@@ -10,7 +10,7 @@ Imported only where a store has such a log. What is wrong inside of the records,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from store.checking.findings import (
     group_findings,
 )
 from store.commitlog.resync import readable_behind
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.five.dledger.files import (
@@ -47,13 +48,17 @@ _STATE_LINES = {
 _INDEX_FILE_SIZE = 5 * 1024 * 1024 * INDEX_UNIT_SIZE
 
 
-def check_dledger(files: StoreReader, dledger: Path, horizon: int | None = None) -> Iterator[Finding]:
+def check_dledger(
+    files: StoreReader, dledger: Path, data: Sequence[Path], horizon: int | None = None
+) -> Iterator[Finding]:
     """Yield the findings of the member's folder.
 
+    data     the folders of the entries
     horizon  of a writer: entries behind it are not looked at
     """
     check = _Check(files, dledger.name)
-    segments = [StoredSegment(files, file) for file in files.segments() if file.path in check.data_names(files)]
+    names = {entry.path.name for folder in data for entry in Filesystem().list_folder(folder)}
+    segments = [StoredSegment(files, file) for file in files.segments() if Path(file.path).name in names]
     start = segments[0].file_start if segments else 0
     findings: list[Finding] = []
     for step in readable_behind(segments, start):
@@ -72,11 +77,6 @@ class _Check:
         self.last_index: int | None = None
         self.last_term = -1
         self.last_end = -1
-
-    def data_names(self, files: StoreReader) -> set[str]:
-        """The segments that lie in the member's folder, as the log's."""
-        found = files.numbered_files(f"{self.name}/data")
-        return {f"commitlog/{file.path.rpartition('/')[2]}" for file in found}
 
     def take(self, run: Run) -> Iterator[Finding]:
         """The findings of a run's entries."""

@@ -9,7 +9,8 @@
 
 The broker loads a name that is in two folders twice, which breaks its addressing. Here that is refused.
 
-In DLedger mode the log is in dledger-<id>/data; segments of the time before are in commitlog/, and only read.
+In DLedger mode the log is in dledger-<id>/data, or where storePathDLedgerCommitLog says, in one or several folders;
+segments of the time before are in commitlog/, and only read.
 
 Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
 """
@@ -27,10 +28,15 @@ DLEDGER_PREFIX = "dledger-"
 
 def find_dledgers(root: Path, fs: Filesystem) -> list[Path]:
     """The folders of DLedger logs below a store's root, one of each member of a group that ran there."""
+    return [folder for folder in find_members(root, fs) if fs.is_folder(folder / "data")]
+
+
+def find_members(root: Path, fs: Filesystem) -> list[Path]:
+    """The folders of members of a DLedger group, with or without entries below them."""
     if not fs.is_folder(root):
         return []
-    entries = [entry for entry in fs.list_folder(root) if entry.path.name.startswith(DLEDGER_PREFIX)]
-    return [root / entry.path.name for entry in entries if fs.is_folder(root / entry.path.name / "data")]
+    names = (entry.path.name for entry in fs.list_folder(root))
+    return [root / name for name in names if name.startswith(DLEDGER_PREFIX) and fs.is_folder(root / name)]
 
 
 def dledger_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:

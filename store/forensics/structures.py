@@ -66,7 +66,9 @@ class _Store(NamedTuple):
 def _dledger(store: _Store) -> Iterator[Structure]:
     for name, entry in store.root.items():
         if entry.is_folder and name.startswith("dledger-"):
-            files = [one for one in store.fs.list_folder(entry.path / "data") if not one.is_folder]
+            is_read = store.layout.dledger is not None and store.layout.dledger.name == name
+            folders = store.layout.writable_commitlogs if is_read else (entry.path / "data",)
+            files = [one for folder in folders for one in store.fs.list_folder(folder) if not one.is_folder]
             size = sum(one.size for one in files)
             yield Structure("DLedger commit log", name, f"{amount(len(files), 'data file')}, {amount(size, 'byte')}")
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
-from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers
+from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
@@ -29,6 +29,7 @@ from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
 
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
+DLEDGER_PATHS = "storePathDLedgerCommitLog"
 NEWER_QUEUES = "consumequeue_r"
 CURRENT, IDENTITY = "CURRENT", "IDENTITY"
 _ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
@@ -285,22 +286,34 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
     """Tells where the parts lie: under the root, by storePathCommitLog, or in a DLedger member's folder."""
-    dledger = _find_dledger(root, settings, fs or Filesystem())
-    if dledger is not None:
-        data, *plain = dledger_log(dledger, fs or Filesystem())
-        return StoreLayout(root, (data,), tuple(plain), dledger)
+    fs = fs or Filesystem()
+    dledger = _find_dledger(root, settings, fs)
+    elsewhere = str(settings.get(DLEDGER_PATHS) or "").strip()
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
+    read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
+    if dledger is not None and elsewhere:
+        plain = Path(commitlog or root / "commitlog")
+        before = (plain,) if "," not in commitlog and fs.is_folder(plain) else ()
+        return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), dledger)
+    if dledger is not None:
+        data, *of_before = dledger_log(dledger, fs)
+        return StoreLayout(root, (data,), tuple(of_before), dledger)
     if "," not in commitlog:
         return StoreLayout(root, (Path(commitlog),) if commitlog else ())
-    read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
     return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
 
 
 def _find_dledger(root: Path, settings: Mapping[str, object], fs: Filesystem) -> Path | None:
     """The folder of the member that dLegerSelfId names, else the only one; None without DLedger mode."""
-    if str(settings.get("enableDLegerCommitLog", "true")).strip().lower() == "false":
+    enabled = str(settings.get("enableDLegerCommitLog", "")).strip().lower()
+    if enabled == "false":
         return None
-    found, name = find_dledgers(root, fs), str(settings.get("dLegerSelfId") or "").strip()
+    is_elsewhere = bool(str(settings.get(DLEDGER_PATHS) or "").strip())
+    found = find_members(root, fs) if is_elsewhere else find_dledgers(root, fs)
+    name = str(settings.get("dLegerSelfId") or "").strip()
+    if is_elsewhere and not found and enabled == "true":
+        # The member's own folder is lost, and the entries are not in it.
+        return root / f"{DLEDGER_PREFIX}{name or 'n0'}"
     if name:
         found = [folder for folder in found if folder.name == DLEDGER_PREFIX + name]
     if len(found) > 1:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from store import check, open_store
+from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import UnsupportedFormat
 from store.five.dledger.files import EntryIndex, read_member_state
 from store.formats.dledger import DLEDGER_HEADER
+from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
@@ -198,3 +200,58 @@ def test_the_reports_over_the_whole_log_count_the_records_in_entries(tmp_path: P
     assert list(rows[0].values()) == [count]
     assert rmqctl("export", "--to", tmp_path / "out", "--as", "jsonl", store=root).code == 0
     assert sum(len(file.read_text().splitlines()) for file in (tmp_path / "out").glob("*")) == count
+
+
+ELSEWHERE = [
+    ("check",),
+    ("get", "DlA", "--queue", "0", "--offset", "0", "--max", "100"),
+    ("dump", "commitlog"),
+    ("fingerprint",),
+    ("find", "--where", "queue_id = 1"),
+    ("timeline",),
+    ("usage",),
+]
+
+
+def with_entries_elsewhere(name: str, tmp_path: Path) -> tuple[Path, Path]:
+    """A copy of the store, and the folder that its entries were moved to."""
+    root = copy_of_five(name, tmp_path)
+    return root, (root / "dledger-n0/data").rename(tmp_path / "entries")
+
+
+@pytest.mark.parametrize("words", ELSEWHERE, ids=" ".join)
+@pytest.mark.parametrize("name", [*NAMES, "dledger-killed"])
+def test_entries_in_another_folder_are_read_as_those_below_the_member(
+    name: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    root, entries = with_entries_elsewhere(name, tmp_path)
+    (tmp_path / "broker.conf").write_text(f"storePathDLedgerCommitLog={entries}\n")
+    expected = rmqctl("-f", "json", *words, store=five(name) / "store")
+    run = rmqctl("-f", "json", "--broker-conf", str(tmp_path / "broker.conf"), *words, store=root)
+    assert (run.code, run.out) == (expected.code, expected.out)
+
+
+def test_queues_are_rebuilt_from_entries_in_another_folder(tmp_path: Path) -> None:
+    root, entries = with_entries_elsewhere("dledger-mixed", tmp_path)
+    damage(root, {"remove": ["consumequeue"]})
+    settings = ("--set", "mappedFileSizeConsumeQueue=400", "--set", f"storePathDLedgerCommitLog={entries}")
+    assert rmqctl("rebuild", "--queues", "--yes", *settings, store=root).code == 0
+    assert contents(root / "consumequeue") == contents(five("dledger-mixed") / "store/consumequeue")
+
+
+def test_entries_of_several_folders_make_one_log(tmp_path: Path) -> None:
+    root, entries = with_entries_elsewhere("dledger", tmp_path)
+    more = tmp_path / "more"
+    more.mkdir()
+    (entries / Path(DATA).name).rename(more / Path(DATA).name)
+    run = rmqctl("-f", "json", "--set", f"storePathDLedgerCommitLog={entries},{more}", "check", store=root)
+    assert (run.code, run.json["findings"]) == (0, [])
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_setting_without_a_group_s_folder_counts_where_the_mode_is_on(is_enabled: bool, tmp_path: Path) -> None:
+    root, entries = with_entries_elsewhere("dledger", tmp_path)
+    damage(root, {"remove": ["dledger-n0"]})
+    settings = {"storePathDLedgerCommitLog": entries} | ({"enableDLegerCommitLog": "true"} if is_enabled else {})
+    layout = make_layout(root, settings, Filesystem())
+    assert layout.commitlog == (entries if is_enabled else root / "commitlog")
