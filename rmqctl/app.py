@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from rmqctl.context import Session
-from rmqctl.environment import Environment
+from rmqctl.environment import Environment, use_utf8_names
 from rmqctl.exit_codes import FINDINGS, INTERRUPTED, IO_ERROR, OK, USAGE, exit_code_of
 from rmqctl.group import CONTEXT_SETTINGS, RootGroup
 from rmqctl.options import global_options
@@ -46,6 +46,8 @@ app.callback()(global_options)
 
 def main(arguments: Sequence[str] | None = None, environment: Environment | None = None) -> int:
     """Runs one command line and gives its exit code."""
+    if arguments is None:
+        use_utf8_names()
     # numpy's threads for linear algebra, which nothing here uses, take up to 40 ms of CPU to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     session = Session(environment or Environment.real())

@@ -45,6 +45,17 @@ class Environment:
         return self.stdin.isatty() and self.stderr.isatty()
 
 
+def use_utf8_names() -> None:
+    """Starts the process again in UTF-8 mode where Python takes file names for ASCII.
+
+    Topics are names of folders, in UTF-8 whatever the locale is. The streams keep their encoding.
+    """
+    if sys.getfilesystemencoding() == "ascii":
+        encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+        variables = {**os.environ, "PYTHONIOENCODING": os.environ.get("PYTHONIOENCODING", encoding)}
+        os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], variables)
+
+
 def _open_closed_streams() -> None:
     """Put /dev/null where the caller closed a standard stream.
 

@@ -289,3 +289,13 @@ def read_all(terminal: int) -> str:
         pass
     os.close(terminal)
     return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def test_a_topic_in_chinese_is_itself_where_the_locale_is_ascii(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rmqctl", "--store", str(tmp_path / "存储"), "put", "订单主题", "x"]
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment.pop("PYTHONIOENCODING", None)
+    done = subprocess.run(words, env=environment, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (OK, b"")
+    assert "订单主题".encode("ascii", "backslashreplace") in done.stdout
+    assert rmqctl("get", "订单主题", store=tmp_path / "存储").code == OK
