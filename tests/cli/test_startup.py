@@ -20,8 +20,8 @@ print(json.dumps(sorted(sys.modules)))
 LIBRARIES = {"pyarrow", "pyspark", "pandas", "duckdb", "rich", "lark", "jinja2", "pygal", "rocksdict", "socketserver"}
 FOR_WRITING = {"live", "ha", "services", "stats", "cleaning", "rebuild", "five", "tables"}
 QUICK = {
-    "get": (["get", "T", "--max", "1"], {"store.change.change", "store.recovery.recover", "store.reading.filter"}, 100),
-    "checkpoint show": (["checkpoint", "show"], {"store.change.change", "store.recovery.recover"}, 100),
+    "get": (["get", "T", "--max", "1"], {"store.change.change", "store.recovery.recover", "store.reading.filter"}, 105),
+    "checkpoint show": (["checkpoint", "show"], {"store.change.change", "store.recovery.recover"}, 105),
 }
 
 
