@@ -98,6 +98,7 @@ MENDED_BY = {
     "compaction-files": "compaction mend",
     "compaction-leftover": "compaction mend",
     "compaction-position": "compaction mend",
+    "compaction-unit": "compaction mend",
     "checkpoint-ahead": "checkpoint rewrite",
     "checkpoint-invalid": "checkpoint rewrite",
 }

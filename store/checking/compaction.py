@@ -10,7 +10,6 @@ Imported only where a store has compacted topics.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from store.five.compaction.files import (
     QueueFiles,
     expected_units,
     queues_of,
+    read_positions,
     read_units,
     records_of,
     start_faults,
@@ -172,13 +172,3 @@ def _position_findings(files: StoreReader, ends: dict[str, int]) -> Iterator[Fin
         if position > ends.get(queue, -1):
             detail = f"{queue} is compacted up to {position}, its last message is {ends.get(queue, -1)}"
             yield Finding(COMPACTION_POSITION, name, 0, detail=detail)
-
-
-def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
-    """The position of each queue, by <topic>_<queue>; None where the file is no such table."""
-    try:
-        document = json.loads(bytes(files.read(path)).decode())
-        table = document["queueOffsetMap"]
-        return {str(name): int(position) for name, position in table.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None

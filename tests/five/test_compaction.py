@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from tests.support.snapshots import contents
 
 NAMES = ("compaction", "compaction-aborted")
 LOG, UNITS = "compaction/compactionLog/Comp_A/0", "compaction/compactionCq/Comp_A/0"
-SECOND = "00000000000000008832"
+SECOND, LAST = "00000000000000008832", "00000000000000141312"
 
 
 @pytest.mark.parametrize("kind", ["get", "minmax", "query", "time"])
@@ -86,6 +88,44 @@ def test_each_damage_that_a_broker_met_is_found_and_mended(case: str, kinds: set
 
 def _survivors(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in contents(root / "compaction").items() if "position" not in name}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"zero": [[f"{UNITS}/{LAST}", 0, 736]]},
+        {"zero": [[f"{UNITS}/{LAST}", 6 * 46, 46]]},
+        {"bytes": [[f"{UNITS}/{SECOND}", 41, "00"]]},
+        {"bytes": [[f"{UNITS}/{LAST}", 14 * 46, "01"]]},
+    ],
+)
+def test_units_that_do_not_say_what_the_records_say_are_made_from_them(how: dict[str, Any], tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    damage(root, how)
+    assert {finding.kind for finding in check(root)} == {"compaction-unit"}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    assert _survivors(root) == _survivors(five("compaction") / "store")
+
+
+@pytest.mark.parametrize("path", [f"{UNITS}/{LAST}", f"{LOG}/{LAST}"])
+def test_a_cut_file_gets_its_length_again(path: str, tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    os.truncate(root / path, 400)
+    assert "compaction-files" in {finding.kind for finding in check(root)}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    if path.startswith(UNITS):
+        assert _survivors(root) == _survivors(five("compaction") / "store")
+
+
+@pytest.mark.parametrize("name", ["compaction", "bcq"])
+def test_a_table_of_positions_that_is_none_is_mended(name: str, tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    (root / "compaction/position-checkpoint").write_text("{", encoding="utf-8")
+    assert {finding.kind for finding in check(root)} == {"compaction-position"}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check(root)) == []
 
 
 def test_a_file_that_nothing_replaced_gets_its_name_back(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ Source: CompactionStore, CompactionLog, SparseConsumeQueue, CompactionPositionMg
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -155,3 +156,13 @@ def iterate_names(queue: QueueFiles) -> Iterator[tuple[int, bool, bool]]:
     """Each name of either tree, and whether the log and the units have it."""
     for name in sorted(queue.logs.keys() | queue.units.keys()):
         yield name, name in queue.logs, name in queue.units
+
+
+def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
+    """The position of each queue, by <topic>_<queue>; None where the file is no such table."""
+    try:
+        document = json.loads(bytes(files.read(path)).decode())
+        table = document["queueOffsetMap"]
+        return {str(name): int(position) for name, position in table.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -5,6 +5,8 @@
 records without units                the units are made from the records
 units without records                the file in compacting/ takes its place; without one the units go
 files in compacting/, replicating/   they go: the next run begins anew
+units that are not their records'     the units are made from the records, where all of these are sound
+a file of another length             it gets the length of the others; a torn record at its end goes
 position-checkpoint lost             its copy takes its place; without one everything is compacted again
 """
 
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from store.change.actions import Remove
 from store.change.change import Change
+from store.commitlog.scan import Damage
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.five.compaction.files import (
@@ -23,9 +26,11 @@ from store.five.compaction.files import (
     QueueFiles,
     iterate_names,
     queues_of,
+    read_positions,
     read_units,
     records_of,
     units_of_log,
+    usual_size,
 )
 from store.layout import StoreLayout, parse_segment_name, segment_name
 
@@ -45,10 +50,20 @@ class _Mend:
         queues = queues_of(self.files)
         for queue in queues:
             self._mend(queue)
-        if queues and self.files.file_at(POSITIONS) is None and self.files.file_at(f"{POSITIONS}.bak") is not None:
-            data = bytes(self.files.read(f"{POSITIONS}.bak"))
-            self._publish_bytes(POSITIONS, data, "the table was lost, and this is its copy")
+        if queues or self.files.file_at(POSITIONS) is not None:
+            self._mend_positions()
         return self.change
+
+    def _mend_positions(self) -> None:
+        """Puts the copy of the table in its place where it is lost or none; without a copy a bad table goes."""
+        file, copy = self.files.file_at(POSITIONS), self.files.file_at(f"{POSITIONS}.bak")
+        if file is not None and read_positions(self.files, POSITIONS) is not None:
+            return
+        if copy is not None and read_positions(self.files, copy.path) is not None:
+            data = bytes(self.files.read(copy.path))
+            self._publish_bytes(POSITIONS, data, "the table was lost, and this is its copy")
+        elif file is not None:
+            self._remove(file, "no table of positions: everything is compacted again")
 
     def _mend(self, queue: QueueFiles) -> None:
         names = [set(queue.logs), set(queue.units)]
@@ -59,10 +74,28 @@ class _Mend:
                 self._publish(f"{queue.folders[tree]}/{segment_name(number)}", file, "nothing had taken its place")
                 names[tree].add(number)
             self._remove(file, "a run that was cut short had set it aside")
+        for log, units in queue.pairs:
+            self._agree(queue, log, units)
         taken = self._complete(queue, names)
         for file in queue.unfinished:
             if file.path not in taken:
                 self._remove(file, "a run that was cut short left it")
+
+    def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
+        """Gives a log file its length, and its file of units what the records say."""
+        log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
+        runs, outcome = records_of(self.files, log)
+        if log.size != log_size:
+            end = outcome.position if isinstance(outcome, Damage) else log.size
+            data = bytes(self.files.read(log.path))[: min(end, log_size)].ljust(log_size, b"\0")
+            reason = f"it had {log.size} bytes, and the others have {log_size}"
+            self._publish_bytes(log.path, data, reason)
+        elif isinstance(outcome, Damage):
+            # Units alone lead to the records behind it.
+            return
+        wanted = units_of_log(runs, outcome, unit_size)
+        if bytes(self.files.read(units.path)) != wanted:
+            self._publish_bytes(units.path, wanted, "made from the records of the same name")
 
     def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
         """Whether files that were set aside get their name back.
