@@ -10,7 +10,6 @@ Slots that have fired are history: a broker never clears them. Imported only whe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,11 +30,13 @@ from store.five.timer.files import (
     CHECK_SIZE,
     CHECK_USED,
     DELETE,
+    METRICS,
     NO_POSITION,
     SLOT_COUNT,
     WHEEL_SIZE,
     TimerCheckpoint,
     TimerFiles,
+    metrics_fault,
     read_timer_files,
 )
 from store.formats.derived import is_pre_blank, units_of
@@ -45,7 +46,6 @@ from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
 
-METRICS = "config/timermetrics"
 _HOUR_MS = 3_600_000
 
 
@@ -193,15 +193,3 @@ class _Check:
             if len(written):
                 return file.number // UNIT_SIZE + int(written[-1]) + 1
         return 0 if found else None
-
-
-def metrics_fault(data: bytes) -> str:
-    """Describe the fault in the form of config/timermetrics; empty without one."""
-    try:
-        document = json.loads(data.decode())
-        version, counts = document["dataVersion"], document["timingCount"]
-        numbers = [version[name] for name in ("counter", "stateVersion", "timestamp")]
-        numbers += [row[name] for row in counts.values() for name in ("count", "timeStamp")]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return "no table of counts"
-    return "" if all(type(number) is int for number in numbers) else "a count or time is no number"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -77,6 +78,19 @@ def test_a_rebuild_without_a_checkpoint_delivers_nothing_twice(tmp_path: Path) -
     assert kinds(root) == set()
     pending = {key for state, key, _ in before if state == "pending"}
     assert {key for state, key, _ in states(root) if state == "pending"} == pending
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"dataVersion":{},"timingCount":{}}'])
+def test_a_rebuild_counts_pending_messages_anew_where_their_table_is_lost(text: str | None, tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    metrics = root / "config/timermetrics"
+    metrics.unlink() if text is None else metrics.write_text(text, encoding="utf-8")
+    assert kinds(root) == {"timer-state"}
+    assert rmqctl("timer", "rebuild", "--yes", store=root).code == 0
+    assert kinds(root) == set()
+    found = json.loads(metrics.read_text(encoding="utf-8"))["timingCount"]
+    # The broker's own number for TimerA had drifted to 23: it counts a delete that fires once more.
+    assert {topic: row["count"] for topic, row in found.items()} == {"TimerA": 24, "TimerB": 16}
 
 
 def test_a_rebuild_can_be_undone(tmp_path: Path) -> None:

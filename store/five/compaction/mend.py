@@ -82,7 +82,7 @@ class _Mend:
                 self._remove(file, "a run that was cut short left it")
 
     def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
-        """Gives a log file its length, and its file of units what the records say."""
+        """Gives a log file its length, and its file of units the units of its records."""
         log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
         runs, outcome = records_of(self.files, log)
         if log.size != log_size:

@@ -13,6 +13,7 @@ Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3).
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ assert (SLOT_DTYPE.itemsize, UNIT_DTYPE.itemsize) == (SLOT_SIZE, UNIT_SIZE)
 SLOT_COUNT = 7 * 86_400 * 2
 WHEEL_SIZE = SLOT_COUNT * SLOT_SIZE
 BLANK_SIZE = 16
+METRICS = "config/timermetrics"
 MAX_MAGIC = 15
 ROLL, DELETE = 2, 4
 NO_POSITION = -1
@@ -199,3 +201,15 @@ def _units_of_file(data: bytes) -> Units:
     units = np.frombuffer(data, UNIT_DTYPE, count)
     wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
     return units[: int(wrong[0])] if len(wrong) else units
+
+
+def metrics_fault(data: bytes) -> str:
+    """Describe the fault in the form of config/timermetrics; empty without one."""
+    try:
+        document = json.loads(data.decode())
+        version, counts = document["dataVersion"], document["timingCount"]
+        numbers = [version[name] for name in ("counter", "stateVersion", "timestamp")]
+        numbers += [row[name] for row in counts.values() for name in ("count", "timeStamp")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "no table of counts"
+    return "" if all(type(number) is int for number in numbers) else "a count or time is no number"

@@ -14,6 +14,8 @@ Source: TimerMessageStore.doEnqueue, TimerWheel.putSlot, TimerLog.append (5.3.3)
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +26,7 @@ from store.consumequeue.consume_queue import ConsumeQueue
 from store.five.timer.files import (
     BLANK_SIZE,
     DELETE,
+    METRICS,
     NO_POSITION,
     ROLL,
     SLOT_COUNT,
@@ -32,6 +35,7 @@ from store.five.timer.files import (
     UNIT_SIZE,
     TimerCheckpoint,
     TimerFiles,
+    metrics_fault,
     read_timer_files,
 )
 from store.five.timer.review import TimerMessage, TimerState, messages_by_log
@@ -70,8 +74,29 @@ def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WIN
     units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
     read_ms = _read_time(opened, files, units)
     _Writer(opened, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
+    if _lacks_metrics(opened):
+        data = _metrics_of(units, read_ms)
+        change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
     change.facts = {"message_count": len(units), "read_time_ms": read_ms}
     return change
+
+
+def _lacks_metrics(opened: OpenedStore) -> bool:
+    path = opened.layout.root / METRICS
+    return not opened.fs.exists(path) or bool(metrics_fault(opened.fs.read_file(path)))
+
+
+def _metrics_of(units: list[_Unit], read_ms: int) -> bytes:
+    """The file of pending messages by topic, as a broker writes it."""
+    counts: Counter[str] = Counter()
+    for unit in units:
+        if unit.slot_ms >= read_ms:
+            # A broker counts a delete as one message less.
+            counts[unit.message.topic or ""] += -1 if unit.magic & DELETE else 1
+    table = {topic: {"count": count, "timeStamp": read_ms} for topic, count in sorted(counts.items())}
+    version = {"counter": 1, "stateVersion": 0, "timestamp": read_ms}
+    document = {"dataVersion": version, "timingCount": table}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _read_time(opened: OpenedStore, files: TimerFiles, units: list[_Unit]) -> int:
