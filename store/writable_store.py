@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from store.commitlog.bulk import MessageColumns, PutManyResult
 from store.commitlog.bulk_put import put_many
 from store.commitlog.commit_log import CommitLog
@@ -128,9 +131,10 @@ class WritableStore(MessageStore):
         if refusal is not None:
             return PutManyResult.all_refused(len(messages), refusal)
         result = put_many(self._log, messages)
-        self._flush_many(messages, result)
-        if self._ha is not None and (result.log_offsets >= 0).any():
-            status = self._ha.replicate(int((result.log_offsets + result.sizes).max()))
+        waiting = messages.waits_for_flush() & (result.log_offsets >= 0) if self._waits else None
+        self._flush_many(result, waiting)
+        if self._ha is not None and waiting is not None and waiting.any():
+            status = self._ha.replicate(int((result.log_offsets + result.sizes)[waiting].max()))
             result.status = result.status if status is PutStatus.PUT_OK else status
         return result
 
@@ -167,10 +171,9 @@ class WritableStore(MessageStore):
             return result
         return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
 
-    def _flush_many(self, messages: MessageColumns, result: PutManyResult) -> None:
+    def _flush_many(self, result: PutManyResult, waiting: npt.NDArray[np.bool_] | None) -> None:
         """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
-        waiting = messages.waits_for_flush() & (result.log_offsets >= 0)
-        if self._group_commit is None or not waiting.any():
+        if self._group_commit is None or waiting is None or not waiting.any():
             if self._flushed_by is not None:
                 self._flushed_by.wakeup()
             return

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from store import PutStatus, WritableStore, open_store
+from store.commitlog.bulk import MessageColumns
 from store.formats.properties import says_no_wait
 from tests.ha.test_send import Slave
 from tests.support.fake_master import log_of
@@ -70,6 +71,9 @@ def test_a_message_that_does_not_wait_is_put_ok(tmp_path: Path) -> None:
     assert says_no_wait(message.properties)
     with master_store(tmp_path / "s", brokerRole="SYNC_MASTER") as store:
         assert store.put(message).status is PutStatus.PUT_OK
+        assert store.put_batch([message]).status is PutStatus.PUT_OK
+        assert store.put_many(MessageColumns.of([message, message])).status is PutStatus.PUT_OK
+        assert store.put_many(MessageColumns.of([message, text_message(1)])).status is PutStatus.SLAVE_NOT_AVAILABLE
 
 
 def test_an_async_master_never_waits(tmp_path: Path) -> None:
