@@ -195,7 +195,9 @@ def global_options(
     bwlimit: BwLimit = None,
     cold: Cold = False,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes on stderr; results and errors only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No notes and progress on stderr, only warnings and errors.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="What is opened, decided and changed, and tracebacks, on stderr.")
     ] = False,

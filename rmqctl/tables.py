@@ -54,7 +54,7 @@ def _render_tabulate(result: Result, stream: TextIO, look: Look, style: str, hea
     # tabulate would make a column two blanks wider than its heading.
     tabulate.MIN_PADDING = 0
     blocks = _blocks(result, look.times)
-    lead = _write_verdict(result, stream, None, str)
+    lead = _write_verdict(result, stream, look.width, str)
     for block in blocks:
         stream.write(lead)
         lead = "\n"

@@ -100,6 +100,8 @@ def run(
     session: Session = ctx.obj
     if (topic or tags or key) and kind is not Kind.COMMITLOG:
         raise typer.BadParameter("--topic, --tags and --key choose records of the commit log")
+    if hexadecimal and kind is Kind.STATE:
+        raise typer.BadParameter("state files are text, and have no fields with places", param_hint="--hex")
     if follow and kind not in (Kind.COMMITLOG, Kind.CONSUMEQUEUE):
         raise typer.BadParameter("--follow works on a commit log and on consume queues")
     wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)

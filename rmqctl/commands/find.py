@@ -16,7 +16,7 @@ from rmqctl.show import count, count_is
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.forensics import Finder, Found
+    from store.forensics import Finder, Found, Place
 
 EXAMPLES = (
     "rmqctl --store /data/store find order-4711",
@@ -103,7 +103,7 @@ def _result(
         session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --max shows more")
     rows = [messages.row(message) for message in found.messages]
     messages.warn_of_damage()
-    places = [asdict(place) for record in found.records for place in finder.places_of(record)]
+    places = [_place_row(place) for record in found.records for place in finder.places_of(record)]
     groups = [asdict(one) for message in found.messages for one in consumers_of(finder.offsets, message)]
     stages = [_stage(key, stage) for key, records in lives.items() for stage in life_of(records)]
     searched = [{**asdict(one), "size_bytes": one.stop - one.start} for one in found.searched]
@@ -128,6 +128,11 @@ def _result(
     verdict = f"{count(len(rows), 'message')} found as {found.searched_as}" if rows else "nothing found"
     verdict += f"; {count(wrong, 'place')} not as it should be" if wrong else ""
     return Result("find", facts, tables, OK if rows and not wrong else FINDINGS, verdict)
+
+
+def _place_row(place: Place) -> dict[str, Any]:
+    """The place; its position is None where no file has it."""
+    return {**asdict(place), "position": place.position if place.position >= 0 else None}
 
 
 def _stage(key: str, stage: Any) -> dict[str, Any]:

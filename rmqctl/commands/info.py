@@ -26,9 +26,11 @@ def run(ctx: typer.Context) -> Result:
     The broker line and the sign for it, sizes, offsets, first and last time, topics, queues, index, who holds the lock,
     free space, settings that are not at their default, what is missing or behind, and the command to run next. Reads
     file lists, headers and the log's tail, and a log of up to 1 GiB whole, to name lost files of queues and index. It
-    works on stores that no other
-    command opens: RocksDB, damaged ones, one in use. Exit code 1 when something is missing,
-    behind or wrong.
+    works on stores that no other command opens: RocksDB, damaged ones, one in use. Exit code 1 when something is
+    missing, behind or wrong.
+
+    Messages are the units of the queues. `salvage`, `simulate` and `usage` count records: half and rolled-back ones,
+    which no queue names, too.
     """
     session: Session = ctx.obj
 
@@ -59,7 +61,7 @@ def run(ctx: typer.Context) -> Result:
 def _verdict(info: StoreInfo) -> str:
     amount = "its queues can't be read"
     if info.are_queues_read:
-        amount = f"{count(info.message_count, 'message')} in {count(info.topic_count, 'topic')}"
+        amount = f"{count(info.message_count, 'message')} in the queues of {count(info.topic_count, 'topic')}"
     problems = count(len(info.problems), "problem") if info.problems else "nothing is missing"
     return f"a {info.line} store, {amount}; {problems}"
 

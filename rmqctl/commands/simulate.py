@@ -35,7 +35,8 @@ def run(
 
     Whether a broker of the line starts, where its recovery begins, where and why the log ends for it, what happens to
     each file of log and queues, and what is lost: messages and bytes per topic and queue, how many of them are intact
-    behind the cut, and how many each consumer group had not consumed. Traps of the line are named with the command
+    behind the cut, and how many each consumer group had not consumed. Messages are records of the log, as `salvage`
+    counts them: half and rolled-back ones, which no queue names, too. Traps of the line are named with the command
     that prevents them. Nothing is written. Exit code 1 when a line does not start, loses something or has a trap.
     """
     session: Session = ctx.obj

@@ -29,7 +29,7 @@ from store.disk import lost_pages
 from store.disk.readable import WINDOW_BYTES
 from store.errors import DamagedRecord
 from store.formats.columns import COLUMN_NAMES, Column, DamageReason, ScanOutcome
-from store.formats.message import BLANK_SIZE
+from store.formats.message import BLANK_SIZE, MESSAGE_MAGIC_V2
 from store.formats.run import Int64Array, Run
 
 # Enough records that Python's part, some calls for each queue and run, hardly counts.
@@ -37,6 +37,7 @@ RUN_CAPACITY = 65536 + 64
 # A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
 FIRST_CAPACITY = 512 + 64
 FIRST_WINDOW_BYTES = 1 << 20
+_V2_MAGIC = MESSAGE_MAGIC_V2.to_bytes(4, "big")
 _BEYOND = (
     DamageReason.SIZE_BEYOND_SEGMENT,
     DamageReason.BODY_BEYOND,
@@ -310,5 +311,9 @@ def _outcome(segment: Segment, position: int, state: Int64Array) -> Outcome:
     if outcome == ScanOutcome.BLANK:
         return Blank(segment.file_start, segment.path, position, int(state[3]))
     if outcome == ScanOutcome.DAMAGE:
-        return Damage(segment.file_start, segment.path, position, DamageReason(int(state[2])), int(state[3]))
+        reason = DamageReason(int(state[2]))
+        if reason == DamageReason.BAD_MAGIC and segment.buffer[position + 4 : position + 8] == _V2_MAGIC:
+            # Only rules that do not accept V2 take this magic for an unknown one.
+            reason = DamageReason.V2_RECORD
+        return Damage(segment.file_start, segment.path, position, reason, int(state[3]))
     return End(segment.file_start, segment.path, position)

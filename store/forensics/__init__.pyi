@@ -41,6 +41,7 @@ from store.forensics.salvage.sources import config_of as config_of
 from store.forensics.search.find import Finder as Finder
 from store.forensics.search.find import Found as Found
 from store.forensics.search.life import life_of as life_of
+from store.forensics.search.places import Place as Place
 from store.forensics.search.places import consumers_of as consumers_of
 from store.forensics.segment import open_segment as open_segment
 from store.forensics.stale import StaleRecord as StaleRecord

@@ -59,6 +59,7 @@ class DamageReason(IntEnum):
     BAD_PROPERTIES_CRC = 12
     UNREADABLE = 13
     TORN_PROPERTIES = 14
+    V2_RECORD = 15
 
     def describe(self) -> str:
         """The reason as a clause for people."""
@@ -81,5 +82,6 @@ _DESCRIPTIONS = {
     DamageReason.BAD_PROPERTIES_CRC: "bad properties CRC",
     DamageReason.UNREADABLE: "pages that can't be read (a bad sector, or the file was shortened)",
     DamageReason.TORN_PROPERTIES: "properties end in zeros, and zeros follow: a power cut kept a part of the record",
+    DamageReason.V2_RECORD: "a record of 5.x (V2 magic), which a 4.x broker cannot read",
 }
 assert set(_DESCRIPTIONS) == set(DamageReason)

@@ -1,6 +1,6 @@
 """Counts the messages that a cut of the log loses, by topic and queue, state and consumer.
 
-    intact      the record can be read behind the cut, its body's CRC is right
+    intact      the record can be read behind the cut, its body's CRC is right; by 5.x's rules, whatever the line
     damaged     the record can be read, its body's CRC is wrong
     unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
     unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
@@ -178,7 +178,7 @@ class LossCounter:
             for segment in segments
             if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
         ]
-        rules = self._opened.scan_rules(check_crc=True)
+        rules = self._rules()
         ended_in = segments[0].file_start if segments and isinstance(end.outcome, End) else -1
         was_cut = bool(segments) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
         newest_ms = end.last_store_timestamp_ms
@@ -195,11 +195,15 @@ class LossCounter:
 
     def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
         """Counts the readable messages from log offset `low`, a record's start, to before `high`."""
-        rules, holes = self._opened.scan_rules(check_crc=True), list[tuple[int, int]]()
+        rules, holes = self._rules(), list[tuple[int, int]]()
         for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
             rows = np.flatnonzero(run.columns.position + run.file_start < high)
             self.add(run, rows, is_damaged=is_damaged)
         self._holes += [hole for hole in holes if hole[0] < high]
+
+    def _rules(self) -> ScanRules:
+        """The line's rules, but for V2 records: a 4.x broker loses them, and they can be salvaged."""
+        return replace(self._opened.scan_rules(check_crc=True), accept_v2=True)
 
     def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
         """Counts these records of a run."""

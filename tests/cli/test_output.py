@@ -190,10 +190,11 @@ def test_times_are_shown_as_asked_for(times: TimeForm, shows: str) -> None:
     assert shows in stream.getvalue()
 
 
-def test_a_verdict_is_whole_and_a_terminal_folds_it() -> None:
+def test_a_verdict_is_folded_for_people_and_whole_in_documents() -> None:
     verdict = "a long sentence of words " * 12
     result = Result("get", {"status": "FOUND"}, [Table("messages", ROWS)], verdict=verdict.strip())
-    assert shown(Format.PLAIN, result).splitlines()[0] == verdict.strip()
+    assert shown(Format.MARKDOWN, result).splitlines()[0] == verdict.strip()
+    assert max(map(len, shown(Format.PLAIN, result).splitlines())) <= 80
     assert max(map(len, shown(Format.TABLE, result).splitlines())) <= 80
 
 

@@ -185,6 +185,27 @@ def test_delay_offsets_are_read_as_fastjson_writes_them(tmp_path: Path) -> None:
     assert rmqctl("dump", "delay", file).code == 4
 
 
+def test_the_bytes_of_delay_offsets_are_shown_at_their_places(tmp_path: Path) -> None:
+    file = tmp_path / "delayOffset.json"
+    file.write_text('{"other":{"3":12},"offsetTable":{1:5,"3" : "12"}}')
+    rows = dump("delay", file, "--hex").json["fields"]
+    data = file.read_bytes()
+    assert [(row["field"], row["value"]) for row in rows] == [
+        ("level", 1),
+        ("saved_offset", 5),
+        ("level", 3),
+        ("saved_offset", 12),
+    ]
+    for row in rows:
+        spelled = data[row["position"] :][: row["size"]]
+        assert (int(spelled), row["position"] > data.find(b"offsetTable")) == (row["value"], True)
+        assert bytes.fromhex(row["hex"]) == spelled
+
+
+def test_text_has_no_fields_with_places(store: Path) -> None:
+    assert rmqctl("dump", "state", "--hex", store=store).code == 2
+
+
 def test_the_three_files_of_the_timer(tmp_path: Path) -> None:
     wheel, log, check = tmp_path / "timerwheel", tmp_path / ("0" * 20), tmp_path / "timercheck"
     with wheel.open("wb") as stream:

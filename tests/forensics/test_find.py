@@ -49,6 +49,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_store(tmp_path_factory.mktemp("find") / "store", 150)
 
 
+def test_a_place_that_no_file_has_has_no_position(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    shutil.rmtree(root / "consumequeue")
+    places = find("--max", "1", "TopicA", store=root)["places"]
+    assert {place["position"] for place in places if place["place"].startswith("unit")} == {None}
+
+
 @pytest.mark.parametrize("name", WITH_ANSWERS)
 def test_every_key_of_a_real_store_is_found(name: str) -> None:
     root = golden(name).store

@@ -163,3 +163,17 @@ def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well
     dry_run = rmqctl("--format", "json", "recover", "--compat", "4.9", "--dry-run", store=store).json
     assert dry_run["lost"] == one["lost"]["queues"]
     assert dry_run["lost_bytes"] == one["lost"]["bytes"]
+
+
+def test_records_of_5_x_that_a_4_9_broker_loses_are_intact() -> None:
+    start = simulate(golden("normal5").store)
+    facts = start.lost.facts()
+    assert facts["intact"] == facts["messages"] == 489
+    assert "a record of 5.x (V2 magic), which a 4.x broker cannot read" in start.cut_reason
+
+
+def test_the_verdict_on_two_lines_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = rmqctl("simulate", "--compat", "all", store=golden("normal5").store).out.partition("\n\n")[0].splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 80

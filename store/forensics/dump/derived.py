@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,8 @@ from store.formats.queue_unit import (
 )
 from store.index.geometry import geometry_of, given_geometry
 from store.layout import parse_segment_name
+
+_INTEGER = re.compile(r"-?\d{1,19}")
 
 
 def dump_queue(reader: StoreReader, file: StoredFile, first: int = 0) -> Iterator[Entry]:
@@ -137,5 +140,19 @@ def dump_delay_offsets(reader: StoreReader, file: StoredFile) -> Iterator[Entry]
     except ValueError as error:
         raise DamagedFile(f"not what Fastjson writes: {error}", file=reader.name_of(file.path)) from None
     for level, offset in table.items():
-        if level.isdigit() and isinstance(offset, int):
-            yield Entry("level", file.path, int(level), 0, extra={"level": int(level), "saved_offset": offset})
+        # Fastjson takes a number in quotes for a number.
+        if level.isdigit() and _INTEGER.fullmatch(str(offset)):
+            start, text, fields = _level_in(data, level, int(str(offset)))
+            extra = {"level": int(level), "saved_offset": int(str(offset))}
+            yield Entry("level", file.path, int(level), start, text, fields, extra)
+
+
+def _level_in(data: bytes, level: str, offset: int) -> tuple[int, bytes, list[Field]]:
+    """Position, bytes and fields of a level's entry in the table; none where it is written in another way."""
+    table = data.find(b"offsetTable")
+    pair = re.compile(rb"\"?\b(%s)\b\"?\s*:\s*\"?(%d)\b" % (level.encode(), offset)).search(data, max(0, table))
+    if pair is None:
+        return 0, b"", []
+    start = pair.start()
+    places = (("level", *pair.span(1), int(level)), ("saved_offset", *pair.span(2), offset))
+    return start, pair.group(), [Field(name, at - start, end - at, value) for name, at, end, value in places]
