@@ -98,12 +98,7 @@ def run(
     offsets of units, numbers of index entries, places of the rest.
     """
     session: Session = ctx.obj
-    if (topic or tags or key) and kind is not Kind.COMMITLOG:
-        raise typer.BadParameter("--topic, --tags and --key choose records of the commit log")
-    if hexadecimal and kind is Kind.STATE:
-        raise typer.BadParameter("state files are text, and have no fields with places", param_hint="--hex")
-    if follow and kind not in (Kind.COMMITLOG, Kind.CONSUMEQUEUE):
-        raise typer.BadParameter("--follow works on a commit log and on consume queues")
+    _refuse_contradictions(kind, chooses_records=bool(topic or tags or key), hexadecimal=hexadecimal, follow=follow)
     wanted = _filter(session, kind, target, from_text, to_text, topic, tags, key)
     messages = MessageRows(body, session.format, stored=stored_body, warn=session.warn)
     unshown = MessageRows(body, session.format, stored=stored_body, warn=lambda text: None)
@@ -112,6 +107,15 @@ def run(
     if follow:
         return _follow(session, dump, rows, messages)
     return _result(kind, rows, messages, _table(rows, dump, with_fields=hexadecimal))
+
+
+def _refuse_contradictions(kind: Kind, *, chooses_records: bool, hexadecimal: bool, follow: bool) -> None:
+    if chooses_records and kind is not Kind.COMMITLOG:
+        raise typer.BadParameter("--topic, --tags and --key choose records of the commit log")
+    if hexadecimal and kind is Kind.STATE:
+        raise typer.BadParameter("state files are text, and have no fields with places", param_hint="--hex")
+    if follow and kind not in (Kind.COMMITLOG, Kind.CONSUMEQUEUE):
+        raise typer.BadParameter("--follow works on a commit log and on consume queues")
 
 
 def _result(kind: Kind, rows: EntryRows, messages: MessageRows, table: Table) -> Result:

@@ -148,7 +148,7 @@ def dump_delay_offsets(reader: StoreReader, file: StoredFile) -> Iterator[Entry]
 
 
 def _level_in(data: bytes, level: str, offset: int) -> tuple[int, bytes, list[Field]]:
-    """Position, bytes and fields of a level's entry in the table; none where it is written in another way."""
+    """Finds position, bytes and fields of a level in the table; none in another spelling."""
     table = data.find(b"offsetTable")
     pair = re.compile(rb"\"?\b(%s)\b\"?\s*:\s*\"?(%d)\b" % (level.encode(), offset)).search(data, max(0, table))
     if pair is None:
