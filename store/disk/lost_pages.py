@@ -2,7 +2,8 @@
 
     look (readable.py)      reads pages in, and reports those that can't be read
     touch                   a page may be lost since: another process has shortened the file, or the kernel has
-                            dropped the page and can't read it again. The kernel then sends SIGBUS.
+                            dropped the page and can't read it again. The kernel then sends SIGBUS. So it does
+                            where a page has to be made and there is no room: of a hole, in a tmpfs.
 
 Without a handler SIGBUS ends the process. With one, installed by `catch_lost_pages`, the touch finds zeros, and the
 page is noted here. What was made of the zeros is not to be trusted, so whoever made it asks, at the moment when it
@@ -59,8 +60,8 @@ class LostPages:
         self.is_reported = True
         start, stop = self.start - self.of.start, self.stop - self.of.start
         return StoreIOError(
-            f"bytes {start} to {stop} were lost while they were in use: another process has shortened the file, or the "
-            "device reports an error",
+            f"bytes {start} to {stop} were lost while they were in use: another process has shortened the file, the "
+            "device reports an error, or a file system in memory is full",
             file=self.of.path,
             offset=start,
             hint="what was made of them is not to be trusted: run the command again",
@@ -89,7 +90,7 @@ def catch_lost_pages() -> None:
 
 def count() -> int:
     """How many pages were lost so far."""
-    return int(_handler.lost_page_count()) if _handler is not None else 0
+    return _handler.lost_page_count() if _handler is not None else 0
 
 
 def require_none_since(seen: int, start: int = 0, stop: int = sys.maxsize) -> None:

@@ -82,7 +82,8 @@ def require_written_readable(fs: Filesystem, path: Path, view: memoryview, margi
 def unreadable(path: Path, position: int) -> StoreIOError:
     """The error for a page that can't be read."""
     return StoreIOError(
-        "cannot read this page: the device reports an error, or another process has shortened the file",
+        "cannot read this page: the device reports an error, another process has shortened the file, or a file system "
+        "in memory is full",
         file=path,
         offset=position,
         hint="copy what can be read before anything else",

@@ -91,6 +91,15 @@ def test_a_flush_waits_for_least_pages_or_a_full_file(tmp_path: Path) -> None:
     assert file.flush(4) == SIZE
 
 
+def test_a_flush_of_a_file_that_another_process_has_shortened_is_an_error_and_moves_nothing(tmp_path: Path) -> None:
+    file = new_file(tmp_path)
+    file.append(b"x")
+    os.truncate(file.path, PAGE_SIZE)
+    with pytest.raises(StoreIOError, match="shortened") as caught:
+        file.flush(0)
+    assert (caught.value.offset, file.flushed) == (PAGE_SIZE, 0)
+
+
 def test_the_first_flush_makes_the_name_durable_and_later_ones_need_not(tmp_path: Path) -> None:
     fs = FaultyFilesystem()
     file = new_file(tmp_path, fs)
