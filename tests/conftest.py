@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +38,11 @@ settings.register_profile(
 )
 settings.register_profile("thorough", parent=settings.get_profile("quick"), derandomize=False, max_examples=10_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+# Index files have names of local time, and deleteWhen is an hour of it.
+os.environ["TZ"] = "UTC"
+time.tzset()
+# Others may read what a test makes: some command lines run as somebody else.
+os.umask(0o022)
 # A session that ends would write 150 MB into the cache folder of whoever runs the tests.
 os.environ.setdefault("RMQCTL_SPARK_CACHE", "")
 

@@ -21,6 +21,8 @@ EXAMPLES = (
 SEE_ALSO = ("receive",)
 # A signal that the system hands to another thread doesn't end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
+HEARTBEAT_S = 0.5
+"""The log of a closed store does not grow: a slave need not wait 5 s to hear that it has everything."""
 
 
 def run(
@@ -48,7 +50,7 @@ def run(
     opened = session.store.open().opened
     source = CommitLogSource(opened.log)
     log_start, log_end = max(0, opened.log.min_offset), source.max_offset
-    with HAMaster(source, Address.parse(listen), MasterOptions(on_slave=on_slave)) as master:
+    with HAMaster(source, Address.parse(listen), MasterOptions(on_slave=on_slave, heartbeat_s=HEARTBEAT_S)) as master:
         session.note(f"note: serving log offsets {log_start} to {log_end} at {master.address}")
         _serve(master, once=once)
     acknowledged = master.push_to_slave_max_offset

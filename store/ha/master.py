@@ -180,10 +180,15 @@ class HAMaster:
             return Replication.OK if self._acknowledged.wait_for(is_there, timeout_s) else Replication.TIMEOUT
 
     def wait_for_end(self, should_stop: Callable[[], bool]) -> None:
-        """Returns when a slave has acknowledged the whole log."""
+        """Returns when a slave has acknowledged the whole log, and got a heartbeat, which says that this is all."""
         with self._acknowledged:
-            while self.push_to_slave_max_offset < self.log.max_offset and not should_stop():
+            while not self._has_sent_all() and not should_stop():
                 self._acknowledged.wait(IDLE_POLL_S)
+
+    def _has_sent_all(self) -> bool:
+        end = self.log.max_offset
+        ready = [one for one in list(self._connections) if one.acknowledged >= end]
+        return self.push_to_slave_max_offset >= end and all(one.last_was_heartbeat for one in ready)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -207,6 +212,8 @@ class _Connection:
         self.address = address
         self._master = master
         self.acknowledged = 0
+        self.last_was_heartbeat = False
+        """Whether the last frame was a heartbeat."""
         self._socket = slave
         self._asked: int | None = None
         self._has_asked = threading.Event()
@@ -294,6 +301,7 @@ class _Connection:
                 continue
             size = len(body) if body is not None else 0
             self._send_all(HEADER.pack(log_offset, size), body)
+            self.last_was_heartbeat = body is None
             log_offset += size
             sent_at = time.monotonic()
 

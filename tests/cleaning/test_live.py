@@ -23,7 +23,7 @@ class Cleaned:
     """A served store of several segments, all written at noon, with its clock and disk."""
 
     def __init__(self, root: Path, line: str = "4.9", **settings: Any) -> None:
-        # Noon in the machine's time zone, so that deleteWhen=00 is not the hour.
+        # Noon, so that deleteWhen=00 is not the hour.
         self.clock, self.disk = Clock(1_700_049_600_000), FullDisk(0.5)
         self.store: ServedStore = open_store(
             root, read_only=False, services=["cleaning"], settings={**SMALL, **NEVER, **settings},
@@ -53,14 +53,6 @@ class Cleaned:
         self.store.cleaning.offsets.run()
         self.store.cleaning.queues.run()
         return count
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -
     received = rmqctl("receive", f"127.0.0.1:{port}", "--to", tmp_path / "copy", *size)
     end_threads(sender)
     assert (runs[0].code, runs[0].json["acknowledged_offset"]) == (0, runs[0].json["log_end"])
-    assert log_of(tmp_path / "copy")[1] == log_of(store)[1], received.err
+    assert received.code == 0, received.err
+    assert log_of(tmp_path / "copy")[1] == log_of(store)[1]
 
 
 def test_an_empty_slave_begins_at_the_last_segment(master: HAMaster) -> None:
