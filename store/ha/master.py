@@ -180,7 +180,7 @@ class HAMaster:
             return Replication.OK if self._acknowledged.wait_for(is_there, timeout_s) else Replication.TIMEOUT
 
     def wait_for_end(self, should_stop: Callable[[], bool]) -> None:
-        """Returns when a slave has acknowledged the whole log, and got a heartbeat, which says that this is all."""
+        """Returns when a slave has acknowledged the whole log, and the heartbeat behind it is sent."""
         with self._acknowledged:
             while not self._has_sent_all() and not should_stop():
                 self._acknowledged.wait(IDLE_POLL_S)
