@@ -2,18 +2,16 @@
 
 Queues in a RocksDB are only read, and not on Spark. Of a DLedger log queues and index are rebuilt, its entries are only
 read. What a broker newer than those known here left is read, and never changed.
-Sizes are read off the files, for a broker's files are all preallocated; settings given by the user come first.
+Sizes are read off the files (sizes.py); settings given by the user come first.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
@@ -21,19 +19,16 @@ from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledger
 from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
-from store.formats.index_page import index_file_size
-from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
-from store.index.geometry import geometry_of_size, infer_geometry
-from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
+from store.layout import StoreLayout, parse_segment_name
+from store.opened.sizes import assumed_sizes, infer_sizes, numbered_files, segments_of, some_queue_files
 
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
 NEWER_QUEUES = "consumequeue_r"
 CURRENT, IDENTITY = "CURRENT", "IDENTITY"
 _ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
-_SOME_FILES = 16
 
 
 class FoundStore(NamedTuple):
@@ -54,7 +49,7 @@ def find_store(
     """Reads settings and broker line off the files; given settings come first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
-    assumed = tuple(_assumed_sizes(layout, config, settings, fs))
+    assumed = tuple(assumed_sizes(layout, config, settings, fs))
     batch_topics = frozenset() if config.queues_in_rocksdb else find_batch_topics(layout, fs)
     return FoundStore(layout, config, line, assumed, batch_topics)
 
@@ -97,28 +92,6 @@ def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
     return fs.exists(layout.batchconsumequeue) and bool(fs.list_folder(layout.batchconsumequeue))
 
 
-def _assumed_sizes(
-    layout: StoreLayout, config: StoreConfig, settings: Mapping[str, Any], fs: Filesystem
-) -> Iterator[str]:
-    """Assumes sizes for a store with a log and without any derived file."""
-    if not _segments(layout, fs):
-        return
-    hint = "give it as a setting if the broker uses another"
-    has_files = any(_queue_files(layout.consumequeue, fs)) or has_rocksdb(layout.consumequeue, fs)
-    if "mappedFileSizeConsumeQueue" not in settings and not has_files:
-        size = config.mapped_file_size_consume_queue
-        yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
-    is_told = "mappedFileSizeConsumeQueueExt" in settings or any(_queue_files(layout.consumequeue_ext, fs))
-    if config.enable_consume_queue_ext and not is_told:
-        size = config.mapped_file_size_consume_queue_ext
-        yield f"no extension file tells their size: mappedFileSizeConsumeQueueExt={size} is assumed; {hint}"
-    has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
-    is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
-    if config.message_index_enable and not is_told:
-        slots, entries = config.max_hash_slot_num, config.max_index_num
-        yield f"no index file tells their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
-
-
 def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     """Raises NotAStore unless a broker wrote this folder.
 
@@ -144,7 +117,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
 
 def require_log(layout: StoreLayout, fs: Filesystem) -> None:
     """NotAStore where the commit log is empty and queues are not: its disk may not be mounted."""
-    if _segments(layout, fs):
+    if segments_of(layout, fs):
         return
     queues = [
         queue.path
@@ -162,7 +135,7 @@ def require_log(layout: StoreLayout, fs: Filesystem) -> None:
 
 def _queue_folders(topic: Entry, fs: Filesystem) -> list[Entry]:
     """The folders of a topic that hold queue files."""
-    return [queue for queue in fs.list_folder(topic.path) if queue.is_folder and _numbered(queue.path, fs)]
+    return [queue for queue in fs.list_folder(topic.path) if queue.is_folder and numbered_files(queue.path, fs)]
 
 
 def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
@@ -183,7 +156,7 @@ def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
 
 def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
-    return has_rocksdb(layout.consumequeue, fs) and not any(_queue_files(layout.consumequeue, fs))
+    return has_rocksdb(layout.consumequeue, fs) and not any(some_queue_files(layout.consumequeue, fs))
 
 
 def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
@@ -248,7 +221,7 @@ def refuse_dledger(layout: StoreLayout, fs: Filesystem) -> None:
     """UnsupportedFormat for a log of DLedger entries: only the group's leader may write to it, or cut it."""
     if layout.dledger is not None:
         raise UnsupportedFormat(f"a DLedger commit log: {_DLEDGER_RULE}", file=layout.dledger)
-    for entry in _segments(layout, fs):
+    for entry in segments_of(layout, fs):
         if _begins_with_entry(entry, fs):
             raise UnsupportedFormat(f"DLedger entries in the commit log: {_DLEDGER_RULE}", file=entry.path, offset=0)
 
@@ -342,29 +315,12 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesy
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
     """Infers settings that are not given from the files' lengths."""
-    found: dict[str, Any] = {}
-    segment_size = _usual_size(_segments(layout, fs))
-    if segment_size:
-        found["mappedFileSizeCommitLog"] = segment_size
-    queue_size = _usual_size(_queue_files(layout.consumequeue, fs))
-    if queue_size:
-        found["mappedFileSizeConsumeQueue"] = queue_size
-    batch_size = _usual_size(_queue_files(layout.batchconsumequeue, fs))
-    if batch_size:
-        found["mapperFileSizeBatchConsumeQueue"] = batch_size
-    has_extension = fs.exists(layout.consumequeue_ext) or _names_extension(layout, fs)
-    if "enableConsumeQueueExt" not in settings and has_extension:
-        found["enableConsumeQueueExt"] = True
-        ext_size = _usual_size(_queue_files(layout.consumequeue_ext, fs))
-        if ext_size:
-            found["mappedFileSizeConsumeQueueExt"] = ext_size
+    found = infer_sizes(layout, settings, fs)
     is_rocksdb = has_rocksdb_queues(layout, fs)
     if is_rocksdb:
         found["storeType"] = ROCKSDB_STORE
     if is_rocksdb or has_light_queues(layout, fs):
         found |= {"enableMultiDispatch": True, "enableLmq": True}
-    if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
-        found |= _index_geometry(layout.index, fs)
     return {name: value for name, value in found.items() if name not in settings}
 
 
@@ -372,62 +328,3 @@ def has_light_queues(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether a light queue's folder, or the table of their consumers' offsets, is in the store."""
     is_named = fs.exists(layout.config / "lmqConsumerOffset.json")
     return is_named or any(name.startswith(LMQ_PREFIX) for name in fs.list_names(layout.consumequeue))
-
-
-def _segments(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
-    return [entry for folder in layout.commitlogs for entry in _numbered(folder, fs)]
-
-
-def _numbered(folder: Path, fs: Filesystem) -> list[Entry]:
-    return [
-        entry
-        for entry in fs.list_folder(folder)
-        if not entry.is_folder and parse_segment_name(entry.path.name) is not None
-    ]
-
-
-def _queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
-    """The files of the first few queues; a broker gives all of them one length."""
-    queues = 0
-    for topic in fs.list_names(folder):
-        for queue in fs.list_names(folder / topic):
-            files = _numbered(folder / topic / queue, fs) if fs.is_folder(folder / topic / queue) else []
-            yield from files
-            queues += bool(files)
-            if queues >= 16:
-                return
-
-
-def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether a file of the first few queues begins with a unit that names an extension unit."""
-    return any(_begins_with_address(file, fs) for file in islice(_queue_files(layout.consumequeue, fs), _SOME_FILES))
-
-
-def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
-    try:
-        unit = fs.read(fs.open_read(file.path), 0, UNIT_SIZE)
-    except StoreIOError:
-        # A file that can't be read tells nothing; whoever reads the queue says so.
-        return False
-    return len(unit) == UNIT_SIZE and is_ext_address(decode_unit(unit).tags_code)
-
-
-def _usual_size(entries: Iterable[Entry]) -> int:
-    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
-    counts = Counter(entry.size for entry in entries if entry.size)
-    return counts.most_common(1)[0][0] if counts else 0
-
-
-def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
-    """The geometry that an index file's contents tell, else one that fits their size."""
-    found = None
-    for entry in fs.list_folder(folder):
-        if entry.is_folder or parse_index_file_name(entry.path.name) is None:
-            continue
-        found = infer_geometry(entry.path, fs)
-        if found is not None:
-            break
-    else:
-        size = _usual_size(entry for entry in fs.list_folder(folder) if entry.size >= index_file_size(1, 2))
-        found = geometry_of_size(size) if size else None
-    return {"maxHashSlotNum": found.slot_count, "maxIndexNum": found.entry_count} if found is not None else {}

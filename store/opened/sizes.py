@@ -1,0 +1,126 @@
+"""Reads file sizes off a store's files: a broker preallocates all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from store.config import StoreConfig
+from store.disk.filesystem import Entry, Filesystem
+from store.errors import StoreIOError
+from store.formats.index_page import index_file_size
+from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
+from store.index.geometry import geometry_of_size, infer_geometry
+from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
+
+_SOME_FILES = 16
+
+
+def infer_sizes(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
+    """Reads file sizes, and the use of extension files, off the files: as settings that are not given."""
+    found: dict[str, object] = {}
+    segment_size = _usual_size(segments_of(layout, fs))
+    if segment_size:
+        found["mappedFileSizeCommitLog"] = segment_size
+    queue_size = _usual_size(some_queue_files(layout.consumequeue, fs))
+    if queue_size:
+        found["mappedFileSizeConsumeQueue"] = queue_size
+    batch_size = _usual_size(some_queue_files(layout.batchconsumequeue, fs))
+    if batch_size:
+        found["mapperFileSizeBatchConsumeQueue"] = batch_size
+    has_extension = fs.exists(layout.consumequeue_ext) or _names_extension(layout, fs)
+    if "enableConsumeQueueExt" not in settings and has_extension:
+        found["enableConsumeQueueExt"] = True
+        ext_size = _usual_size(some_queue_files(layout.consumequeue_ext, fs))
+        if ext_size:
+            found["mappedFileSizeConsumeQueueExt"] = ext_size
+    if not {"maxHashSlotNum", "maxIndexNum"} <= settings.keys():
+        found |= _index_geometry(layout.index, fs)
+    return found
+
+
+def assumed_sizes(
+    layout: StoreLayout, config: StoreConfig, settings: Mapping[str, object], fs: Filesystem
+) -> Iterator[str]:
+    """Assumes sizes for a store with a log and without any derived file."""
+    if not segments_of(layout, fs):
+        return
+    hint = "give it as a setting if the broker uses another"
+    has_files = any(some_queue_files(layout.consumequeue, fs)) or config.queues_in_rocksdb
+    if "mappedFileSizeConsumeQueue" not in settings and not has_files:
+        size = config.mapped_file_size_consume_queue
+        yield f"no queue file tells their size: mappedFileSizeConsumeQueue={size} is assumed; {hint}"
+    is_told = "mappedFileSizeConsumeQueueExt" in settings or any(some_queue_files(layout.consumequeue_ext, fs))
+    if config.enable_consume_queue_ext and not is_told:
+        size = config.mapped_file_size_consume_queue_ext
+        yield f"no extension file tells their size: mappedFileSizeConsumeQueueExt={size} is assumed; {hint}"
+    has_index = any(parse_index_file_name(entry.path.name) is not None for entry in fs.list_folder(layout.index))
+    is_told = has_index or {"maxHashSlotNum", "maxIndexNum"} <= settings.keys()
+    if config.message_index_enable and not is_told:
+        slots, entries = config.max_hash_slot_num, config.max_index_num
+        yield f"no index file tells their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
+
+
+def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
+    """The segments of all folders of the log."""
+    return [entry for folder in layout.commitlogs for entry in numbered_files(folder, fs)]
+
+
+def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
+    """The files of a folder that are named after an offset."""
+    return [
+        entry
+        for entry in fs.list_folder(folder)
+        if not entry.is_folder and parse_segment_name(entry.path.name) is not None
+    ]
+
+
+def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
+    """The files of the first few queues; a broker gives all of them one length."""
+    queues = 0
+    for topic in fs.list_names(folder):
+        for queue in fs.list_names(folder / topic):
+            files = numbered_files(folder / topic / queue, fs) if fs.is_folder(folder / topic / queue) else []
+            yield from files
+            queues += bool(files)
+            if queues >= 16:
+                return
+
+
+def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether a file of the first few queues begins with a unit that names an extension unit."""
+    return any(
+        _begins_with_address(file, fs) for file in islice(some_queue_files(layout.consumequeue, fs), _SOME_FILES)
+    )
+
+
+def _begins_with_address(file: Entry, fs: Filesystem) -> bool:
+    try:
+        unit = fs.read(fs.open_read(file.path), 0, UNIT_SIZE)
+    except StoreIOError:
+        # A file that can't be read tells nothing; whoever reads the queue says so.
+        return False
+    return len(unit) == UNIT_SIZE and is_ext_address(decode_unit(unit).tags_code)
+
+
+def _usual_size(entries: Iterable[Entry]) -> int:
+    """The length most files have, 0 without files. Wrong lengths are reported when the folder is loaded."""
+    counts = Counter(entry.size for entry in entries if entry.size)
+    return counts.most_common(1)[0][0] if counts else 0
+
+
+def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
+    """The geometry that an index file's contents tell, else one that fits their size."""
+    found = None
+    for entry in fs.list_folder(folder):
+        if entry.is_folder or parse_index_file_name(entry.path.name) is None:
+            continue
+        found = infer_geometry(entry.path, fs)
+        if found is not None:
+            break
+    else:
+        size = _usual_size(entry for entry in fs.list_folder(folder) if entry.size >= index_file_size(1, 2))
+        found = geometry_of_size(size) if size else None
+    return {"maxHashSlotNum": found.slot_count, "maxIndexNum": found.entry_count} if found is not None else {}
