@@ -58,6 +58,8 @@ class ConsumeQueueStore(QueueSet):
         """Gives the bit maps of extension units; without it they have none."""
         self.unusable_topics: list[str] = []
         """Topics of damaged records, which no folder can be named after; their records get no units."""
+        self.wants: Callable[[QueueKey], bool] = lambda key: True
+        """Tells the queues that `dispatch` appends to, light ones too; a rebuild of one queue leaves the others out."""
         self.rewrites_torn_units = False
         """Whether `dispatch` rewrites units that contradict their records; a broker does not."""
         self.rewritten_units = 0
@@ -172,7 +174,9 @@ class ConsumeQueueStore(QueueSet):
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
             key = topic, queue_id
-            if is_topic_folder_name(topic):
+            if not self.wants(key):
+                self._numbered.append(None)
+            elif is_topic_folder_name(topic):
                 is_usable = key in self._resting or self.find_or_create(*key).failure is None
                 self._numbered.append(key if is_usable else None)
             else:
@@ -194,7 +198,7 @@ class ConsumeQueueStore(QueueSet):
             return []
         parts, faults, _ = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
         self.light_faults = [*self.light_faults, *faults][-100:]
-        return parts
+        return [part for part in parts if self.wants(part.key)]
 
     def describe_findings(self) -> list[str]:
         """Describes the faults found while building, as sentences for people."""

@@ -7,20 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from store.commitlog.end import find_end
 from store.commitlog.scan import VERIFYING, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.dispatch.fan_out import FanOut, Handler
-from store.formats.java import decode_utf8
 from store.formats.run import Run
-from store.formats.sets import is_in
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, has_rocksdb
@@ -56,9 +51,10 @@ def rebuild_locally(
     layout, source = StoreLayout(staging), StoreLayout(Path(address))
     topics = find_batch_topics(source, fs) if files.is_local else frozenset()
     queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
+    queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock)
-    handlers: list[Handler] = [_ChosenQueues(queues, scope)] if scope.queues and not config.queues_in_rocksdb else []
+    handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
     database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
     if database is not None:
         handlers.append(database)
@@ -90,29 +86,3 @@ def _rocksdb_queues(
     from store.rebuild.rocksdb import RocksdbQueues
 
     return RocksdbQueues(source.consumequeue, staging.consumequeue, config, scope, fs)
-
-
-class _ChosenQueues:
-    """Hands on the records of the wanted queues."""
-
-    def __init__(self, queues: ConsumeQueueStore, scope: RebuildScope) -> None:
-        self._queues = queues
-        self._scope = scope
-
-    def dispatch(self, run: Run) -> None:
-        chosen = _chosen(run, self._scope)
-        if chosen.count:
-            self._queues.dispatch(chosen)
-
-
-def _chosen(run: Run, scope: RebuildScope) -> Run:
-    """The records of the wanted queues."""
-    if not scope.is_narrow:
-        return run
-    table = QueueTable()
-    array = np.ascontiguousarray(run.array[:, : run.count])
-    slots = table.assign(run.buffer, array, run.count)
-    wanted = [n for n, (topic, queue_id) in enumerate(table.queues) if scope.wants((decode_utf8(topic), queue_id))]
-    rows = is_in(slots, wanted)
-    picked = np.ascontiguousarray(array[:, rows])
-    return Run(run.file_start, run.path, run.buffer, picked, picked.shape[1])

@@ -21,6 +21,7 @@ from store.disk.overlay import Overlay, OverlayFileQueue
 from store.errors import DamagedFile, StoreError
 from store.formats.message import is_queued
 from store.formats.run import Run
+from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.missing import Stretch
@@ -196,8 +197,9 @@ def _lost_queues(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     for repair in repair_queues(opened, log, log.stop, log.start, finds_absent=True):
         queue = repair.queue
         detail = (
-            f"{queue.topic}, queue {queue.queue_id} lacks {repair.placed} units and stays without: consumers do not "
-            "see these messages, and their queue offsets are given a second time where they are the last"
+            f"{queue.topic}, queue {queue.queue_id} lacks {amount(repair.placed, 'unit')} and stays without: "
+            "consumers do not see these messages, and their queue offsets are given a second time where they are the "
+            "last"
         )
         yield Trap(code="lost-queue", detail=detail, subject=(queue.topic, queue.queue_id))
 

@@ -15,6 +15,7 @@ from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFF
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, damage, five
 from tests.support.answers import mismatches
+from tests.support.snapshots import contents
 from tests.support.stores import SMALL
 
 LIGHT = {**SMALL, "enableLmq": True, "enableMultiDispatch": True}
@@ -140,6 +141,19 @@ def test_answers_are_those_of_the_broker(name: str) -> None:
 
 
 @pytest.mark.leaves_damage
+@pytest.mark.parametrize(("topic", "queue"), [("LmqT", 0), ("LmqT", 1), ("%LMQ%a", 0), ("%LMQ%b", 0)])
+def test_a_rebuild_of_one_queue_gives_its_bytes_again_and_leaves_the_others(
+    topic: str, queue: int, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    before = contents(root / "consumequeue")
+    damage(root, {"zero": [[f"consumequeue/{topic}/{queue}/00000000000000000400", 0, 400]]})
+    run = rmqctl("rebuild", "--queues", "--topic", topic, "--queue", queue, "--yes", store=root)
+    assert run.code == 0, run.err
+    assert contents(root / "consumequeue") == before
+    assert list(check(root)) == []
+
+
 def test_units_without_a_message_and_messages_without_a_unit_are_found(tmp_path: Path) -> None:
     root = copy_of_five("lmq", tmp_path)
     damage(root, {"zero": [["consumequeue/%LMQ%a/0/00000000000000000000", 40, 20]]})
