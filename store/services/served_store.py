@@ -27,7 +27,7 @@ import numpy as np
 from store.cleaning.live import StoreCleaning
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_5_3
-from store.errors import BadRequest
+from store.errors import BadRequest, StoreError
 from store.formats.topics import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.self_check import self_check_task
@@ -268,8 +268,14 @@ class ServedStore(WritableStore):
         timed = [finding for one in self._running if isinstance(one, Timetable) for finding in one.findings]
         delivered = self._schedule.findings if self._schedule is not None else []
         checked = self._transactions.findings if self._transactions is not None else []
-        failed = [f"{type(one).__name__} failed: {one.failure!r}" for one in self._running if one.failure is not None]
-        return super().describe_findings() + timed + delivered + checked + failed
+        failed = [(one, one.failure) for one in self._running if one.failure is not None]
+        said = [f"{type(one).__name__} failed: {_as_text(failure)}" for one, failure in failed]
+        return super().describe_findings() + timed + delivered + checked + said
+
+
+def _as_text(failure: BaseException) -> str:
+    """Gives the sentence of an error of the engine, with the file; the repr of any other."""
+    return str(failure) if isinstance(failure, StoreError) else repr(failure)
 
 
 def _named(services: Collection[str]) -> frozenset[Service]:

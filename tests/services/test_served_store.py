@@ -113,7 +113,8 @@ def test_a_service_that_fails_is_told_of_behind_the_close_too(tmp_path: Path) ->
         clock.now_ms += 60_000
         assert eventually(store.describe_findings)
         store.flags.clear(RunningFlag.NOT_READABLE)
-    assert any("TransactionalMessageService failed" in finding for finding in store.describe_findings())
+    said = f"TransactionalMessageService failed: {tmp_path / 'store'}: the store's flag NOT_READABLE is set"
+    assert said in store.describe_findings()
 
 
 @pytest.mark.leaves_damage
