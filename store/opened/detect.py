@@ -206,9 +206,13 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
 
 
 def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for queues in a RocksDB, batch queues and DLedger logs."""
+    """Raises UnsupportedFormat for queues in a RocksDB, batch queues, light queues and DLedger logs."""
     refuse_rocksdb(layout, fs)
     refuse_dledger(layout, fs)
+    if has_light_queues(layout, fs):
+        raise UnsupportedFormat(
+            "light queues (INNER_MULTI_DISPATCH) are not built on Spark", file=layout.consumequeue, code="not-on-spark"
+        )
     if _has_batch_queues(layout, fs):
         raise UnsupportedFormat(
             "batch consume queues (queue.type=BatchCQ) are not built on Spark",

@@ -154,6 +154,15 @@ def test_a_rebuild_of_one_queue_gives_its_bytes_again_and_leaves_the_others(
     assert list(check(root)) == []
 
 
+def test_light_queues_are_not_rebuilt_on_spark_which_would_leave_them_out(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    before = contents(root)
+    run = rmqctl("rebuild", "--queues", "--engine", "spark", "--yes", store=root)
+    assert run.code != 0
+    assert "light queues (INNER_MULTI_DISPATCH) are not built on Spark" in run.err
+    assert contents(root) == before
+
+
 def test_units_without_a_message_and_messages_without_a_unit_are_found(tmp_path: Path) -> None:
     root = copy_of_five("lmq", tmp_path)
     damage(root, {"zero": [["consumequeue/%LMQ%a/0/00000000000000000000", 40, 20]]})
