@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -27,6 +25,7 @@ import pyarrow as pa
 from store.disk.store_reader import StoreReader
 from store.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
 from store.errors import BadRequest, StoreIOError
+from store.opened.scratch import Scratch
 from store.tables.interrupts import interrupts_wait
 from store.tables.json_values import Row, rows_of, unique_names
 from store.tables.query_text import check_is_query, in_double_quotes
@@ -143,11 +142,11 @@ def open_engine(
     """
     readers = stores if isinstance(stores, Mapping) else readers_of(stores)
     watch = Watch()
-    with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
+    with Scratch() as scratch:
         connection = duckdb.connect(
             config={
                 "memory_limit": f"{memory_bytes or _memory_bytes()}B",
-                "temp_directory": str(Path(scratch, "spill")),
+                "temp_directory": str(scratch.folder / "spill"),
                 "python_enable_replacements": "false",
             }
         )

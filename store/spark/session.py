@@ -33,6 +33,7 @@ import store.errors
 from store.errors import BadRequest, StoreError, StoreIOError
 from store.kernels import compiled_module
 from store.kernels.shipped import copy_to_ship
+from store.opened.scratch import Scratch
 from store.spark.class_archive import archive_options
 from store.tables.interrupts import interrupts_wait
 
@@ -136,11 +137,11 @@ def open_session(
         check_java()
     _check_address(master, remote)
     on_start()
-    with tempfile.TemporaryDirectory(prefix="rmqctl-", ignore_cleanup_errors=True) as scratch:
-        warehouse = {"spark.sql.warehouse.dir": str(Path(scratch, "warehouse"))} if master else {}
+    with Scratch() as scratch:
+        warehouse = {"spark.sql.warehouse.dir": str(scratch.folder / "warehouse")} if master else {}
         spark = _start(master, remote, verbose, warehouse | (settings or {}))
         try:
-            _ship_packages(spark, master, Path(scratch), packages)
+            _ship_packages(spark, master, scratch.folder, packages)
             from store.spark.data_source import RocketMQDataSource
 
             spark.dataSource.register(RocketMQDataSource)

@@ -36,3 +36,9 @@ def test_every_command_of_the_story_prints_what_the_readme_shows(
         run = rmqctl(*words.split())
         assert run.code in (0, 1), run.err
         assert told(run.out) == told(shown), words
+
+
+def test_the_first_command_prints_what_the_readme_shows() -> None:
+    shown = README.read_text("utf-8").split("would become:\n\n```\n")[1].split("```\n")[0]
+    run = rmqctl("recover", "--abnormal", "--dry-run", store=golden("aborted").store)
+    assert told(run.out) == told(shown)
