@@ -185,11 +185,11 @@ class _Check:
 
             levels = self.options.config.delay_levels_ms
             yield from check_compaction(self.files, levels, is_written_to=self.is_written_to)
-        if self.layout.dledger is not None:
-            from store.checking.dledger import check_dledger
+        if self.layout.dledger is not None or self.files.dledger is not None:
+            from store.checking.dledger import check_dledger, entry_files
 
-            data = self.layout.writable_commitlogs
-            yield from check_dledger(self.files, self.layout.dledger, data, self.progress.horizon)
+            if (found := entry_files(self.files, self.layout)) is not None:
+                yield from check_dledger(self.files, *found, self.progress.horizon)
 
     def _check_queues(self) -> Iterator[Finding]:
         return self._check_files() if not self.batch_topics else self._check_with_batch_queues()

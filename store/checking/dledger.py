@@ -10,8 +10,7 @@ Imported only where a store has such a log. What is wrong inside of the records,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +37,7 @@ from store.five.dledger.files import (
 )
 from store.five.dledger.files import headers_of as headers_of_run
 from store.formats.run import Int64Array, Run
+from store.layout import StoreLayout
 
 _INDEX_FIELDS = ("magic", "pos", "size", "index", "term")
 _STATE_LINES = {
@@ -48,17 +48,27 @@ _STATE_LINES = {
 _INDEX_FILE_SIZE = 5 * 1024 * 1024 * INDEX_UNIT_SIZE
 
 
-def check_dledger(
-    files: StoreReader, dledger: Path, data: Sequence[Path], horizon: int | None = None
-) -> Iterator[Finding]:
-    """Yield the findings of the member's folder.
+def entry_files(files: StoreReader, layout: StoreLayout) -> tuple[str, frozenset[str]] | None:
+    """The folder of the member, and the names of the files with entries; None without a DLedger log."""
+    if files.dledger is not None:
+        found = files.numbered_files(f"{files.dledger}/data")
+        return files.dledger, frozenset(file.path.rpartition("/")[2] for file in found)
+    if layout.dledger is None:
+        return None
+    entries = (entry for folder in layout.writable_commitlogs for entry in Filesystem().list_folder(folder))
+    return layout.dledger.name, frozenset(entry.path.name for entry in entries)
 
-    data     the folders of the entries
+
+def check_dledger(
+    files: StoreReader, name: str, entry_names: frozenset[str], horizon: int | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of the member's folder and of the files with its entries.
+
     horizon  of a writer: entries behind it are not looked at
     """
-    check = _Check(files, dledger.name)
-    names = {entry.path.name for folder in data for entry in Filesystem().list_folder(folder)}
-    segments = [StoredSegment(files, file) for file in files.segments() if Path(file.path).name in names]
+    check = _Check(files, name)
+    own = [file for file in files.segments() if file.path.rpartition("/")[2] in entry_names]
+    segments = [StoredSegment(files, file) for file in own]
     start = segments[0].file_start if segments else 0
     findings: list[Finding] = []
     for step in readable_behind(segments, start):

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.readable import Stretch
+from store.disk.segment_folders import DLEDGER_PREFIX
 from store.errors import NotAStore, StoreIOError
 from store.layout import segment_name
 
@@ -103,22 +105,51 @@ class SegmentPlace(LocalPlace):
 
 
 class RemotePlace:
-    """A folder that pyarrow.fs reaches. `found` is its FileSystem."""
+    """A folder that pyarrow.fs reaches. `found` is its FileSystem.
+
+    As locally, a DLedger log is read as commitlog/, with the plain segments before it.
+    """
 
     def __init__(self, address: str, found: Any, root: str) -> None:
         self._address = address
         self._fs = found
         self._root = root
 
+    @cached_property
+    def dledger(self) -> str | None:
+        """The folder of the only member whose entries are here."""
+        members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(DLEDGER_PREFIX)]
+        found = [name for name in members if self._look_at(f"{name}/data") is not None]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def _entry_names(self) -> frozenset[str]:
+        """Names of the segments with DLedger's entries."""
+        return (
+            frozenset(entry.path.name for entry in self._list(f"{self.dledger}/data")) if self.dledger else frozenset()
+        )
+
+    def _place(self, path: str) -> str:
+        folder, _, name = path.partition("/")
+        is_entries = folder == "commitlog" and (name in self._entry_names if name else self.dledger is not None)
+        return f"{self.dledger}/data/{name}".rstrip("/") if is_entries else path
+
     def look_at(self, path: str) -> Entry | None:
+        return self._look_at(self._place(path))
+
+    def _look_at(self, path: str) -> Entry | None:
         with self._errors(path, "look at"):
             return _entry(self._fs.get_file_info(f"{self._root}/{path}".rstrip("/")))
 
     def list_folder(self, path: str) -> list[Entry]:
+        place = self._place(path)
+        return self._list(place) + (self._list(path) if place != path else [])
+
+    def _list(self, path: str) -> list[Entry]:
         from pyarrow.fs import FileSelector
 
         with self._errors(path, "list"):
-            infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}", allow_not_found=True))
+            infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True))
         return [entry for entry in map(_entry, infos) if entry is not None]
 
     def list_tree(self) -> dict[str, Entry]:
@@ -131,6 +162,7 @@ class RemotePlace:
         return {name: entry for name, entry in found.items() if entry is not None and name}
 
     def map(self, path: str, position: int, size: int | None) -> Stretch:
+        path = self._place(path)
         with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
             length = file.size()
             start = min(position, length)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
-from store.disk.places import LocalPlace, Place, SegmentPlace, connect
+from store.disk.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
 from store.disk.readable import Salvaged, Stretch
 from store.disk.segment_folders import dledger_log, find_dledgers
 from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
@@ -81,6 +81,11 @@ class StoreReader:
     @property
     def is_local(self) -> bool:
         return isinstance(self._place, LocalPlace)
+
+    @property
+    def dledger(self) -> str | None:
+        """The folder of the DLedger member whose entries are the log, of a remote store."""
+        return self._place.dledger if isinstance(self._place, RemotePlace) else None
 
     @property
     def is_segment(self) -> bool:

@@ -45,9 +45,9 @@ class StateLine:
 def state_files(files: StoreReader) -> list[StoredFile]:
     """The small files that the store has, of those above."""
     paths = [*_READERS]
-    if files.is_local:
-        for dledger in find_dledgers(Path(files.address), Filesystem()):
-            paths += [f"{dledger.name}/currterm", f"{dledger.name}/checkpoint"]
+    members = [one.name for one in find_dledgers(Path(files.address), Filesystem())] if files.is_local else []
+    for name in [*members, *([files.dledger] if files.dledger is not None else [])]:
+        paths += [f"{name}/currterm", f"{name}/checkpoint"]
     return [file for path in paths if (file := files.file_at(path)) is not None]
 
 
