@@ -76,7 +76,8 @@ def run(
 
     A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it.
     body-crc: its body is damaged. partial: something else contradicts it. Gaps are log offsets of which no record was
-    saved: damaged and unreadable bytes, cut and missing files. Exit code 1 when a record is lost or not certain.
+    saved: damaged and unreadable bytes, cut and missing files. With --raw the segments' size is inferred from the
+    blanks at their ends; --set mappedFileSizeCommitLog gives it. Exit code 1 when a record is lost or not certain.
 
     A new store keeps every message's queue offset, so consumer offsets stay valid: where messages are missing in the
     middle of a queue, placeholders with the property RMQCTL_LOST take their queue offsets.
@@ -120,13 +121,15 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
         yield None
         return
     from store.disk import Filesystem
-    from store.forensics import place_blocks, write_segments
+    from store.forensics import infer_segment_size, place_blocks, write_segments
     from store.opened import Scratch
 
     fs = Filesystem()
     with Scratch(session.options.scratch) as scratch:
         with session.progress("searching the image"):
-            write_segments(image, place_blocks(image, fs), scratch.folder, fs)
+            placed = place_blocks(image, fs)
+            given = int(session.store.settings().get("mappedFileSizeCommitLog", 0))
+            write_segments(image, placed, scratch.folder, fs, given or infer_segment_size(image, placed, fs))
         yield scratch.folder
 
 

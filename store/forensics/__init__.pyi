@@ -29,6 +29,7 @@ from store.forensics.info import look_at_store as look_at_store
 from store.forensics.lag import LagReport as LagReport
 from store.forensics.lag import QueueLag as QueueLag
 from store.forensics.lag import review_lag as review_lag
+from store.forensics.salvage.carve import infer_segment_size as infer_segment_size
 from store.forensics.salvage.carve import place_blocks as place_blocks
 from store.forensics.salvage.carve import write_segments as write_segments
 from store.forensics.salvage.files import write_parquet as write_parquet

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from store.disk.filesystem import Filesystem
-from store.forensics.salvage.carve import BLOCK_SIZE, place_blocks, write_segments
+from store.forensics.salvage.carve import (
+    BLOCK_SIZE,
+    DEFAULT_SEGMENT_SIZE,
+    infer_segment_size,
+    place_blocks,
+    write_segments,
+)
+from tests.cli.running import rmqctl
 from tests.forensics.salvage.test_salvage import records_of
 from tests.support.golden import golden
 
@@ -51,3 +58,23 @@ def test_records_of_extents_that_are_there_come_back_without_the_others(tmp_path
 def test_an_image_without_a_log_gives_nothing(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(random.Random(1).randbytes(100_000))
     assert not place_blocks(tmp_path / "image", Filesystem())
+
+
+@pytest.mark.parametrize("name", ["many", "normal", "torn"])
+def test_the_size_of_segments_is_inferred_from_the_blanks_at_their_ends(name: str, tmp_path: Path) -> None:
+    image_of(name, tmp_path / "image", random.Random(5))
+    placed = place_blocks(tmp_path / "image", Filesystem())
+    sizes = {one.stat().st_size for one in (golden(name).store / "commitlog").iterdir()}
+    assert {infer_segment_size(tmp_path / "image", placed, Filesystem())} == sizes
+
+
+def test_segments_have_the_default_size_where_no_blank_tells() -> None:
+    assert infer_segment_size(golden("many").store / "checkpoint", {}, Filesystem()) == DEFAULT_SEGMENT_SIZE
+
+
+@pytest.mark.parametrize("settings", [(), ("--set", "mappedFileSizeCommitLog=16384")])
+def test_a_whole_log_in_an_image_has_no_gaps(settings: tuple[str, ...], tmp_path: Path) -> None:
+    image_of("many", tmp_path / "image", random.Random(7))
+    run = rmqctl("--format", "json", *settings, "salvage", "--raw", tmp_path / "image")
+    names = [one.name for one in sorted((golden("many").store / "commitlog").iterdir())]
+    assert (run.code, run.json["gaps"], run.json["source_files"]) == (0, [], names)
