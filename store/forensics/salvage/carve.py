@@ -54,7 +54,7 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
 
 
 def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
-    """Infers the segments' size from the blanks in the placed blocks (step 4); without one it is a broker's default."""
+    """Infers the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
     ends = []
     for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
@@ -100,7 +100,7 @@ def _blanks(reader: StoreReader, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _heads(reader: StoreReader, name: str, magic: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-    """(position, first bytes) of everything with one of these magics; the magic is behind 4 bytes of size."""
+    """Yields position and first bytes of everything with one of these magics behind a size."""
     stretch = reader.map(name)
     buffer = stretch.buffer
     position, stop = 0, len(buffer)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from store.commitlog.scan import ScanRules
 from store.commitlog.slices import LogSlice, walk_slice
@@ -17,6 +19,7 @@ from store.disk.byte_search import find_bytes
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
 from store.forensics.search.coverage import Stretch
+from store.forensics.search.literal import required_literal
 from store.formats.body import compression_of, decode_body
 from store.formats.message import COMPRESSED, StoredMessage, decode_record
 from store.formats.run import Run
@@ -78,6 +81,15 @@ def with_any_of(needles: Iterable[bytes]) -> Choose:
     return choose
 
 
+def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
+    """Tells whether each record may hold the bytes; with many hits all of them may."""
+    first, end = int(run.columns.position[0]), run.end - run.file_start
+    hits = list(islice(find_bytes(run.buffer, literal, first, end), run.count // 4 + 1))
+    found = np.full(run.count, len(hits) > run.count // 4)
+    found[np.searchsorted(run.columns.position, np.array(hits, np.int64), side="right") - 1] = True
+    return found
+
+
 # Anchors, lookarounds, atomic groups and possessive repeats: a match may depend on what is around the body.
 _NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
 
@@ -85,15 +97,19 @@ _NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
 def with_body(pattern: re.Pattern[bytes]) -> Choose:
     """Chooses records in whose body, decompressed, the pattern is found.
 
-    A run in whose bytes the pattern is nowhere has no such body, but for compressed ones.
+    Where every match holds a literal, only records with the literal are looked at; else, a run in whose bytes the
+    pattern is nowhere has no such body. Compressed bodies are always looked at.
     """
+    literal = required_literal(pattern.pattern)
     is_free = _NEEDS_LIMITS.search(pattern.pattern) is None
 
     def choose(run: Run) -> Iterator[int]:
         columns = run.columns
         compressed = (columns.sys_flag & COMPRESSED) != 0
         rows = np.arange(run.count)
-        if is_free and pattern.search(run.buffer, int(columns.position[0]), run.end - run.file_start) is None:
+        if literal:
+            rows = np.flatnonzero(compressed | _may_hold(run, literal))
+        elif is_free and pattern.search(run.buffer, int(columns.position[0]), run.end - run.file_start) is None:
             rows = np.flatnonzero(compressed)
         names = (rows, columns.body_position[rows], columns.body_size[rows], compressed[rows])
         for number, start, size, is_compressed in zip(*(name.tolist() for name in names), strict=True):

@@ -1,0 +1,27 @@
+"""Literals that every match of a regular expression holds: memmem finds them faster than re finds matches."""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(rb"\\[dDwWsSbBAZ]|\\[^0-9A-Za-z]|[*+?]|\{\d*,?\d*\}|[.^$]|[^\\|()\[\]{}]", re.DOTALL)
+_QUANTIFIER = re.compile(rb"[*+?{].*", re.DOTALL)
+_SPECIAL = re.compile(rb"\\.|[.^$]", re.DOTALL)
+
+
+def required_literal(pattern: bytes) -> bytes:
+    """Finds the longest literal of every match; empty for patterns with groups, sets or alternatives."""
+    pieces, at = [b""], 0
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            return b""
+        at = token.end()
+        if _QUANTIFIER.fullmatch(token.group()):
+            # The byte in front of it may be missing, or be there several times.
+            pieces[-1:] = [pieces[-1][:-1], b""]
+        elif _SPECIAL.fullmatch(token.group()):
+            pieces.append(b"")
+        else:
+            pieces[-1] += token.group()
+    return max(pieces, key=len)
