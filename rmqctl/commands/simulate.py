@@ -24,6 +24,7 @@ EXAMPLES = (
     "rmqctl --store /data/store simulate --compat all",
     "rmqctl --store /data/store --format json simulate --compat 5.3",
 )
+UNCOMMITTED = "dledger-uncommitted"
 SEE_ALSO = ("recover", "check", "checkpoint show")
 
 
@@ -77,6 +78,8 @@ def _verdict(one: SimulatedStart) -> str:
     if not one.starts:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:
+        if any(trap.code == UNCOMMITTED for trap in one.traps):
+            return f"a {one.compat} broker starts and loses nothing, but gives no message to readers until the next put"
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
         return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
     intact = one.lost.facts()["intact"]

@@ -255,3 +255,13 @@ def test_a_setting_without_a_group_s_folder_counts_where_the_mode_is_on(is_enabl
     settings = {"storePathDLedgerCommitLog": entries} | ({"enableDLegerCommitLog": "true"} if is_enabled else {})
     layout = make_layout(root, settings, Filesystem())
     assert layout.commitlog == (entries if is_enabled else root / "commitlog")
+
+
+def test_simulate_says_first_that_readers_wait_without_the_member_s_checkpoint(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    damage(root, {"remove": ["dledger-n0/checkpoint"]})
+    run = rmqctl("simulate", store=root)
+    assert run.code == 1
+    assert run.out.startswith(
+        "a 5.3 broker starts and loses nothing, but gives no message to readers until the next put"
+    )
