@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Self, TextIO, cast
 
 import typer
 
@@ -18,6 +19,7 @@ from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean, list_some, show_value
 from rmqctl.watching import FileWatcher
+from store.errors import StoreClosed
 
 if TYPE_CHECKING:
     from store import MessageIterator, MessageStore, StoredMessage
@@ -105,15 +107,20 @@ def run(
     since_ms = session.parse_time(since, "--since") if since is not None else None
     message_filter = _filter(tags, sql)
     opened = _open(session, from_files=raw or group is not None)
-    reader = opened.messages(
-        topic, queue or 0, _start(opened, topic, queue or 0, offset, since_ms),
+    read = partial(
+        _Reading.begin, session, rows, (topic, queue or 0),
         max_count=None if follow else max_count, one_call=one_call, only_sound=only_sound, outer=outer or raw,
         message_filter=message_filter if group is None else _subscription(session, opened, topic, group),
     )  # fmt: skip
+    run = read(opened, _start(opened, topic, queue or 0, offset, since_ms))
     _tell_of_queues(session, opened, topic, queue)
-    run = _Reading(session, opened, reader, rows)
-    wait = _waiter(session, opened, (topic, queue or 0), message_filter) if follow else None
-    return run.follow(raw, wait) if wait else run.write_raw() if raw else run.result()
+    if not follow:
+        return run.write_raw() if raw else run.result()
+    try:
+        return run.follow(raw, message_filter)
+    except StoreClosed:
+        session.note("note: the process that served the store has ended; its files are watched")
+        return read(session.store.open_for_reading(), run.reader.next_offset).follow(raw, message_filter)
 
 
 def _open(session: Session, *, from_files: bool) -> MessageStore | StoreClient:
@@ -227,9 +234,27 @@ class _Reading:
     """Messages of one queue on their way to stdout."""
 
     def __init__(
-        self, session: Session, opened: MessageStore | StoreClient, reader: MessageIterator, rows: MessageRows
+        self,
+        session: Session,
+        opened: MessageStore | StoreClient,
+        reader: MessageIterator,
+        rows: MessageRows,
+        queue: tuple[str, int],
     ) -> None:
-        self.session, self.opened, self.reader, self.rows = session, opened, reader, rows
+        self.session, self.opened, self.reader, self.rows, self.queue = session, opened, reader, rows, queue
+
+    @classmethod
+    def begin(
+        cls,
+        session: Session,
+        rows: MessageRows,
+        queue: tuple[str, int],
+        opened: MessageStore | StoreClient,
+        start: int,
+        **chosen: Any,
+    ) -> Self:
+        """Reads a queue from the queue offset `start` on; `chosen` says which messages."""
+        return cls(session, opened, opened.messages(*queue, start, **chosen), rows, queue)
 
     def result(self) -> Result:
         """The messages as they come, and the facts about them when all have."""
@@ -251,8 +276,9 @@ class _Reading:
                 writer.write(message.log_offset, message.size)
         return self._exit_code()
 
-    def follow(self, raw: bool, wait: Callable[[int], None]) -> int:
+    def follow(self, raw: bool, message_filter: Any) -> int:
         """Prints messages as they arrive, one a line, until a signal ends it."""
+        wait = _waiter(self.session, self.opened, self.queue, message_filter)
         stdout, form = self.session.environment.stdout, self.session.format
         while True:
             if raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -204,6 +205,17 @@ def test_follow_of_a_served_store_is_woken_by_the_owner(root: Path) -> None:
                 client.put(text_message(number))
                 assert json.loads(next_line(process))["queue_offset"] == number
                 assert time.monotonic() - began < PATIENCE_S
+
+
+def test_follow_goes_on_by_the_files_when_the_owner_has_ended(root: Path) -> None:
+    with contextlib.ExitStack() as ended:
+        with served_here(root) as store:
+            store.put(text_message(0))
+            store.catch_up()
+            follower = ended.enter_context(following(root))
+            assert json.loads(next_line(follower))["queue_offset"] == 0
+        assert rmqctl("put", "T", "behind the owner's end", store=root).code == 0
+        assert json.loads(next_line(follower))["queue_offset"] == 1
 
 
 @pytest.mark.parametrize("has_watchfiles", [True, False])
