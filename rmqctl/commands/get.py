@@ -19,7 +19,6 @@ from rmqctl.raw_records import RecordWriter
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean, list_some, show_value
 from rmqctl.watching import FileWatcher
-from store.errors import StoreClosed
 
 if TYPE_CHECKING:
     from store import MessageIterator, MessageStore, StoredMessage
@@ -114,13 +113,21 @@ def run(
     )  # fmt: skip
     run = read(opened, _start(opened, topic, queue or 0, offset, since_ms))
     _tell_of_queues(session, opened, topic, queue)
-    if not follow:
-        return run.write_raw() if raw else run.result()
+    if follow:
+        return _follow(session, run, read, raw, message_filter)
+    return run.write_raw() if raw else run.result()
+
+
+def _follow(session: Session, first: _Reading, read: Callable[..., _Reading], raw: bool, message_filter: Any) -> int:
+    """Follows a queue by the process that serves the store, and by its files when that has ended."""
+    from store import StoreClosed
+
     try:
-        return run.follow(raw, message_filter)
+        return first.follow(raw, message_filter)
     except StoreClosed:
         session.note("note: the process that served the store has ended; its files are watched")
-        return read(session.store.open_for_reading(), run.reader.next_offset).follow(raw, message_filter)
+        rest = read(session.store.open_for_reading(), first.reader.next_offset)
+        return rest.follow(raw, message_filter)
 
 
 def _open(session: Session, *, from_files: bool) -> MessageStore | StoreClient:
@@ -253,7 +260,10 @@ class _Reading:
         start: int,
         **chosen: Any,
     ) -> Self:
-        """Reads a queue from the queue offset `start` on; `chosen` says which messages."""
+        """Opens a reader of a queue, from the queue offset `start` on.
+
+        chosen  which messages
+        """
         return cls(session, opened, opened.messages(*queue, start, **chosen), rows, queue)
 
     def result(self) -> Result:
