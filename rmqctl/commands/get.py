@@ -113,9 +113,8 @@ def run(
     )  # fmt: skip
     run = read(opened, _start(opened, topic, queue or 0, offset, since_ms))
     _tell_of_queues(session, opened, topic, queue)
-    if follow:
-        return _follow(session, run, read, raw, message_filter)
-    return run.write_raw() if raw else run.result()
+    chosen = run.write_raw if raw else run.result
+    return _follow(session, run, read, raw, message_filter) if follow else chosen()
 
 
 def _follow(session: Session, first: _Reading, read: Callable[..., _Reading], raw: bool, message_filter: Any) -> int:
