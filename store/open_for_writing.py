@@ -173,13 +173,15 @@ def _start_services(store: WritableStore) -> None:
 
 
 def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
-    """Describes the cut of a damaged log for the user; a broker writes a line in its own log."""
-    if not change.lost or not any(action.path.parent in commitlogs for action in change.actions):
+    """Describes the cut of a damaged log or of its queues, for people."""
+    if not change.lost:
         return []
-    cut = f"the log was cut at {change.facts['log_end']} because of {change.facts['stopped_by']}"
-    return [
-        f"{cut}; {amount_is(sum(change.lost.values()), 'message')} behind it, kept in the quarantine as {change_id}"
-    ]
+    messages, end, why = sum(change.lost.values()), change.facts["log_end"], change.facts["stopped_by"]
+    if any(action.path.parent in commitlogs for action in change.actions):
+        cut = f"the log was cut at {end} because of {why}"
+        return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
+    cut = f"the log ends at {end} because of {why}, and queues went on behind it"
+    return [f"{cut}; {amount_is(messages, 'message')} lost, whose units are kept in the quarantine as {change_id}"]
 
 
 def _unchanged(

@@ -58,6 +58,11 @@ class StoreCheckpoint:
         return self.page.min_timestamp_ms
 
     @property
+    def is_whole(self) -> bool:
+        """Whether a file was there, and held a page."""
+        return self.file_size is not None and self.file_size >= CHECKPOINT_SIZE
+
+    @property
     def min_timestamp_index_ms(self) -> int:
         return self.page.min_timestamp_index_ms
 

@@ -30,6 +30,17 @@ def test_a_cut_of_a_store_that_was_shut_down_is_a_finding_once(tmp_path: Path) -
     assert (second.code, second.err) == (0, "")
 
 
+@pytest.mark.leaves_damage
+def test_messages_that_queues_name_behind_the_logs_end_are_a_finding(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", queues=1)
+    segment = sorted((root / "commitlog").iterdir())[-1]
+    segment.write_bytes(bytes(SMALL["mappedFileSizeCommitLog"]))
+    first, second = put(root), put(root)
+    assert first.code == 1
+    assert "and queues went on behind it; 13 messages are lost" in first.err
+    assert (second.code, second.err) == (0, "")
+
+
 def test_a_recovery_that_was_asked_for_notes_what_it_cut(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store")
     damage_last_segment(root)

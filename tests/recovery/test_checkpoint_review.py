@@ -1,9 +1,13 @@
 """The verdict on a checkpoint: each promise against what the files hold, and the file itself."""
 
+from pathlib import Path
+
 import pytest
 
 from store.formats.checkpoint_page import CheckpointPage
 from store.recovery.checkpoint_review import Promise, Reached, page_faults, promises_of
+from tests.cli.running import rmqctl
+from tests.support.stores import make_store
 
 REACHED = Reached(log_end=9000, log_ms=500, queue_ms=400, index_ms=300)
 
@@ -114,3 +118,22 @@ def test_the_verdict_on_a_promise(said: int, reached: int, expired: int, verdict
 )
 def test_each_fault_of_the_file_is_named_once(page: CheckpointPage, file_size: int | None, faults: list[str]) -> None:
     assert page_faults(page, file_size) == faults
+
+
+@pytest.mark.parametrize("page", [None, b"", b"abc", b"\x7f" * 24])
+@pytest.mark.parametrize("messages", [0, 1, 60])
+@pytest.mark.parametrize("command", [("recover", "--yes"), ("truncate-dirty", "--yes"), ("put", "T", "body")])
+def test_a_lost_or_torn_checkpoint_is_written_anew(
+    command: tuple[str, ...], messages: int, page: bytes | None, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", messages)
+    if page is None:
+        (root / "checkpoint").unlink()
+    else:
+        (root / "checkpoint").write_bytes(page)
+    shown = rmqctl("-f", "json", "checkpoint", "show", store=root)
+    assert (shown.code, shown.json["file_bytes"]) == (1, None if page is None else len(page))
+    if messages or command[0] != "truncate-dirty":
+        assert rmqctl(*command, store=root).code == 0
+        checked = rmqctl("check", store=root)
+        assert checked.code == 0, checked.out
