@@ -69,7 +69,7 @@ def mend(root: Path) -> Iterator[str]:
     for command in RUNS:
         if command in {MENDED_BY.get(finding.kind) for finding in findings(root)}:
             run = rmqctl(*SETTINGS, *command.split(), "--yes", store=root)
-            assert run.code == 0, run.err
+            assert run.code == 0 or "of no record" in run.err, run.err
             yield command
 
 
