@@ -94,7 +94,8 @@ def plan_recovery(
         add_derived(opened, change)
     _set_times(opened, found, as_broker=as_broker)
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
-    if change.actions or opened.abort.exists() or not opened.checkpoint.is_whole:
+    is_torn = bool(opened.log.segments.files) and not opened.checkpoint.is_whole
+    if change.actions or opened.abort.exists() or is_torn:
         add_checkpoint(opened, change)
     if opened.abort.exists():
         change.actions.append(Remove(opened.layout.abort, "the store is in order again"))
@@ -185,7 +186,7 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
     if opened.log.segments.files:
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
         note_confirmed(opened, found.end.last_record)
-    # A torn page promises what nobody wrote.
+    # What a torn page promises was never true.
     if (found.lost.messages or not opened.checkpoint.is_whole) and not as_broker:
         lower_checkpoint(opened, found.end.last_store_timestamp_ms)
     if opened.queues.last_store_timestamp_ms:
