@@ -79,7 +79,7 @@ def _verdict(one: SimulatedStart) -> str:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:
         if any(trap.code == UNCOMMITTED for trap in one.traps):
-            return f"a {one.compat} broker starts and loses nothing, but gives no message to readers until the next put"
+            return f"a {one.compat} broker starts and loses nothing; readers get nothing until the next put"
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
         return f"a {one.compat} broker starts and loses nothing{traps}; the log ends at {one.log_end}"
     intact = one.lost.facts()["intact"]

@@ -262,6 +262,4 @@ def test_simulate_says_first_that_readers_wait_without_the_member_s_checkpoint(t
     damage(root, {"remove": ["dledger-n0/checkpoint"]})
     run = rmqctl("simulate", store=root)
     assert run.code == 1
-    assert run.out.startswith(
-        "a 5.3 broker starts and loses nothing, but gives no message to readers until the next put"
-    )
+    assert run.out.startswith("a 5.3 broker starts and loses nothing; readers get nothing until the next put")
