@@ -96,7 +96,8 @@ class _Check:
             if len(rows):
                 yield Finding(TIMER_WHEEL, self.wheel_name, int(used[rows[0]]), count=len(rows), detail=detail)
         empty = np.flatnonzero(
-            (wheel["time"] == 0) & ((wheel["num"] != 0) | (wheel["last"] > 0) | (wheel["first"] > 0))
+            (wheel["time"] == 0)
+            & ((wheel["num"] != 0) | (wheel["magic"] != 0) | (wheel["last"] > 0) | (wheel["first"] > 0))
         )
         if len(empty):
             detail = "positions without a time"
@@ -175,6 +176,10 @@ class _Check:
         if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
             yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"
         taken, by_master = checkpoint.queue_offset, checkpoint.master_queue_offset
+        on_wheel = self._queue_end_of_units()
+        if taken < on_wheel and not self._is_killed:
+            again = amount(on_wheel - taken, "message")
+            yield f"queue offset {taken}, and the log's last unit is of {on_wheel - 1}: {again} are taken up once more"
         if by_master < taken:
             again = amount(taken - by_master, "message")
             yield f"the master's queue offset {by_master} is below {taken}: a start takes up {again} once more"
@@ -183,6 +188,15 @@ class _Check:
             is_behind = flushed < ends[0] and not self._is_killed
             if flushed > ends[1] or flushed < 0 or is_behind:
                 yield f"flushed up to {flushed}, the log ends at {ends[0]}"
+
+    def _queue_end_of_units(self) -> int:
+        """The queue offset behind the message of the log's last unit; 0 where the timer queue has it not."""
+        for file in self.files.queue_files(TIMER_TOPIC, 0) if len(self.timer.units) else ():
+            units = units_of(self.files.read(file.path))
+            found = np.flatnonzero((units["log_offset"] == self.timer.units["log_offset"][-1]) & (units["size"] > 0))
+            if len(found):
+                return file.number // UNIT_SIZE + int(found[-1]) + 1
+        return 0
 
     def _queue_end(self) -> int | None:
         """The next queue offset of the timer queue, by its files; None without files."""

@@ -66,7 +66,7 @@ DEAD = (
     Dead("commitlog/.*|dledger-.*/data/.*", "no CRC covers flags, birth, hosts and properties of a record", "flip"),
     Dead("commitlog/.*|dledger-.*/data/.*", "a first file that is not there has expired", "remove"),
     Dead("compaction/compactionLog/.*", "a blank ends the file, whatever it says of its size", "flip"),
-    Dead("compaction/position-checkpoint", "lower, or none: everything is compacted once more", "flip|remove"),
+    Dead("compaction/position-checkpoint", "lower, or none: everything is compacted once more", "flip|remove|other"),
     Dead("timerlog/.*", "behind the blank", positions=lambda at: at >= 588),
     Dead("timerwheel", "first position and count of a slot that has fired", "flip", _in_slot((8, 16), (24, 28))),
     Dead("timerwheel", "slots that have fired are never read again", "(zero|random|swap) .*"),
@@ -76,6 +76,7 @@ DEAD = (
     Dead("config/timermetrics", "counts drift, and a broker counts anew each day", "flip|remove"),
     Dead("dledger-.*/checkpoint", "a committed index may be behind, and a line's end missing", "flip|cut"),
     Dead("dledger-.*/currterm", "whom the member voted for, and the last line's end", "flip|cut", lambda at: at >= 11),
+    Dead("consumequeue/.*", "without a size it is no unit, whatever else it says", "flip|random .*"),
     Dead("config/topics.json", "the topics' settings, which nothing else repeats"),
 )
 """Damages that change nothing for any reader, or that cannot be told from what a broker writes."""

@@ -35,6 +35,8 @@ CHANGED_BYTES = {
     "a flushed position beyond the log": ("timer", CHECK, 14, "7f", "timer-state"),
     "a flushed position before the log's end": ("timer", CHECK, 14, "00", "timer-state"),
     "a master's offset that takes messages up again": ("timer", CHECK, 31, "01", "timer-state"),
+    "queue offsets that take all messages up again": ("timer", CHECK, 23, "00" * 9, "timer-state"),
+    "a magic of a slot that was never used": ("timer", "timerwheel", 31, "01", "timer-wheel"),
     "a version of before this time": ("timer", CHECK, 40, "ff", "timer-state"),
     "bytes behind the checkpoint": ("timer", CHECK, 90, "01", "timer-state"),
     "a table that counts in words": ("timer", "config/timermetrics", 27, "7878", "timer-state"),
