@@ -179,9 +179,12 @@ def with_bytes(store: Path, log_end: int, at: int, data: bytes) -> Script:
     log = log[:at] + data + log[at + len(data) :]
 
     def script(asked: int) -> Iterator[Frame]:
-        begin = asked or log_end - log_end % SIZE
-        for start in range(begin, log_end, 512):
-            yield start, log[start : min(start + 512, log_end, start - start % SIZE + SIZE)]
+        start = asked or log_end - log_end % SIZE
+        while start < log_end:
+            stop = min(start + 512, log_end, start - start % SIZE + SIZE)
+            yield start, log[start:stop]
+            start = stop
+        yield start, b""
 
     return script
 
@@ -209,7 +212,8 @@ def test_a_hostile_master_is_refused_and_the_copy_unharmed(
     assert copied(tmp_path / "copy") == expected(master_store, log_end)
 
 
-@pytest.mark.parametrize("at", [4, 30, 90, 170, SIZE + 28, SIZE - 4])
+# Properties, and what fills a segment behind its last record, have no CRC.
+@pytest.mark.parametrize("at", [4, 30, 90, 120, SIZE + 28])
 def test_a_changed_byte_is_found_and_nothing_behind_it_is_written(
     at: int, master_store: Path, log_end: int, tmp_path: Path
 ) -> None:
