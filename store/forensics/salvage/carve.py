@@ -19,6 +19,7 @@ from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.store_reader import StoreReader
+from store.errors import BadRequest
 from store.formats.message import BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
 from store.layout import segment_name
 
@@ -56,7 +57,7 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
 def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
     """Infers the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
     log_offsets = {block: log_offset for log_offset, block in placed.items()}
-    ends = []
+    ends = [_first_start(image, placed, fs)]
     for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
         log_offset = log_offsets.get(position - position % BLOCK_SIZE)
         if log_offset is not None:
@@ -66,10 +67,22 @@ def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> i
     return size if size % DEFAULT_SEGMENT_SIZE else DEFAULT_SEGMENT_SIZE
 
 
+def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
+    """Finds the log offset of the first placed block, 0 unless a record begins with the block."""
+    first = min(placed, default=0)
+    head = fs.read(fs.open_read(image), placed[first], 36) if placed else b""
+    return first if int.from_bytes(head[28:36], "big") == first else 0
+
+
 def write_segments(
     image: Path, placed: dict[int, int], folder: Path, fs: Filesystem, segment_size: int = DEFAULT_SEGMENT_SIZE
 ) -> None:
-    """Copies the placed blocks to sparse segments in `folder` (step 5)."""
+    """Copies the placed blocks to sparse segments in `folder` (step 5).
+
+    BadRequest for a size that is not whole blocks.
+    """
+    if segment_size <= 0 or segment_size % BLOCK_SIZE:
+        raise BadRequest(f"segments of {segment_size} bytes are not whole blocks of {BLOCK_SIZE}", file=image)
     fs.make_folder(folder)
     source = fs.open_read(image)
     segments: dict[int, Descriptor] = {}

@@ -78,3 +78,15 @@ def test_a_whole_log_in_an_image_has_no_gaps(settings: tuple[str, ...], tmp_path
     run = rmqctl("--format", "json", *settings, "salvage", "--raw", tmp_path / "image")
     names = [one.name for one in sorted((golden("many").store / "commitlog").iterdir())]
     assert (run.code, run.json["gaps"], run.json["source_files"]) == (0, [], names)
+
+
+def test_one_segment_of_the_middle_has_nothing_lost_in_front_of_it() -> None:
+    segment = golden("many").store / "commitlog" / f"{32768:020d}"
+    run = rmqctl("--format", "json", "salvage", "--raw", segment)
+    assert (run.code, run.json["gaps"], run.json["source_files"]) == (0, [], [segment.name])
+
+
+def test_a_segment_size_that_is_not_whole_blocks_is_refused() -> None:
+    segment = golden("many").store / "commitlog" / f"{32768:020d}"
+    run = rmqctl("--set", "mappedFileSizeCommitLog=1000", "salvage", "--raw", segment)
+    assert (run.code, "not whole blocks" in run.err) == (2, True)
