@@ -150,6 +150,9 @@ def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
         reason = (
             "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
             "rebuilt, and not changed otherwise"
+            if has_rocksdb_queues(layout, fs)
+            else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
+            "read, checked and rebuilt, and not changed otherwise"
         )
         raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")
 

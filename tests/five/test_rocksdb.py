@@ -190,6 +190,7 @@ def test_a_change_is_refused(name: str, words: list[str]) -> None:
     run = rmqctl(*words, store=five(name) / "store")
     assert run.code == 4
     assert "not changed otherwise" in run.err
+    assert ("rocksdbCQDoubleWriteEnable" in run.err) == (name == "rocksdb-double")
     assert "`rmqctl salvage --to NEWSTORE`" in run.err
 
 
