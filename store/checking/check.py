@@ -36,7 +36,7 @@ from store.checking.parallel import MapTasks, ordered_map
 from store.checking.promises import checkpoint_file_findings, promise_findings
 from store.checking.seams import SegmentSummary, lost_index_findings, seam_findings
 from store.checking.segment import Derived, SegmentRules, Surveys, check_segment
-from store.checking.survey import IndexFile, QueueFile, survey_index, survey_queues
+from store.checking.survey import IndexFile, QueueFile, QueueListing, survey_index, survey_queues
 from store.checking.writer import has_writer, horizon_of
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
@@ -176,7 +176,7 @@ class _Check:
             from store.checking.timer import check_timer
 
             yield from check_timer(self.files)
-        if _has_state_of_5(self.files):
+        if _has_state_of_5(self.files, self.listing.queues):
             from store.checking.state import check_state
 
             yield from check_state(self.files)
@@ -295,7 +295,7 @@ def _has_compacted_topics(files: StoreReader) -> bool:
     )
 
 
-def _has_state_of_5(files: StoreReader) -> bool:
+def _has_state_of_5(files: StoreReader, queues: Sequence[QueueListing]) -> bool:
     """Whether a file is there that only a 5.x broker writes, or a queue of its pop consumers."""
     names = (
         "epochFileCheckpoint",
@@ -304,7 +304,7 @@ def _has_state_of_5(files: StoreReader) -> bool:
         "config/tieredStoreMetadata.json",
     )
     is_named = any(files.exists(name) for name in names)
-    return is_named or any(topic.startswith("rmq_sys_REVIVE_LOG_") for topic, _ in files.queues())
+    return is_named or any(queue.topic.startswith("rmq_sys_REVIVE_LOG_") for queue in queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from store.checking.findings import FOREIGN_FILE, Finding
 from store.checking.survey import QueueListing
-from store.disk.store_reader import FolderEntry, StoredFile, StoreReader
+from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.index_page import HEADER_SIZE
 from store.index.geometry import Geometry, geometry_of, given_geometry
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
@@ -87,21 +87,14 @@ def _queue_files(files: StoreReader, folder: str) -> tuple[dict[Queue, list[Stor
         elif len(names) == 2 and queue_id is not None:
             _ = found[names[0], queue_id]
         elif len(names) == 3 and queue_id is not None:
-            fault = _queue_file_fault(entry)
-            if fault is None:
-                number = parse_segment_name(names[2])
-                assert number is not None
-                found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
+            number = parse_segment_name(names[2])
+            if entry.is_folder:
+                foreign.append((entry.path, "a folder among a queue's files", NOT_4_9))
+            elif number is None:
+                foreign.append((entry.path, "not the name of a queue file", NO_BROKER))
             else:
-                foreign.append((entry.path, *fault))
+                found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
     return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}, foreign
-
-
-def _queue_file_fault(entry: FolderEntry) -> tuple[str, str] | None:
-    name = entry.path.rpartition("/")[2]
-    if entry.is_folder:
-        return "a folder among a queue's files", NOT_4_9
-    return ("not the name of a queue file", NO_BROKER) if parse_segment_name(name) is None else None
 
 
 def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) -> QueueListing:

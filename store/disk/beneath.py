@@ -49,9 +49,13 @@ def opened_folder(path: Path) -> Iterator[int]:
 
 def open_file(path: Path, flags: int) -> Descriptor:
     """Opens a regular file; ForeignFile for anything else."""
-    with parent_of(path) as (folder, name):
-        # Below the own folder no link is followed, in the last place neither.
-        descriptor = Descriptor(open_number(name, flags | (os.O_NOFOLLOW if folder is not None else 0), folder), path)
+    if OWN_FOLDER not in os.fspath(path):
+        descriptor = Descriptor(open_number(path, flags), path)
+    else:
+        with parent_of(path) as (folder, name):
+            # Below the own folder no link is followed, in the last place neither.
+            no_link = os.O_NOFOLLOW if folder is not None else 0
+            descriptor = Descriptor(open_number(name, flags | no_link, folder), path)
     require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
     return descriptor
 

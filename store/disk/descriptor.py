@@ -41,6 +41,19 @@ class Entry(NamedTuple):
     is_file: bool = True
 
 
+class FolderEntry(NamedTuple):
+    """Describe something below a folder.
+
+    path            below a root
+    size, mtime_ms  of what is no folder
+    """
+
+    path: str
+    is_folder: bool
+    size: int
+    mtime_ms: int
+
+
 class Descriptor:
     """An open file that closes itself with its last reference."""
 
@@ -79,14 +92,41 @@ def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Ent
     with os.scandir(folder) as found:
         # Comparing paths takes ten times as long as comparing names.
         for item in sorted(found, key=lambda item: item.name):
-            try:
-                status = item.stat()
-            except OSError:
-                # A live broker deletes old files while its folder is being listed. A dangling link is a name.
-                if not item.is_symlink():
-                    continue
-                status = item.stat(follow_symlinks=False)
-            yield entry_of(path / item.name, status, is_link=item.is_symlink())
+            status = _status_of(item)
+            if status is not None:
+                yield entry_of(path / item.name, status, is_link=item.is_symlink())
+
+
+def entries_below(root: str, folder: str) -> Iterator[FolderEntry]:
+    """Lists everything below a folder of `root`, at any depth; follows no link.
+
+    Paths are text, and a folder's own status is not asked for: a store may have 100,000 queues."""
+    folders = [folder]
+    while folders:
+        parent = folders.pop()
+        try:
+            with os.scandir(f"{root}/{parent}") as items:
+                for item in items:
+                    path = f"{parent}/{item.name}"
+                    if item.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                        yield FolderEntry(path, True, 0, 0)
+                    elif (status := _status_of(item)) is not None:
+                        is_folder = stat.S_ISDIR(status.st_mode)
+                        yield FolderEntry(path, is_folder, status.st_size, status.st_mtime_ns // 1_000_000)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreIOError.from_os(error, f"{root}/{parent}", "list the folder") from error
+
+
+def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
+    """Give the status behind a name, links followed, or None."""
+    try:
+        return item.stat()
+    except OSError:
+        # A live broker deletes old files while its folder is being listed. A dangling link is a name.
+        return item.stat(follow_symlinks=False) if item.is_symlink() else None
 
 
 def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> Entry:

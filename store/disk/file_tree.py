@@ -14,7 +14,15 @@ import stat
 from pathlib import Path
 
 from store.disk.beneath import make_folders, opened_folder, parent_of
-from store.disk.descriptor import Entry, entries_in, entry_of, os_errors, require_kind
+from store.disk.descriptor import (
+    Entry,
+    FolderEntry,
+    entries_below,
+    entries_in,
+    entry_of,
+    os_errors,
+    require_kind,
+)
 
 
 class FileTree:
@@ -30,6 +38,10 @@ class FileTree:
                     return list(entries_in(number, folder))
             except FileNotFoundError:
                 return []
+
+    def list_below(self, root: str, folder: str) -> list[FolderEntry]:
+        """Lists everything below a folder of `root`, at any depth, by path; a missing folder is empty."""
+        return sorted(entries_below(root, folder))
 
     def list_names(self, folder: Path) -> list[str]:
         """Lists a folder's names, sorted, without a look at the files; a missing folder is empty."""

@@ -198,8 +198,14 @@ class Filesystem(FileTree):
 
         Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
         """
-        descriptor = self.open_read(path)
-        with os_errors(path, "look at the file"):
+        return self._written_ranges(self.open_read(path), position)
+
+    def written_size(self, descriptor: Descriptor) -> int:
+        """The end of the last range that was ever written or read."""
+        return max((stop for _, stop in self._written_ranges(descriptor, 0)), default=0)
+
+    def _written_ranges(self, descriptor: Descriptor, position: int) -> Iterator[tuple[int, int]]:
+        with os_errors(descriptor.path, "look at the file"):
             size = os.fstat(descriptor.number).st_size
             while position < size:
                 try:
@@ -216,8 +222,8 @@ class Filesystem(FileTree):
 
     def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
-        with os_errors(descriptor.path, "read the file"):
-            parts = []
+        parts = []
+        try:
             while size > 0:
                 part = os.pread(descriptor.number, size, position)
                 if not part:
@@ -225,7 +231,9 @@ class Filesystem(FileTree):
                 parts.append(part)
                 position += len(part)
                 size -= len(part)
-            return b"".join(parts)
+        except OSError as error:
+            raise StoreIOError.from_os(error, descriptor.path, "read the file") from error
+        return b"".join(parts)
 
     def read_start(self, path: str, size: int) -> bytes:
         """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from store.disk.filesystem import Entry, Filesystem
+from store.disk.descriptor import Entry, FolderEntry
+from store.disk.filesystem import Filesystem
+from store.disk.mapping import PAGE_SIZE
 from store.disk.readable import Stretch
 from store.disk.segment_folders import DLEDGER_PREFIX
 from store.errors import NotAStore, StoreIOError
@@ -27,13 +29,17 @@ class Place(Protocol):
 
     def list_folder(self, path: str) -> list[Entry]: ...
 
+    def list_below(self, path: str) -> list[FolderEntry]: ...
+
     def map(self, path: str, position: int, size: int | None) -> Stretch: ...
 
-    def copy(self, path: str, size: int) -> memoryview: ...
+    def written(self, path: str, size: int) -> Stretch: ...
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
 
 
+_MOST_COPIED = 1 << 18
+"""Beyond so many bytes a mapping costs less than a copy."""
 GS_LIMIT_S = 20
 """Seconds in which a request to Google's storage may be tried again."""
 
@@ -61,6 +67,9 @@ class LocalPlace:
             return [entry for folder in self._commitlogs for entry in self._fs.list_folder(folder)]
         return self._fs.list_folder(self._root / path)
 
+    def list_below(self, path: str) -> list[FolderEntry]:
+        return self._fs.list_below(str(self._root), path)
+
     def map(self, path: str, position: int, size: int | None) -> Stretch:
         place = self.find(path)
         descriptor = self._fs.open_read(place)
@@ -72,8 +81,15 @@ class LocalPlace:
         whole = self._fs.map(descriptor, stop, writable=False)
         return Stretch(whole[start:stop], self._fs, place, whole, start)
 
-    def copy(self, path: str, size: int) -> memoryview:
-        return memoryview(self._fs.read(self._fs.open_read(self.find(path)), 0, size))
+    def written(self, path: str, size: int) -> Stretch:
+        """The first `size` bytes without the hole at their end, copied where they are few."""
+        descriptor = self._fs.open_read(self.find(path))
+        if size > PAGE_SIZE:
+            size = min(size, self._fs.written_size(descriptor))
+        # A process may have 65,530 maps by default, fewer than a store may have files.
+        return (
+            self.map(path, 0, size) if size > _MOST_COPIED else Stretch(memoryview(self._fs.read(descriptor, 0, size)))
+        )
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         return self._fs.written_ranges(self.find(path), position)
@@ -152,6 +168,16 @@ class RemotePlace:
             infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True))
         return [entry for entry in map(_entry, infos) if entry is not None]
 
+    def list_below(self, path: str) -> list[FolderEntry]:
+        found, folders = [], [path]
+        while folders:
+            parent = folders.pop()
+            for entry in self.list_folder(parent):
+                below = f"{parent}/{entry.path.name}"
+                found.append(FolderEntry(below, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000))
+                folders += [below] if entry.is_folder else []
+        return sorted(found)
+
     def list_tree(self) -> dict[str, Entry]:
         """Everything at any depth, by its path below the root; one listing, not one for each folder."""
         from pyarrow.fs import FileSelector
@@ -169,8 +195,8 @@ class RemotePlace:
             file.seek(start)
             return Stretch(memoryview(file.read_buffer(length - start if size is None else min(size, length - start))))
 
-    def copy(self, path: str, size: int) -> memoryview:
-        return self.map(path, 0, size).buffer
+    def written(self, path: str, size: int) -> Stretch:
+        return self.map(path, 0, size)
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         entry = self.look_at(path)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from store.disk.descriptor import FolderEntry
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
 from store.disk.readable import Salvaged, Stretch
@@ -20,9 +21,6 @@ from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
 
 _FOLDERS = ("consumequeue", "index")
-# A file of one page has no hole. Beyond some pages a mapping costs less than a copy.
-_SMALL_SIZE = 4096
-_MOST_COPIED = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +29,6 @@ class StoredFile:
 
     path: str
     number: int
-    size: int
-    mtime_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class FolderEntry:
-    """Something below a folder: its path below the store's root, length and mtime in ms."""
-
-    path: str
-    is_folder: bool
     size: int
     mtime_ms: int
 
@@ -167,15 +155,7 @@ class StoreReader:
 
     def below(self, folder: str) -> list[FolderEntry]:
         """Everything below a folder, at any depth, by path."""
-        found, folders = [], [folder]
-        while folders:
-            parent = folders.pop()
-            for entry in self._place.list_folder(parent):
-                path = f"{parent}/{entry.path.name}"
-                found.append(FolderEntry(path, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000))
-                if entry.is_folder and not entry.is_link:
-                    folders.append(path)
-        return sorted(found, key=lambda entry: entry.path)
+        return self._place.list_below(folder)
 
     def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
         return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
@@ -216,12 +196,9 @@ class StoreReader:
 
     def read_written(self, path: str, size: int) -> memoryview:
         """The first `size` bytes of a file, without the reserved hole at its end."""
-        if not self.is_local:
-            return self.read(path, 0, size)
-        if size > _SMALL_SIZE:
-            size = min(size, max((stop for _, stop in self.written_ranges(path, 0)), default=0))
-        # A process may have 65,530 maps by default, fewer than a store may have files.
-        return self._place.copy(path, size) if size <= _MOST_COPIED else self.read(path, 0, size)
+        stretch = self._place.written(path, size)
+        stretch.require(0, len(stretch.buffer))
+        return stretch.buffer
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         """The ranges (start, stop) at or behind `position` that may have been written.
