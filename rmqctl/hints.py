@@ -104,6 +104,9 @@ MENDED_BY = {
 }
 """The command that mends a kind of finding, after `rmqctl --store DIR`; the others concern what the log itself says."""
 
+MENDED_IN_QUEUES = {"wrong-size": "rebuild --queues"}
+"""The same for kinds that a command mends in the files of a queue alone."""
+
 SALVAGE = "salvage --to NEWSTORE"
 NEXT = {
     # Findings of which more than the mending command is at stake: it must not lose what can be had.
@@ -167,6 +170,14 @@ _COSTS = {
     "salvage": Cost("reads the whole log, writes a second store", None),
 }
 _LOOKS = Cost("only looks", None)
+
+
+def mended_by(kind: str, topic: str | None) -> str | None:
+    """Look up the command that mends a finding.
+
+    topic  of the queue whose file it is about, None where it is about another file
+    """
+    return MENDED_BY.get(kind) or (MENDED_IN_QUEUES.get(kind) if topic is not None else None)
 
 
 def command_for(code: str, subject: Sequence[object] = ()) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
-from rmqctl.hints import MENDED_BY, NEXT, SALVAGE, hint_for
+from rmqctl.hints import NEXT, SALVAGE, hint_for, mended_by
 from rmqctl.result import Facts, Result, Table
 from rmqctl.show import count, show_bytes
 
@@ -25,7 +25,14 @@ EXAMPLES = (
 SEE_ALSO = ("recover", "rebuild", "audit", "simulate")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint")
 EXIT_CODES = {1: "Something was found."}
-MENDING_ORDER = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
+MENDING_ORDER = (
+    "truncate-dirty",
+    "rebuild --queues",
+    "rebuild --index",
+    "timer rebuild",
+    "compaction mend",
+    "checkpoint rewrite",
+)
 """The log first: queues and index are built from it."""
 COLUMNS = ("kind", "file", "offset", "topic", "queue_id", "count", "detail")
 
@@ -89,18 +96,20 @@ class _Check:
         from store.checking import check_files
 
         kinds: dict[str, None] = {}
+        commands: set[str | None] = set()
         with self.session.progress("checking") as bar:
             for finding in check_files(
                 self.files, self.options, self.progress, lambda p: bar.update(p.bytes_done, p.bytes_in_all)
             ):
                 self.count += 1
                 kinds[finding.kind] = None
-                mended_by = MENDED_BY.get(finding.kind)
-                yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": mended_by}
-        self._advise(kinds)
+                command = mended_by(finding.kind, finding.topic)
+                commands.add(command)
+                yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
+        self._advise(kinds, commands)
         self._warn()
 
-    def _advise(self, kinds: Iterable[str]) -> None:
+    def _advise(self, kinds: Iterable[str], commands: Container[str | None]) -> None:
         """Names the commands that mend, and before them those that lose less."""
         rmqctl = f"rmqctl --store {self.session.store.place}"
         if kinds and self.progress.horizon is None and self.files.exists("abort"):
@@ -108,7 +117,7 @@ class _Check:
         if SALVAGE in map(NEXT.get, kinds):
             self.session.note(f"keep what is behind the damage with: {rmqctl} {SALVAGE}")
         for command in MENDING_ORDER:
-            if command in map(MENDED_BY.get, kinds):
+            if command in commands:
                 self.session.note(f"mend with: {rmqctl} {command}")
         for hint in filter(None, map(hint_for, kinds)):
             self.session.note(hint)

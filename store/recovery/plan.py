@@ -35,7 +35,6 @@ from store.opened.staged import takes_path
 from store.rebuild.publish import publish_actions
 from store.rebuild.scope import Rebuild, RebuildScope
 from store.recovery.confirm import EPOCH_FILE, keep_confirm_offset
-from store.recovery.differences import Difference
 from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
@@ -191,8 +190,8 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
         lower_checkpoint(opened, found.end.last_store_timestamp_ms)
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
-    if Difference.LOST_INDEX in found.differences:
-        # New files are fuller or emptier than the lost ones.
+    if not as_broker:
+        # Files built anew are fuller or emptier than lost ones.
         opened.checkpoint.index_ms = min(opened.checkpoint.index_ms, opened.index.flushed_until_ms)
 
 

@@ -71,6 +71,17 @@ def test_after_a_crash_the_files_before_the_unflushed_ones_are_missed(part: str,
     assert index_bytes(root) == index_bytes(whole)
 
 
+@pytest.mark.parametrize("part", ["the index", "the last index file"])
+def test_after_a_crash_the_checkpoint_promises_what_the_index_files_hold(
+    part: str, whole: Path, tmp_path: Path
+) -> None:
+    root = lose(part, whole, tmp_path)
+    (root / "abort").touch()
+    larger = SMALL | {"maxIndexNum": 10 * COUNT}
+    recover(root, settings=larger)
+    assert list(check(root)) == []
+
+
 def test_a_whole_index_stays_as_it_is(whole: Path, tmp_path: Path) -> None:
     root = shutil.copytree(whole, tmp_path / "store")
     change, _ = recover(root, settings=SMALL)

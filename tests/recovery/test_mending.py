@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmqctl.commands.check import MENDING_ORDER
 from rmqctl.hints import MENDED_BY
 from store import open_store
 from store.checking.check import check_files
@@ -130,6 +132,18 @@ def test_a_recovery_as_a_broker_loses_what_follows_a_record_with_another_log_off
 
 def test_every_kind_that_a_command_can_mend_names_one_that_there_is() -> None:
     assert set(MENDED_BY.values()) == {*MENDING, *MENDING_5_X}
+    assert set(MENDING_ORDER) == set(MENDED_BY.values())
+
+
+def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_path: Path) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    file = max((root / "consumequeue" / "T" / "0").iterdir())
+    os.truncate(file, file.stat().st_size + 7)
+    run = rmqctl("check", store=root)
+    assert run.code == 1
+    assert "rebuild --queues" in run.err
+    assert rmqctl(*SETTINGS, "rebuild", "--queues", "--yes", store=root).code == 0
+    assert findings(root) == []
 
 
 def test_truncate_dirty_takes_away_what_a_cut_left_behind_the_end(healthy: Path, tmp_path: Path) -> None:
