@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 SEGMENT_NAME_LENGTH = 20
@@ -27,6 +28,7 @@ REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 """Files of a 5.x broker's state, and the topics of its pop consumers."""
 INDEX_NAME_LENGTH = 17
 _MAX_FOLDER_NAME_SIZE = 255
+_KNOWN_NAMES = 1024
 
 
 def segment_name(offset: int) -> str:
@@ -34,6 +36,8 @@ def segment_name(offset: int) -> str:
     return f"{offset:020d}"
 
 
+# 100,000 queues share few names of files and folders.
+@lru_cache(_KNOWN_NAMES)
 def parse_segment_name(name: str) -> int | None:
     """Start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
     return int(name) if name.isascii() and name.isdigit() and int(name) < 1 << 63 else None
@@ -50,6 +54,7 @@ def parse_index_file_name(name: str) -> int | None:
     return int(name) if name.isascii() and name.isdigit() else None
 
 
+@lru_cache(_KNOWN_NAMES)
 def parse_queue_id(name: str) -> int | None:
     """Queue id of a queue's folder, or None for a foreign name; negative ones come from damaged records."""
     digits = name.removeprefix("-")

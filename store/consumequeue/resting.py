@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from store import kernels
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 from store.formats.derived import units_of
-from store.formats.queue_unit import MAX_EXT_ADDRESS, PRE_BLANK, UNIT_SIZE
+from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import segment_name
 
 FIRST_FILE = segment_name(0)
 PAGE_SIZE = 4096
-_PRE_BLANK = PRE_BLANK.encode()
 
 
 class RestingQueue(NamedTuple):
@@ -63,17 +63,10 @@ def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | 
 
 
 def ends_of_page(page: bytes) -> RestingQueue | None:
-    """Ends of a queue whose file begins with this page; None without units or where they go on behind it."""
-    units = units_of(page[: len(page) // UNIT_SIZE * UNIT_SIZE])
-    if not len(units) or page.startswith(_PRE_BLANK):
+    """Ends of a queue whose file begins with this page; None where the page does not tell them."""
+    ends = np.empty(2, np.int64)
+    count = kernels.count_leading_units(page, ends)
+    if not count:
         return None
-    written = (units["log_offset"] >= 0) & (units["size"] > 0)
-    count = int(written.argmin())
-    if written[count] or not count or written[count:].any():
-        return None
-    if units["tags_code"][:count].min() <= MAX_EXT_ADDRESS:
-        # Its extension files have to be looked at.
-        return None
-    log_offsets = units["log_offset"][:count]
-    end = int(log_offsets[-1]) + int(units["size"][count - 1])
-    return RestingQueue(count, int(log_offsets.max()), end, page[: count * UNIT_SIZE])
+    newest, end = ends.tolist()
+    return RestingQueue(count, newest, end, page[: count * UNIT_SIZE])

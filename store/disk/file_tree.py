@@ -65,12 +65,13 @@ class FileTree:
         """The size of the regular file of this name if it is alone in the folder, else None."""
         try:
             with os.scandir(folder) as entries:
-                found = [entry for _, entry in zip(range(2), entries, strict=False)]
-            if len(found) != 1 or found[0].name != name or not found[0].is_file(follow_symlinks=False):
+                names = [entry.name for entry in entries]
+            if names != [name]:
                 return None
-            return found[0].stat().st_size
+            status = os.lstat(f"{folder}/{name}")
         except OSError:
             return None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def stat(self, path: Path) -> os.stat_result:
         with os_errors(path, "look at the file"):

@@ -25,6 +25,7 @@ __all__ = [
     "COMPILED",
     "append_message",
     "assign_queues",
+    "count_leading_units",
     "encode_records",
     "find_break",
     "find_record_start",
@@ -76,6 +77,7 @@ COMPILED = compiled_module is not None
 if compiled_module is None or TYPE_CHECKING:
     from store.kernels.dispatch import (
         assign_queues,
+        count_leading_units,
         find_break,
         first_unit_between,
         hash_queue,

@@ -6,6 +6,7 @@
 4. pass_repeats finds each queue's first record that has no unit yet.
 5. write_units writes one queue's units.
 6. first_unit_between reads them again: does a unit point into this stretch of the log?
+7. count_leading_units reads those of a queue that has few.
 
 Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSize, ConsumeQueue (4.9.8).
 """
@@ -13,6 +14,7 @@ Source: CommitLogDispatcherBuildConsumeQueue, CommitLog.checkMessageAndReturnSiz
 from __future__ import annotations
 
 from store.formats.columns import Column
+from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writable, cfunc, kernel, short_kernel
 from store.kernels.hashing import hash_text, to_int
 from store.kernels.native import (
@@ -313,3 +315,34 @@ def first_unit_between(units: Bytes, count: Long, low: Long, high: Long) -> Long
         if low <= log_offset < high and size > 0 and not is_pre_blank:
             return number
     return count
+
+
+@short_kernel
+def count_leading_units(page: Bytes, ends: Longs) -> Long:
+    """Count the units that a page begins with; 0 where they do not tell where their queue ends.
+
+    They do not where all are written, one behind an unwritten one is, one has an address in the extension files, or the
+    first is pre-blank.
+
+    ends  gets the greatest log offset of a unit, and the one behind the last unit's record
+    """
+    source = start_of(page)
+    count: Long = size_of(page) // UNIT_SIZE
+    leading: Long = 0
+    newest: Long = -1
+    number: Long
+    for number in range(count):
+        at: Long = number * UNIT_SIZE
+        log_offset: Long = read_long(source, at)
+        size: Long = read_int(source, at + 8)
+        if log_offset < 0 or size <= 0:
+            continue
+        tags_code: Long = read_long(source, at + 12)
+        is_pre_blank: Flag = log_offset == 0 and size == PRE_BLANK_SIZE and tags_code == 0
+        if number > leading or tags_code <= MAX_EXT_ADDRESS or (number == 0 and is_pre_blank):
+            return 0
+        leading = number + 1
+        newest = max(newest, log_offset)
+        ends[1] = log_offset + size
+    ends[0] = newest
+    return leading if leading < count else 0

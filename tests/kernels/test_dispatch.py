@@ -161,6 +161,36 @@ def test_the_first_unit_that_points_into_a_stretch_is_the_first_that_names_a_rec
     assert both(lambda kernels: int(kernels.first_unit_between(data, 1000, 100, 200))) == len(units)
 
 
+@given(
+    units=st.lists(
+        st.tuples(
+            st.sampled_from([-1, 0, 5, 1 << 40]),
+            st.sampled_from([-3, 0, 100, 100, 0x7FFFFFFF]),
+            st.sampled_from([0, 0, 7, -(1 << 31), -(1 << 31) - 1]),
+        ),
+        max_size=6,
+    ),
+    zeros=st.sampled_from([0, 19, 20, 60]),
+)
+def test_a_page_tells_where_its_queue_ends_if_only_its_first_units_are_written_and_have_plain_codes(
+    units: list[tuple[int, int, int]], zeros: int
+) -> None:
+    page = b"".join(struct.pack(">qiq", *unit) for unit in units) + bytes(zeros)
+    written = [log_offset >= 0 and size > 0 for log_offset, size, _ in units] + [False] * (zeros // 20)
+    count = sum(written)
+    leading = units[:count]
+    is_told = all(written[:count]) and count < len(written) and all(code >= -(1 << 31) for *_, code in leading)
+    is_told &= units[:1] != [(0, 0x7FFFFFFF, 0)] and count > 0
+
+    def ask(kernels: ModuleType) -> tuple[int, int, int] | None:
+        ends = np.zeros(2, np.int64)
+        count = int(kernels.count_leading_units(page, ends))
+        return (count, *ends.tolist()) if count else None
+
+    newest = max((unit[0] for unit in leading), default=-1)
+    assert both(ask) == ((count, newest, sum(leading[-1][:2])) if is_told else None)
+
+
 def find_break(data: bytes, queue_offset: int, max_log_offset: int) -> int:
     columns = scan(data).matrix
     order = np.arange(columns.shape[1], dtype=np.int64)

@@ -134,6 +134,7 @@ def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -
     units = work.units.place(_FILLINGS[0][:size], in_front=bool(variant & 8))
     end = kernels.write_units(units, first, work.order, 0, queued, work.columns, work.codes)
     assert kernels.first_unit_between(units, _LONGS[variant % len(_LONGS)], 5, 5) <= size // UNIT_SIZE
+    assert 0 <= kernels.count_leading_units(units, np.empty(2, np.int64)) <= size // UNIT_SIZE
     assert end == max(first, 0) or end <= size
 
 
