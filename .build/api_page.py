@@ -1,4 +1,4 @@
-"""Writes the page of the public names: python -W error .build/api_page.py FOLDER.
+"""Writes the page of the public names: python .build/api_page.py FOLDER.
 
 pdoc looks for a package's names in its dictionary, so the names that are imported at their use are put there before.
 """

@@ -48,7 +48,8 @@ def checkout(revision: str, folder: Path) -> Iterator[Path]:
 
 
 def measure(tree: Path, folder: Path, size: str) -> Measured:
-    """The rate of each compared operation; a time counts as its inverse, so that more is better."""
+    """The rate of each compared operation, compiled; a time counts as its inverse, so that more is better."""
+    subprocess.run([sys.executable, ".build/kernels.py"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     found = folder / "rows.json"
     command = [sys.executable, "-m", "tests.bench", *OPERATIONS, "--size", size, "--runs", "2", "--json", str(found)]
     subprocess.run(command, cwd=tree, check=True, stdout=subprocess.DEVNULL)
@@ -87,8 +88,6 @@ def compare(base: str, options: argparse.Namespace) -> Measured:
     there: list[Measured] = []
     found: Measured = {}
     with tempfile.TemporaryDirectory(prefix="rmqctl-gate-") as name, checkout(base, Path(name)) as tree:
-        for path in (ROOT, tree):
-            subprocess.run([sys.executable, ".build/kernels.py"], cwd=path, check=True, stdout=subprocess.DEVNULL)
         for _ in range(options.turns):
             here.append(measure(ROOT, Path(name), options.size))
             try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE_SIZE = 4096
-START_SECONDS = 10
+START_SECONDS = 60
 
 
 def is_possible() -> bool:
