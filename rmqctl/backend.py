@@ -10,6 +10,7 @@ Stores at a URI are read by either.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,11 +89,15 @@ def choose_backend(
 
 
 def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
-    """The stores given to the command, else the global one; globs and @FILE taken apart."""
-    if not given:
-        return [session.options.uri or str(session.store.root)]
-    found = [store for text in given for store in _stores_in(text)]
-    return list(dict.fromkeys(found))
+    """The stores given to the command, else the global one.
+
+    Globs and @FILE are taken apart, and a folder named twice counts once.
+    """
+    found = [store for text in given or [str(session.store.place)] for store in _stores_in(text)]
+    once: dict[str, str] = {}
+    for store in found:
+        once.setdefault(store if "://" in store else os.path.realpath(Path(store).expanduser()), store)
+    return list(once.values())
 
 
 def _stores_in(text: str) -> list[str]:
@@ -100,7 +105,12 @@ def _stores_in(text: str) -> list[str]:
     from store.errors import BadRequest
 
     if text.startswith("@"):
-        return [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]
+        found = [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]
+        if not found:
+            raise BadRequest("no store is named in it", file=text[1:])
+        return found
+    if "://" in text and "*" in text:
+        raise BadRequest("only folders of this machine are found by a glob; name each URI", file=text)
     path = Path(text).expanduser()
     if "://" in text or not any(sign in text for sign in "*?[") or path.exists():
         return [text]

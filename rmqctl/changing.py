@@ -67,6 +67,8 @@ class ChangeOptions:
             raise typer.BadParameter("--dry-run changes nothing, --yes changes without asking; give one of them")
         if quarantine is not None and no_quarantine:
             raise typer.BadParameter("--quarantine keeps what is removed, --no-quarantine deletes it; give one of them")
+        if not dry_run:
+            session.store.require_folder()
         if not (dry_run or yes or session.environment.can_ask):
             raise typer.BadParameter("this changes the store: give --yes, or look first with --dry-run")
         return cls(dry_run, yes, quarantine, not no_quarantine)

@@ -183,15 +183,18 @@ class Session:
 
     @property
     def format(self) -> Format:
-        """--format, with `auto` decided."""
+        """--format, with `auto` decided: a table on a terminal, and where colours are wanted in a pipe."""
         if self.options.format is not Format.AUTO:
             return self.options.format
-        return Format.TABLE if self.environment.stdout.isatty() else Format.PLAIN
+        is_table = self.options.color is Color.ALWAYS or self.environment.stdout.isatty()
+        return Format.TABLE if is_table else Format.PLAIN
 
     @property
     def color(self) -> bool:
         if self.options.color is Color.AUTO:
-            return not self.environment.variables.get("NO_COLOR") and self.environment.stdout.isatty()
+            variables = self.environment.variables
+            is_plain = variables.get("NO_COLOR") or variables.get("TERM") == "dumb"
+            return not is_plain and self.environment.stdout.isatty()
         return self.options.color is Color.ALWAYS
 
     def refuse_inside(self, store: Path, *targets: Path | None) -> None:

@@ -60,15 +60,19 @@ class GivenStore:
 
         BadRequest where --store is a URI.
         """
+        self.require_folder()
+        root = self._options.store
+        if root == Path(DEFAULT_STORE):
+            root = Path(self.settings().get("storePathRootDir", root))
+        return root.expanduser()
+
+    def require_folder(self) -> None:
+        """Raise BadRequest where --store is a URI."""
         if self._options.uri is not None:
             from store.errors import BadRequest
 
             needs = "this command needs a store in a folder of this machine"
             raise BadRequest(needs, file=self._options.uri, hint="commands that only read take a URI")
-        root = self._options.store
-        if root == Path(DEFAULT_STORE):
-            root = Path(self.settings().get("storePathRootDir", root))
-        return root.expanduser()
 
     def settings(self, **changes: str) -> dict[str, str]:
         """Settings given: of --broker-conf, then --set, then `changes`.

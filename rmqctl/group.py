@@ -31,6 +31,11 @@ class _TakesGlobals:
 
     params: list[Any]
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _refuse_second_store(self, ctx, args)
+        rest: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return rest
+
     def get_params(self, ctx: Any) -> list[Any]:
         own: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         taken = {name for parameter in own for name in parameter.opts}
@@ -46,6 +51,16 @@ class _TakesGlobals:
                 given[name.removeprefix(GLOBAL_PREFIX)] = value
         if given:
             ctx.obj.take_options(given)
+
+
+def _refuse_second_store(command: Any, ctx: Any, words: list[str]) -> None:
+    """Refuse a second --store where one is taken: the parser would drop the first."""
+    if ctx.resilient_parsing:
+        return
+    order = command.make_parser(ctx).parse_args(list(words))[2]
+    if sum("--store" in parameter.opts and not parameter.multiple for parameter in order) > 1:
+        takers = "sql, usage, export and audit take several, behind the command's name"
+        raise typer.BadParameter(f"given twice, and one store is taken here; {takers}", param_hint="--store")
 
 
 def _is_repeated(option: Any, taken: set[str]) -> bool:
@@ -125,6 +140,10 @@ class RootGroup(CommandGroup):
         places = {place.path.split()[0]: place for place in COMMANDS}
         makers = {name: _maker(name, place) for name, place in places.items()}
         super().__init__(commands=LazyCommands(makers), summaries=lambda: _summaries(places), **attributes)
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        _refuse_second_store(self, ctx, args)
+        return super().parse_args(ctx, args)
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> object:
         if not standalone_mode:

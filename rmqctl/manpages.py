@@ -128,7 +128,7 @@ _FILE_TEXTS = {
 }
 ENVIRONMENT = {
     "RMQCTL_STORE": "The store's root folder, where --store is not given.",
-    "NO_COLOR": "If set to anything, --color auto means never.",
+    "NO_COLOR": "If set to anything, --color auto means never; TERM=dumb does the same.",
     "COLUMNS": "Width of tables where stdout is no terminal; else 80.",
     "RMQCTL_SPARK_CACHE": "Folder for the classes that Spark starts faster with (150 MB); empty for none.",
     "TMPDIR": "Where reading commands build what a store lacks.",

@@ -85,7 +85,9 @@ def render_rich(result: Result, stream: TextIO, look: Look) -> None:
     from rich.text import Text
 
     blocks = _blocks(result, look.times)
-    console = Console(file=stream, force_terminal=look.color, no_color=not look.color, highlight=False, width=10_000)
+    # Not asked of the terminal: --color always is for pipes too.
+    colors: Literal["standard"] | None = "standard" if look.color else None
+    console = Console(file=stream, force_terminal=look.color, color_system=colors, highlight=False, width=10_000)
     lead = _write_verdict(result, stream, look.width, lambda text: f"\x1b[1m{text}\x1b[0m" if look.color else text)
     for block in blocks:
         stream.write(lead)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from rmqctl.output import Format, render
 from rmqctl.result import Result, Table
 from rmqctl.show import TimeForm, words
 from rmqctl.tables import Look
+from tests.cli.running import rmqctl
+from tests.support.stores import make_store
 
 ROWS = [
     {"queue_offset": 9, "store_timestamp_ms": 1000, "tags": None, "keys": ["a", "b"], "body": "hello"},
@@ -81,6 +84,20 @@ def test_people_see_times_as_dates_and_no_control_characters(form: Format) -> No
     assert "1970-01-01T00:00:01.000Z" in text
     assert "\x1b" not in text
     assert "\\x1b[31mred\\nline" in text
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm"])
+def test_colours_are_in_a_pipe_only_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, term: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    store = make_store(tmp_path / "store", 1)
+    for options in ((), ("--color", "never"), ("--color", "always", "--no-color")):
+        assert "\x1b[" not in rmqctl(*options, "get", "T", store=store, variables={}).out
+    for options in (("--color", "always"), ("--color", "always", "--format", "table")):
+        out = rmqctl(*options, "get", "T", store=store, variables={"NO_COLOR": "1"}).out
+        assert "\x1b[32mFOUND\x1b[0m" in out
+    assert "\x1b[" not in rmqctl("get", "T", store=store, variables={"TERM": "dumb"}, terminal=True).out
 
 
 def test_markdown_escapes_what_would_end_a_cell() -> None:

@@ -116,8 +116,33 @@ def test_a_fleet_is_a_list_a_glob_or_a_file(normal: Path, tmp_path: Path) -> Non
     with pytest.raises(BadRequest, match="no store is found"):
         stores_of(session, [f"{tmp_path}/*/none"])
     query = "select store, count(*) n from messages group by store order by store"
-    run = rmqctl("--format", "jsonl", "sql", query, "--store", f"{tmp_path}/*/store")
-    assert run.rows == [{"store": name, "n": 500} for name in names]
+    for words in (("sql", query, "--store"), ("--store",)):
+        run = rmqctl("--format", "jsonl", *words, f"{tmp_path}/*/store", *(() if words[0] == "sql" else ("sql", query)))
+        assert run.rows == [{"store": name, "n": 500} for name in names]
+
+
+def test_a_folder_named_twice_is_one_store_of_a_fleet(normal: Path, tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to(normal)
+    names = [str(normal), str(tmp_path / "current"), f"{normal.parent}/../{normal.parent.name}/{normal.name}"]
+    assert stores_of(Session(Environment.real()), names) == names[:1]
+
+
+def test_a_fleet_that_names_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fleet.txt").write_text("# nothing yet\n")
+    for given, says in ((f"@{tmp_path}/fleet.txt", "no store is named in it"), ("s3://b/*/store", "name each URI")):
+        run = rmqctl("sql", "select 1", "--store", given)
+        assert (run.code, run.out) == (USAGE, "")
+        assert says in run.err
+
+
+@pytest.mark.parametrize("words", [("info",), ("get", "TopicA"), ("checkpoint", "show"), ("sql", "select 1")])
+def test_a_second_store_is_refused_where_one_is_taken(normal: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    lines = [("--store", tmp_path, "--store", normal, *words)]
+    lines += [(*words, "--store", tmp_path, "--store", normal)] if words[0] != "sql" else []
+    for line in lines:
+        run = rmqctl(*line)
+        assert (run.code, run.out) == (USAGE, "")
+        assert "given twice" in run.err
 
 
 def test_usage_adds_up_to_the_log(normal: Path) -> None:

@@ -164,6 +164,7 @@ def test_a_fleet_may_lie_here_and_there(bucket: str) -> None:
     "words",
     [
         *((name, "--yes") for name in ("recover", "truncate-dirty", "rebuild", "clean-expired")),
+        ("recover",),
         ("undo", "x"),
         ("put", "T", "x"),
         ("quarantine purge", "--yes"),
