@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 HINTS = {
     "no-store": "give the store's root folder with --store",
+    "store-is-file": "give the store's root folder; audit, check, dump, export, find, fingerprint, salvage, sql, "
+    "timeline and usage take one segment file too",
     "unclean": "run `rmqctl recover --abnormal` first (with --dry-run to see what it does), or give --recover",
     "interrupted-change": "run `rmqctl undo {0}` first",
     "half-done-change": "the change is half done; run `rmqctl undo {0}` when the cause is mended",

@@ -69,6 +69,11 @@ class StoreError(Exception):
 class NotAStore(StoreError):
     """The folder is absent, is a file, or holds nothing a broker wrote."""
 
+    @classmethod
+    def is_file(cls, address: str | os.PathLike[str]) -> NotAStore:
+        """The error for a file where a store's folder is expected."""
+        return cls("a file, where a store's folder is expected", file=address, code="store-is-file")
+
 
 class UnsupportedFormat(StoreError):
     """The store uses a 5.x structure that this engine does not read (RocksDB, batch queues, DLedger)."""

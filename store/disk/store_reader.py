@@ -114,7 +114,7 @@ class StoreReader:
         if root is None:
             raise NotAStore("no such folder", file=self.address)
         if not root.is_folder:
-            raise NotAStore("a store is a folder, this is a file", file=self.address)
+            raise NotAStore.is_file(self.address)
 
     def segments(self) -> list[StoredFile]:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""

@@ -129,9 +129,10 @@ class StoreInfo:
 def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
     """Steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
     root = fs.look_at(layout.root)
-    if root is None or not root.is_folder:
-        fault = "there is no such folder" if root is None else "a file, where a store's folder is expected"
-        raise NotAStore(fault, file=layout.root, code="no-store")
+    if root is None:
+        raise NotAStore("there is no such folder", file=layout.root, code="no-store")
+    if not root.is_folder:
+        raise NotAStore.is_file(layout.root)
     structures = find_structures(layout, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
     if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):

@@ -102,7 +102,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     if found is None:
         raise NotAStore("there is no such folder", file=root, code="no-store")
     if not found.is_folder:
-        raise NotAStore("a file, where a store's folder is expected", file=root)
+        raise NotAStore.is_file(root)
     for folder in (*layout.commitlogs, layout.consumequeue, layout.index):
         fs.require_folder(folder)
     for file in (layout.lock, layout.checkpoint, layout.abort):

@@ -90,3 +90,19 @@ def test_a_file_that_tells_no_log_offset_is_refused(tmp_path: Path) -> None:
 def test_a_command_that_needs_the_whole_store_says_so(command: str, segment: Path) -> None:
     run = rmqctl(command, store=segment)
     assert (run.code, "folder" in run.err) == (4, True)
+
+
+REFUSED = ("info", "doctor", "simulate", "recover --dry-run", "stale", "lag", "config check", "report --html page.html")
+TAKEN = ("audit", "check", "dump commitlog", "find k1", "fingerprint", "salvage", "timeline", "usage")
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_command_that_needs_the_store_names_those_that_take_one_file(line: str, segment: Path) -> None:
+    run = rmqctl(*line.split(), store=segment)
+    assert run.code == 4
+    assert [name for name in (line.split()[0] for line in TAKEN) if name not in run.err] == []
+
+
+@pytest.mark.parametrize("line", TAKEN)
+def test_each_command_that_is_named_takes_one_file(line: str, segment: Path) -> None:
+    assert rmqctl(*line.split(), store=segment).code in (0, 1)
