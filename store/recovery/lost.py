@@ -237,11 +237,16 @@ class LossCounter:
             shown = self._leftover_rows(offsets[missing])
             missing[missing] = ~is_in(offsets[missing], shown)
             if missing.any():
-                self._missing.append((key, numbers[missing], sizes[missing]))
+                self._missing.append((key, numbers[missing], self._record_sizes(sizes[missing])))
         known = np.concatenate([places, *named])
         for at, size in self._holes:
             if low <= at < high and at not in known:
                 self._count(UNKNOWN, 1, size, "unreadable")
+
+    def _record_sizes(self, sizes: Int64Array) -> Int64Array:
+        """The sizes, and 0 for one that no record has: the bytes of a damaged unit were never in the log."""
+        largest = self._opened.config.mapped_file_size_commit_log
+        return np.where((sizes >= RECORD_MIN_SIZE) & (sizes <= largest), sizes, 0)
 
     def note_built(self, queue: ConsumeQueue, queue_offset: int) -> None:
         """Notes that units are built from `queue_offset` on: damaged ones there are no lost messages."""

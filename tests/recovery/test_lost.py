@@ -108,6 +108,19 @@ def test_records_behind_a_page_of_zeros_are_lost_though_no_unit_names_them(crash
     assert counts(change) == lost(59, intact=59)
 
 
+@pytest.mark.parametrize("size", [0x7FFFFFFF, 16385, 90])
+def test_a_unit_of_a_size_that_no_record_has_counts_no_bytes(size: int, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT, queues=QUEUES)
+    last = max((root / "consumequeue/T/0").iterdir())
+    stray = (1 << 40).to_bytes(8, "big") + size.to_bytes(4, "big")
+    with last.open("r+b") as file:
+        file.seek(len(last.read_bytes().rstrip(bytes(1))) // 20 * 20)
+        file.write(stray)
+    change, _ = recover(root, as_broker=True)
+    assert counts(change) == lost(1, unreadable=1)
+    assert change.facts["lost_bytes"] == 0
+
+
 def test_what_an_earlier_cut_left_behind_is_not_lost_again(crashed: Path) -> None:
     at, _ = places(crashed)[40]
     overwrite(crashed, at + 95, b"\xff")
