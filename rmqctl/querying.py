@@ -66,6 +66,7 @@ def open_tables(
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=above)
     if backend.is_spark:
         _check_spark_finds_log(session, list(stores))
+        _check_spark_gets_folders(stores)
         with spark_session(session, master, remote, why=backend.why) as spark:
             yield SparkTables(session, list(stores), spark, outer)
         return
@@ -100,6 +101,15 @@ def _check_spark_finds_log(session: Session, stores: Sequence[str]) -> None:
     settings = session.store.settings()
     if "storePathCommitLog" in settings and "://" not in stores[0]:
         require_own_commitlog(make_layout(Path(stores[0]).expanduser(), settings), "Spark")
+
+
+def _check_spark_gets_folders(stores: Mapping[str, StoreReader]) -> None:
+    """BadRequest for one segment file, before Spark is started."""
+    from store.errors import BadRequest
+
+    for name, reader in stores.items():
+        if reader.is_segment:
+            raise BadRequest("one segment file is not read on Spark", file=name, code="not-on-spark")
 
 
 def _spare_pandas() -> None:

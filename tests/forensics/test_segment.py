@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,12 @@ def test_a_command_that_needs_the_store_names_those_that_take_one_file(line: str
 @pytest.mark.parametrize("line", TAKEN)
 def test_each_command_that_is_named_takes_one_file(line: str, segment: Path) -> None:
     assert rmqctl(*line.split(), store=segment).code in (0, 1)
+
+
+@pytest.mark.parametrize("line", ["usage", "audit", "sql 'select 1'", "export --to out.jsonl"])
+def test_spark_is_not_started_for_one_file(line: str, segment: Path) -> None:
+    run = rmqctl(*shlex.split(line), "--engine", "spark", store=segment)
+    assert (run.code, run.err) == (
+        2,
+        f"rmqctl: {segment}: one segment file is not read on Spark; give --engine local\n",
+    )
