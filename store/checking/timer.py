@@ -47,6 +47,8 @@ from store.formats.wording import amount
 from store.layout import StoreLayout
 
 _HOUR_MS = 3_600_000
+_LAST_MS = 10_000_000_000_000
+"""Later than any time of a broker, in the year 2286: for a copy with file times of its own."""
 
 
 def check_timer(files: StoreReader) -> Iterator[Finding]:
@@ -170,8 +172,10 @@ class _Check:
         if checkpoint.read_time_ms % self.timer.precision_ms:
             yield f"read time {checkpoint.read_time_ms} is the time of no slot"
         # The file was written after its times; an hour for clocks of two machines.
+        is_written = file.mtime_ms >= self.timer.units["write_time_ms"].max(initial=0)
+        latest_ms = file.mtime_ms + _HOUR_MS if is_written else _LAST_MS
         for name, time_ms in (("read", checkpoint.read_time_ms), ("version", checkpoint.version_timestamp_ms)):
-            if not 0 <= time_ms <= file.mtime_ms + _HOUR_MS:
+            if not 0 <= time_ms <= latest_ms:
                 yield f"{name} time {time_ms} is later than the file's own, {file.mtime_ms}"
         if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
             yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import check, open_store
 from store.five.timer.review import TimerMessage, review_timers
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, damage, five, lines
@@ -69,6 +70,13 @@ def test_messages_that_no_slot_leads_to_are_lost(tmp_path: Path) -> None:
     root = copy_of_five("timer", tmp_path)
     damage(root, {"remove": ["timerwheel"]})
     assert Counter(one.state.value for one in messages_of(root))["lost"] == 41
+
+
+def test_a_copy_with_old_file_times_is_as_sound_as_the_store(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    for path in root.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert list(check(root)) == []
 
 
 def test_the_command_shows_the_overdue_ones_of_a_topic() -> None:
