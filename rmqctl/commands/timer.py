@@ -12,6 +12,7 @@ from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
 from rmqctl.result import Result, Table
+from rmqctl.show import did_you_mean, list_some
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def run_show(
 
     review = review_timers(session.store.open().opened, time_ms)
     messages = [one for one in review.messages if topic in (None, one.topic)]
+    if topic is not None and review.messages and not messages:
+        topics = sorted({one.topic for one in review.messages if one.topic})
+        session.note(
+            f"no timer message is for {topic!r}{did_you_mean(topic, topics) or f'; there are {list_some(topics)}'}"
+        )
     counts = Counter(message.state.value for message in messages)
     shown = [_row(message) for message in messages if message.is_overdue or not overdue]
     late = sum(message.is_overdue for message in messages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -16,7 +15,7 @@ from store.five.compaction.files import Queue
 from store.formats.derived import units_of
 from store.formats.properties import KEYS, NAME_VALUE_SEPARATOR
 from store.formats.queue_unit import UNIT_SIZE
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in
 
 _KEYS = re.compile(re.escape((KEYS + NAME_VALUE_SEPARATOR).encode()))
@@ -37,8 +36,7 @@ def record_faults(run: Run, queue: Queue, originals: Originals) -> Iterator[tupl
     is_foreign = ~is_in(numbers, [number for number, name in enumerate(table.names) if name == queue])
     yield is_foreign, lambda row: "the record is of topic {}, queue {}".format(*table.names[int(numbers[row])])
     yield ~is_foreign & ~_have_keys(run), lambda row: "the record has no KEYS, so it is never compacted"
-    found = [-1 if foreign else originals.compare(run, row) for row, foreign in enumerate(is_foreign.tolist())]
-    differs = np.array(found, np.int64)
+    differs = np.where(is_foreign, -1, originals.differences(run))
     yield differs >= 0, lambda row: f"its byte {int(differs[row])} is another one than in the commit log"
 
 
@@ -49,36 +47,47 @@ class Originals:
         self._files, self._queue_id = files, queue[1]
         found = files.queue_files(*queue)
         self._units = {file.number // UNIT_SIZE: units_of(files.read(file.path)) for file in found}
-        self._starts = sorted(self._units)
         self._segments = files.segments()
 
-    def compare(self, run: Run, row: int) -> int:
-        """Find the position of the first byte that differs; -1 without one or an original."""
+    def differences(self, run: Run) -> Int64Array:
+        """Give for each record the position of the first byte that differs; -1 without one or an original."""
         columns = run.columns
-        at, size = int(columns.position[row]), int(columns.size[row])
-        original = self._find(int(columns.queue_offset[row]), size)
-        if original is None:
-            return -1
-        copy = bytes(run.buffer[at : at + size])
-        # The copy names its own place.
-        copy = copy[: _PLACE.start] + original[_PLACE] + copy[_PLACE.stop :]
-        return -1 if copy == original else next(n for n in range(size) if copy[n] != original[n])
+        places, found = self._places(columns.queue_offset, columns.size), np.full(run.count, -1, np.int64)
+        for segment in self._segments:
+            end = segment.number + segment.size
+            rows = np.flatnonzero((places >= segment.number) & (places + columns.size <= end))
+            if len(rows):
+                low, high = int(places[rows].min()), int((places + columns.size)[rows].max())
+                data = self._files.read(segment.path, low - segment.number, high - low)
+                self._compare(run, rows, data, places[rows], found)
+        return found
 
-    def _find(self, queue_offset: int, size: int) -> bytes | None:
-        """The bytes of the record at a queue offset, by its unit; None unless it says so too."""
-        number = bisect_right(self._starts, queue_offset) - 1
-        if number < 0:
-            return None
-        units, row = self._units[self._starts[number]], queue_offset - self._starts[number]
-        if row >= len(units) or int(units["size"][row]) != size:
-            return None
-        place = int(units["log_offset"][row])
-        segment = next((one for one in self._segments if one.number <= place < one.number + one.size), None)
-        if segment is None:
-            return None
-        data = bytes(self._files.read(segment.path, place - segment.number, size))
-        is_own = len(data) == size and _HEAD.unpack_from(data) == (size, self._queue_id, queue_offset, place)
-        return data if is_own else None
+    def _compare(self, run: Run, rows: Int64Array, data: memoryview, places: Int64Array, found: Int64Array) -> None:
+        columns, copies, start = run.columns, run.buffer, int(places.min())
+        numbers = (
+            columns.position[rows].tolist(),
+            (places - start).tolist(),
+            columns.size[rows].tolist(),
+            rows.tolist(),
+        )
+        for at, original_at, size, row in zip(*numbers, strict=True):
+            original = bytes(data[original_at : original_at + size])
+            # The copy names its own place.
+            copy = b"".join((copies[at : at + 28], original[_PLACE], copies[at + 36 : at + size]))
+            if copy == original:
+                continue
+            head = size, self._queue_id, int(columns.queue_offset[row]), original_at + start
+            if _HEAD.unpack_from(original) == head:
+                found[row] = next(n for n in range(size) if copy[n] != original[n])
+
+    def _places(self, queue_offsets: Int64Array, sizes: Int64Array) -> Int64Array:
+        """The log offsets that the queue's units give; -1 without a unit of that size."""
+        places = np.full(len(queue_offsets), -1, np.int64)
+        for first, units in self._units.items():
+            rows = np.flatnonzero((queue_offsets >= first) & (queue_offsets < first + len(units)))
+            own = units[queue_offsets[rows] - first]
+            places[rows] = np.where(own["size"] == sizes[rows], own["log_offset"], -1)
+        return places
 
 
 def _have_keys(run: Run) -> Wrong:

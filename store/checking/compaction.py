@@ -32,13 +32,13 @@ from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
 from store.five.compaction.files import (
     POSITIONS,
     QueueFiles,
+    behind_units,
     expected_units,
     queues_of,
     read_positions,
     read_units,
     records_of,
     start_faults,
-    units_of_log,
 )
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
@@ -110,7 +110,7 @@ class _QueueCheck:
             yield from self._unit_findings(units, found[done : done + run.count], wanted, is_last=is_last)
             done += run.count
         if not (isinstance(outcome, Damage) or len(found) != done):
-            yield from self._rest_findings(units, units_of_log(runs, outcome, units.size, self.levels), done)
+            yield from self._rest_findings(units, outcome, done)
         if len(found) > done and not isinstance(outcome, Damage):
             detail = f"{amount(len(found) - done, 'unit')} behind the last record"
             yield self._find(COMPACTION_UNIT, units, done, detail, len(found) - done)
@@ -152,10 +152,11 @@ class _QueueCheck:
             detail = f"{records} without a unit, the first at {int(wanted['log_offset'][count])}{cut}"
             yield self._find(COMPACTION_UNIT, file, count, detail, len(wanted) - count)
 
-    def _rest_findings(self, file: StoredFile, wanted: bytes, done: int) -> Iterator[Finding]:
+    def _rest_findings(self, file: StoredFile, outcome: Outcome | None, done: int) -> Iterator[Finding]:
         """Bytes behind the last unit that are not those of its records' file: the end's mark, and zeros."""
         start = done * BATCH_UNIT_SIZE
-        if bytes(self.files.read(file.path, start)) != wanted[start:] and not self.is_written_to:
+        wanted = behind_units(outcome, file.size - start)
+        if bytes(self.files.read(file.path, start)) != wanted and not self.is_written_to:
             yield self._find(COMPACTION_UNIT, file, done, "bytes behind the last unit that no broker writes")
 
 

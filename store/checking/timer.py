@@ -105,7 +105,8 @@ class _Check:
             detail = "positions without a time"
             yield Finding(TIMER_WHEEL, self.wheel_name, int(empty[0]), count=len(empty), detail=detail)
         yield from self._last_unit_findings()
-        for slot in self.timer.live_slots.tolist() if self.timer.log_files else ():
+        live = self.timer.live_slots
+        for slot in live[~self.timer.are_whole(live)].tolist() if self.timer.log_files else ():
             yield from self._live_slot_findings(slot)
 
     def _last_unit_findings(self) -> Iterator[Finding]:

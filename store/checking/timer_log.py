@@ -16,19 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from store.checking.findings import TIMER_LOG, TIMER_STALE, Finding
+from store.checking.timer_records import compare, confirmed
+from store.commitlog.scan import ScanRules, scan_segment
 from store.disk.store_reader import StoredFile, StoreReader
-from store.errors import DamagedRecord
-from store.five.timer.files import BLANK_SIZE, DELETE, NO_POSITION, ROLL, UNIT_SIZE, TimerFiles
-from store.formats.java import string_hash
-from store.formats.message import decode_record
-from store.formats.properties import (
-    NAME_VALUE_SEPARATOR,
-    PROPERTY_SEPARATOR,
-    REAL_TOPIC,
-    TIMER_DEL_UNIQKEY,
-    TIMER_OUT_MS,
-)
-from store.formats.run import Int64Array
+from store.disk.stored_segment import StoredSegment
+from store.five.timer.files import BLANK_SIZE, NO_POSITION, UNIT_SIZE, TimerFiles
+from store.formats.run import Int64Array, Run
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.formats.wording import amount
 
@@ -91,12 +84,13 @@ class TimerLogCheck:
         """Bytes that are neither a unit nor the blank behind the last of a file, where a start ends."""
         count, capacity = self._unit_count(file), _capacity(file)
         place = count * UNIT_SIZE
-        rest = bytes(self.files.read(file.path, place))
+        rest = self.files.read(file.path, place)
+        is_written = bool(np.frombuffer(rest, np.uint8).any())
         if count == capacity:
-            is_blank = rest[: TIMER_BLANK.size] == TIMER_BLANK.pack(len(rest), 0, TIMER_BLANK_MAGIC)
-            if not is_blank and (any(rest) or not is_last):
+            is_blank = bytes(rest[: TIMER_BLANK.size]) == TIMER_BLANK.pack(len(rest), 0, TIMER_BLANK_MAGIC)
+            if not is_blank and (is_written or not is_last):
                 yield self._find(file.number + place, "no blank behind the last unit of a file: a start ends here")
-        elif any(rest) or not is_last:
+        elif is_written or not is_last:
             behind = amount(capacity - count, "unit")
             yield self._find(
                 file.number + place, f"no unit, and room for {behind} up to the file's end: a start ends here"
@@ -115,10 +109,7 @@ class TimerLogCheck:
     def _chain_findings(self, times: Int64Array) -> Iterator[Finding]:
         """Compares the position before each unit with the unit before it of the same slot."""
         positions, previous = self.timer.positions, self.timer.units["previous"].astype(np.int64)
-        order = np.lexsort((positions, times))
-        before = np.full(len(order), NO_POSITION, np.int64)
-        follows = np.flatnonzero(times[order][1:] == times[order][:-1]) + 1
-        before[order[follows]] = positions[order[follows - 1]]
+        before = self.timer.before
         # A wheel that was lost and made anew begins its slots anew; what fired since is history.
         begins_anew = (previous == NO_POSITION) & (times < self.timer.read_time_ms)
         is_cleaned = (before == NO_POSITION) & (previous >= 0) & (previous < positions[:1].sum())
@@ -158,48 +149,27 @@ class TimerLogCheck:
                 at = offsets[rows] - segment.number
                 found = _are_records(np.frombuffer(data, np.uint8), at, sizes[rows], offsets[rows])
                 wrong[rows] = ~found
-                yield from self._said_otherwise(data, rows[found], at[found])
+                yield from self._said_otherwise(segment, data, rows[found])
         rows = np.flatnonzero(wrong & (offsets >= start))
         if len(rows):
             detail = f"no record of {int(sizes[rows[0]])} bytes is at log offset {int(offsets[rows[0]])}"
             yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows), TIMER_STALE)
 
-    def _said_otherwise(self, data: memoryview, rows: Int64Array, places: Int64Array) -> Iterator[Finding]:
+    def _said_otherwise(self, segment: StoredFile, data: memoryview, rows: Int64Array) -> Iterator[Finding]:
         """Units whose slot, delete mark or topic hash is not that of their record's properties."""
-        units = self.timer.units[rows]
-        columns = (rows, places, units["record_size"], self.timer.slot_times_ms[rows], units["magic"])
-        topics: dict[int, bytes] = {}
-        values = zip(*(column.tolist() for column in columns), units["topic_hash"].tolist(), strict=True)
-        for row, at, size, time_ms, magic, topic_hash in values:
-            record = bytes(data[at : at + size])
-            if magic == _WRITTEN and _is_plain(record, time_ms, topics.get(topic_hash)):
-                continue
-            topic, fault = _compare(record, time_ms, magic, topic_hash)
+        units = self.timer.units
+        rest = rows
+        for step in scan_segment(StoredSegment(self.files, segment), rules=ScanRules(accept_v2=True)):
+            if isinstance(step, Run) and len(rest):
+                rest = rest[~confirmed(step, units[rest])]
+        for row in rest.tolist():
+            at, size = int(units["log_offset"][row]) - segment.number, int(units["record_size"][row])
+            time_ms, magic, topic_hash = (
+                int(column[row]) for column in (self.timer.slot_times_ms, units["magic"], units["topic_hash"])
+            )
+            fault = compare(bytes(data[at : at + size]), time_ms, magic, topic_hash)
             if fault:
                 yield self._find(int(self.timer.positions[row]), fault)
-            elif topic is not None:
-                topics[topic_hash] = (REAL_TOPIC + NAME_VALUE_SEPARATOR + topic + PROPERTY_SEPARATOR).encode()
-
-
-def _is_plain(record: bytes, time_ms: int, topic: bytes | None) -> bool:
-    """Tell by its bytes a record that is no delete, due at that time, and of that topic."""
-    due = f"{TIMER_OUT_MS}{NAME_VALUE_SEPARATOR}{time_ms}{PROPERTY_SEPARATOR}".encode()
-    return topic is not None and topic in record and due in record and TIMER_DEL_UNIQKEY.encode() not in record
-
-
-def _compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> tuple[str | None, str]:
-    """Give a record's real topic and its unit's fault; None where it cannot be read."""
-    try:
-        properties = decode_record(record).properties
-    except DamagedRecord:
-        return None, ""
-    due, topic = properties.get(TIMER_OUT_MS, ""), properties.get(REAL_TOPIC, "")
-    if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
-        return topic, "its magic and its record's properties disagree whether it is a delete"
-    # A rebuild puts a message that is overdue into a later slot.
-    if due.isascii() and due.isdigit() and (time_ms > int(due) if magic & ROLL else time_ms < int(due)):
-        return topic, f"it is in the slot of {time_ms}, its message is due at {due}"
-    return topic, "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"
 
 
 def _capacity(file: StoredFile) -> int:

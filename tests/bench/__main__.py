@@ -35,6 +35,7 @@ OPERATIONS: dict[str, Operation] = {
     "cold": cold.cold,
     "forensics": forensics.forensics,
     "five": five.five,
+    "five-checks": five.five_checks,
     "sql": sql.sql,
     "memory": puts.memory,
     "large": walks.recover_large,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from store import check
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
@@ -25,7 +26,7 @@ from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout, segment_name
 from store.opened.scratch import Scratch
-from tests.bench import limits
+from tests.bench import five_stores, limits
 from tests.bench.context import Bench
 from tests.bench.report import Row
 from tests.cli.running import rmqctl
@@ -35,6 +36,9 @@ DLEDGER_SIZE = 128 << 20
 BATCH_UNITS, TIMER_UNITS = 2_000_000, 2_000_000
 ROCKSDB_UNITS, ROCKSDB_PER_S = 1_000_000, 1e6
 TIMER_FILE_SIZE = 104_857_600
+CHECKED_SIZE = 256 << 20
+NOT_MADE = {"checkpoint-invalid", "lost-index", "missing-unit"}
+"""What the checked stores lack: a checkpoint, an index, and the queues of a DLedger log."""
 
 
 def five(bench: Bench) -> Iterator[Row]:
@@ -63,6 +67,26 @@ def five(bench: Bench) -> Iterator[Row]:
     for name, read in walks.items():
         seconds = _best(bench, partial(read, folder / "rocksdb"), time.process_time)
         yield Row(f"RocksDB, {name}, by CPU time", ROCKSDB_UNITS / seconds, "units/s", target=ROCKSDB_PER_S)
+
+
+def five_checks(bench: Bench) -> Iterator[Row]:
+    """Check of a sound store of each structure; the commit log and all that belongs to it."""
+    makers = {
+        "a DLedger log": five_stores.make_dledger_store,
+        "a batch queue": five_stores.make_batch_store,
+        "a compacted topic": five_stores.make_compacted_store,
+        "waiting timers": five_stores.make_timer_store,
+    }
+    for number, (name, make) in enumerate(makers.items()):
+        root = bench.folder / f"five-{number}"
+        count = make(root, CHECKED_SIZE)
+        seconds = _best(bench, partial(_check, root))
+        yield Row(f"check of {name}, {CHECKED_SIZE >> 20} MiB of log", count / seconds, "records/s",
+                  note=f"{CHECKED_SIZE / seconds / 1e9:.2f} GB/s of log")  # fmt: skip
+
+
+def _check(root: Path) -> None:
+    assert not {finding.kind for finding in check(root)} - NOT_MADE
 
 
 def _best(bench: Bench, walk: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -96,3 +96,10 @@ def test_messages_whose_units_are_lost_are_shown_without_them(tmp_path: Path) ->
     damage(root, {"remove": ["timerlog"]})
     shown = rmqctl("--format", "json", "timer", "show", store=root).json["messages"]
     assert {message["magic"] for message in shown} >= {None}
+
+
+@pytest.mark.parametrize(("asked_for", "hint"), [("timera", "did you mean 'TimerA'?"), ("Nope", "there are TimerA")])
+def test_a_topic_without_timer_messages_is_said_with_those_that_have_some(asked_for: str, hint: str) -> None:
+    run = rmqctl("timer", "show", "--topic", asked_for, store=five("timer") / "store")
+    assert (run.code, run.err.count("\n")) == (0, 1)
+    assert f"no timer message is for '{asked_for}'" in run.err and hint in run.err

@@ -117,11 +117,15 @@ def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tu
     """The bytes of the file of units that belongs to a log file with these records."""
     units = [np.zeros(0, BATCH_UNIT_DTYPE), *(expected_units(run, levels) for run in runs)]
     data = np.concatenate(units).astype(BATCH_UNIT_DTYPE).tobytes()
-    if isinstance(outcome, Blank) and len(data) + BATCH_UNIT_SIZE <= size:
-        end = np.zeros(1, BATCH_UNIT_DTYPE)
-        end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
-        data += end.tobytes()
-    return data.ljust(size, b"\0")
+    return data + behind_units(outcome, size - len(data))
+
+
+def behind_units(outcome: Outcome | None, size: int) -> bytes:
+    """The bytes behind the last unit of a file, up to its end: the end's mark behind a full log file, and zeros."""
+    end = np.zeros(1, BATCH_UNIT_DTYPE)
+    end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
+    mark = end.tobytes() if isinstance(outcome, Blank) and size >= BATCH_UNIT_SIZE else b""
+    return mark.ljust(size, b"\0")
 
 
 def expected_units(run: Run, levels: tuple[int, ...] = ()) -> BatchUnitArray:

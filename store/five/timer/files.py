@@ -149,6 +149,39 @@ class TimerFiles:
         times = self.wheel["time"][self.used_slots].astype("i8") * self.precision_ms
         return np.asarray(self.used_slots[times >= self.read_time_ms])
 
+    @cached_property
+    def by_slot(self) -> npt.NDArray[np.int64]:
+        """Rows by the time of their slot, those of one slot by position."""
+        return np.lexsort((self.positions, self.slot_times_ms))
+
+    @cached_property
+    def before(self) -> npt.NDArray[np.int64]:
+        """The position of the unit before each in its slot, NO_POSITION before the first."""
+        times, before = self.slot_times_ms[self.by_slot], np.full(len(self.positions), NO_POSITION, np.int64)
+        follows = np.flatnonzero(times[1:] == times[:-1]) + 1
+        before[self.by_slot[follows]] = self.positions[self.by_slot[follows - 1]]
+        return before
+
+    def are_whole(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell the slots that lead from last to first through all of their units, and count them right."""
+        if self.wheel is None or not len(self.positions):
+            return np.zeros(len(slots), np.bool_)
+        times = self.slot_times_ms[self.by_slot]
+        wanted = self.wheel["time"][slots].astype("i8") * self.precision_ms
+        start, stop = np.searchsorted(times, wanted), np.searchsorted(times, wanted, side="right")
+        units, positions = self.units[self.by_slot], self.positions[self.by_slot]
+        wrong = units["previous"] != self.before[self.by_slot]
+        signs = np.where(units["magic"] & DELETE, -1, 1)
+        wrong_before, count_before = (np.concatenate([[0], np.cumsum(one)]) for one in (wrong, signs))
+        first, last = positions[np.minimum(start, len(positions) - 1)], positions[stop - 1]
+        return np.asarray(
+            (start < stop)
+            & (first == self.wheel["first"][slots])
+            & (last == self.wheel["last"][slots])
+            & (wrong_before[stop] == wrong_before[start])
+            & (count_before[stop] - count_before[start] == self.wheel["num"][slots])
+        )
+
     def row_at(self, position: int) -> int | None:
         """The row of the unit at a timerlog position, None without one."""
         row = int(np.searchsorted(self.positions, position))
