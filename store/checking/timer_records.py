@@ -46,7 +46,7 @@ _NumberOf = Callable[[bytes], int]
 
 
 def confirmed(run: Run, units: Units) -> Found:
-    """Tell which units say what the properties of their records say, of those with a record in this run."""
+    """Tell the units that have a record in this run and agree with its properties."""
     offsets, starts = units["log_offset"].astype(np.int64), run.columns.position + run.file_start
     rows = np.minimum(np.searchsorted(starts, offsets), run.count - 1)
     found = np.asarray(starts[rows] == offsets)

@@ -121,7 +121,7 @@ def units_of_log(runs: list[Run], outcome: Outcome | None, size: int, levels: tu
 
 
 def behind_units(outcome: Outcome | None, size: int) -> bytes:
-    """The bytes behind the last unit of a file, up to its end: the end's mark behind a full log file, and zeros."""
+    """The bytes behind the last unit of a file: the end's mark of a full log file, and zeros."""
     end = np.zeros(1, BATCH_UNIT_DTYPE)
     end["log_offset"] = end["compacted_offset"] = NO_COMPACTED_OFFSET
     mark = end.tobytes() if isinstance(outcome, Blank) and size >= BATCH_UNIT_SIZE else b""
