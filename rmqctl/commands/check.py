@@ -15,6 +15,7 @@ from rmqctl.show import count, show_bytes
 
 if TYPE_CHECKING:
     from store import CheckOptions
+    from store.checking import Finding
     from store.disk import StoreReader
 
 EXAMPLES = (
@@ -58,7 +59,8 @@ def run(
     and every record against the unit and entries it should have; headers, chains, holes, the checkpoint, files that no
     broker made. With --format jsonl a finding is printed when it is found. Exit code 1 when something was found.
 
-    A finding names the command that mends it, where there is one.
+    A finding names the command that mends it, where there is one. No command is named for queues of a log that lacks
+    segments: a rebuild numbers the messages behind a gap anew.
 
     Beside a live broker the log is checked up to what was dispatched when the check began.
 
@@ -90,10 +92,11 @@ class _Check:
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
+        self.withheld: tuple[str, ...] = () if files.segments() else MENDING_ORDER
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        from store.checking import check_files
+        from store.checking import MISSING_SEGMENT, check_files
 
         kinds: dict[str, None] = {}
         commands: set[str | None] = set()
@@ -103,11 +106,18 @@ class _Check:
             ):
                 self.count += 1
                 kinds[finding.kind] = None
-                command = mended_by(finding.kind, finding.topic)
+                if finding.kind == MISSING_SEGMENT:
+                    self.withheld += ("rebuild --queues",)
+                command = self._mended_by(finding)
                 commands.add(command)
                 yield {name: getattr(finding, name) for name in COLUMNS} | {"mended_by": command}
         self._advise(kinds, commands)
         self._warn()
+
+    def _mended_by(self, finding: Finding) -> str | None:
+        """Look up the command that mends a finding, but for one that would do harm to this log's queues."""
+        command = mended_by(finding.kind, finding.topic)
+        return None if command in self.withheld else command
 
     def _advise(self, kinds: Iterable[str], commands: Container[str | None]) -> None:
         """Names the commands that mend, and before them those that lose less."""
@@ -119,6 +129,8 @@ class _Check:
         for command in MENDING_ORDER:
             if command in commands:
                 self.session.note(f"mend with: {rmqctl} {command}")
+        if kinds and not self.files.segments():
+            self.session.note(f"the commit log is empty; {hint_for('empty-log')}")
         for hint in filter(None, map(hint_for, kinds)):
             self.session.note(hint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,13 +11,14 @@ from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote
 from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
+from rmqctl.hints import hint_for
 from rmqctl.result import Result
 from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
     from store import Change
-    from store.disk import Filesystem
+    from store.disk import Filesystem, StoreReader
     from store.layout import StoreLayout
     from store.rebuild import Rebuild
 
@@ -81,6 +83,8 @@ def run(
         if not force_empty_log:
             require_log(layout, fs)
         reader = session.store.open_reader()
+        if scope.queues:
+            _warn_of_gaps(session, reader)
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
         made = rebuild(folder, infer_config(layout, session.store.settings(), fs), scope, VERIFYING)
         change = plan_publish(layout.root.absolute(), folder, scope, fs)
@@ -89,6 +93,14 @@ def run(
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
         facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
         return run_change(session, "rebuild", change, consent, facts)
+
+
+def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
+    """Warns where the log lacks segments: messages behind them get other queue offsets."""
+    for before, after in pairwise(reader.segments()):
+        if after.number != before.number + before.size:
+            gap = f"the log lacks segments in front of {after.number}"
+            session.warn(f"{gap}: messages behind get other queue offsets; {hint_for('missing-segment')}")
 
 
 def _note_lost(change: Change, lost: dict[str, int]) -> None:

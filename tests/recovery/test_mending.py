@@ -146,6 +146,26 @@ def test_check_names_what_mends_a_queue_file_of_another_size(healthy: Path, tmp_
     assert findings(root) == []
 
 
+def test_check_names_no_rebuild_of_queues_over_a_gap_and_rebuild_warns_of_it(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 500)
+    sorted((root / "commitlog").iterdir())[1].unlink()
+    run = rmqctl("check", store=root)
+    assert "rebuild --queues" not in run.err
+    assert "bring the segment back" in run.err
+    assert "get other queue offsets" in rmqctl(*SETTINGS, "rebuild", "--dry-run", store=root).err
+    assert "other queue offsets" not in rmqctl(*SETTINGS, "rebuild", "--index", "--dry-run", store=root).err
+
+
+def test_check_of_an_empty_log_beside_queues_names_no_command_that_is_refused(healthy: Path, tmp_path: Path) -> None:
+    root = copy_store(healthy, tmp_path / "store")
+    for segment in (root / "commitlog").iterdir():
+        segment.unlink()
+    run = rmqctl("check", store=root)
+    assert run.code == 1
+    assert "mend with" not in run.err
+    assert "mount or restore the log" in run.err
+
+
 def test_truncate_dirty_takes_away_what_a_cut_left_behind_the_end(healthy: Path, tmp_path: Path) -> None:
     root = copy_store(healthy, tmp_path / "store")
     with open_store(root) as store:
