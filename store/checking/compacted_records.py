@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
+from store.errors import DamagedRecord
 from store.five.compaction.files import Queue
-from store.formats.derived import units_of
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.message import decode_record
 from store.formats.properties import KEYS, NAME_VALUE_SEPARATOR
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
@@ -61,6 +63,30 @@ class Originals:
                 data = self._files.read(segment.path, low - segment.number, high - low)
                 self._compare(run, rows, data, places[rows], found)
         return found
+
+    def uncopied(self, last: int) -> tuple[int, int] | None:
+        """Find the first message with KEYS behind a queue offset, and how many messages are there from it on."""
+        for first, units in sorted(self._units.items()):
+            rows = np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units))
+            for row in rows[rows + first > last].tolist():
+                if self._has_keys(int(units["log_offset"][row]), int(units["size"][row])):
+                    return first + row, max(self._units) + self._written(max(self._units)) - first - row
+        return None
+
+    def _written(self, first: int) -> int:
+        """The number of units up to the last one that was written, of the file that begins at a queue offset."""
+        rows = np.flatnonzero(self._units[first]["size"] > 0)
+        return int(rows[-1]) + 1 if len(rows) else 0
+
+    def _has_keys(self, place: int, size: int) -> bool:
+        segment = next((one for one in self._segments if one.number <= place < one.number + one.size), None)
+        if segment is None:
+            return False
+        try:
+            record = decode_record(bytes(self._files.read(segment.path, place - segment.number, size)))
+        except DamagedRecord:
+            return False
+        return bool(record.properties.get(KEYS, "").strip())
 
     def _compare(self, run: Run, rows: Int64Array, data: memoryview, places: Int64Array, found: Int64Array) -> None:
         columns, copies, start = run.columns, run.buffer, int(places.min())

@@ -1,7 +1,8 @@
 """Check the compaction store: names of files, records, and units against records.
 
     names     the log and the units have files of the same names, none of them .delete; else no broker starts
-    records   each is sound, of this queue, has KEYS, names its own place here, and else is what the commit log holds
+    records   each is sound, of this queue, has KEYS, names its own place here, and else is what the commit log holds;
+              after a clean stop each message of the queue with KEYS was copied
     units     one for each record, with its fields, and nothing behind them; queue offsets rise over all files
     position  a readable table, with no position behind the queue's last message
 
@@ -84,8 +85,24 @@ class _QueueCheck:
     def run(self) -> Iterator[Finding]:
         yield from self._name_findings()
         pairs = self.queue.pairs
+        is_sound = True
         for number, (log, units) in enumerate(pairs):
-            yield from self._pair_findings(log, units, is_last=number == len(pairs) - 1)
+            for finding in self._pair_findings(log, units, is_last=number == len(pairs) - 1):
+                is_sound = False
+                yield finding
+        if pairs and is_sound and not self.is_written_to and not self.files.exists("abort"):
+            yield from self._uncopied_findings(pairs[-1][0])
+
+    def _uncopied_findings(self, log: StoredFile) -> Iterator[Finding]:
+        """Messages behind the last copy; a start copies none that has its unit in the queue."""
+        found = self.originals.uncopied(self.last_offset)
+        if found is not None:
+            queue_offset, count = found
+            detail = (
+                f"{amount(count, 'message')} from queue offset {queue_offset} on without a copy here: no broker "
+                "copies them or gives them to consumers; put them again through the broker"
+            )
+            yield self._find(COMPACTION_RECORD, log, log.number + log.size, detail, count)
 
     def _find(self, kind: str, file: StoredFile, offset: int, detail: str, count: int = 1) -> Finding:
         topic, queue_id = self.queue.queue

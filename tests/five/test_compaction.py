@@ -184,3 +184,16 @@ def test_a_put_says_that_a_compacted_topic_gets_no_copy(tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)
     assert "does not feed the compaction log of CompB" in rmqctl("put", "CompB", "x", "--key", "k", store=root).err
     assert "compaction" not in rmqctl("put", "PlainT", "x", store=root).err
+
+
+def test_messages_that_a_put_left_without_a_copy_are_found_after_a_clean_stop(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    assert rmqctl("put", "CompB", "no key, which is never copied", store=root).code == 0
+    assert list(check(root)) == []
+    assert rmqctl("put", "CompB", "one", "--key", "k1", store=root).code == 0
+    assert rmqctl("put", "CompB", "two", "--key", "k2", store=root).code == 0
+    [finding] = check(root)
+    assert (finding.kind, finding.topic, finding.count) == ("compaction-record", "CompB", 2)
+    assert finding.detail.startswith("2 messages from queue offset 121 on without a copy here")
+    (root / "abort").touch()
+    assert "compaction-record" not in {one.kind for one in check(root)}
