@@ -15,9 +15,10 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import is_locked
 from store.disk.overlay import Overlay
 from store.errors import BadRequest
+from store.kernels.native import clock_ms
 from store.message_store import MessageStore
 from store.opened.detect import make_layout, require_store
-from store.opened.opened_store import OpenedStore, system_clock_ms
+from store.opened.opened_store import OpenedStore
 from store.opened.reach import reach_store
 from store.opened.request import OpenRequest
 from store.opened.scratch import Scratch
@@ -138,7 +139,7 @@ def _request(root: str | Path, options: OpenOptions, scratch: Path | None, *, to
         make_layout(folder, settings, fs),
         settings,
         fs,
-        options.get("clock", system_clock_ms),
+        options.get("clock", clock_ms),
         options.get("compat"),
         options.get("progress"),
     )

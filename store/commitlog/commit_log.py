@@ -63,6 +63,7 @@ from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
 from store.kernels import append_message, put_message
 from store.kernels.encode import BAD_PART, LOST_PAGE
+from store.kernels.native import clock_ms
 
 HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
 _ZEROS = bytes(BLANK_SIZE)
@@ -112,7 +113,8 @@ class CommitLog:
         """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
         self._queues: dict[tuple[str, int], PutQueue] = {}
         hosts = PutHosts.of(Message(""))
-        self._parts = PutParts(self._queues, hosts, NO_TAIL, self._gate, clock, self._max_body, self._max_record)
+        given_clock = None if clock is clock_ms else clock
+        self._parts = PutParts(self._queues, hosts, NO_TAIL, self._gate, given_clock, self._max_body, self._max_record)
 
     # Where the log begins and ends.
 

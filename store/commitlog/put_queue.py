@@ -76,12 +76,15 @@ NO_TAIL = PutTail.of(MappedFile(Path(), 0, 0, Filesystem(), writable=False), mem
 
 
 class PutParts(NamedTuple):
-    """A log for put_message: its queues by topic and id, and the parts that usual puts share."""
+    """A log for put_message: its queues by topic and id, and the parts that usual puts share.
+
+    clock  None for the system's
+    """
 
     queues: dict[tuple[str, int], PutQueue]
     hosts: PutHosts
     tail: PutTail
     gate: bytearray
-    clock: Callable[[], int]
+    clock: Callable[[], int] | None
     max_body: int
     max_record: int

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -21,6 +22,12 @@
 typedef const unsigned char *bytes_in;
 typedef unsigned char *bytes_out;
 typedef long long integer;
+
+static inline integer clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (integer)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static inline integer read_byte(bytes_in buffer, integer position) { return buffer[position]; }
 

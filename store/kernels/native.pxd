@@ -1,6 +1,7 @@
 """What the compiler is told of native.h; native.py has the same functions for kernels that run uncompiled."""
 
 cdef extern from "native.h" nogil:
+    long long clock_ms()
     long long read_byte(const unsigned char *buffer, long long position)
     long long read_short(const unsigned char *buffer, long long position)
     long long read_int(const unsigned char *buffer, long long position)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,11 @@ def as_tuple(values: Object) -> Object:
 def tuple_of(kind: Object, items: Object) -> Object:
     """Make a tuple of class `kind` without calling it."""
     return tuple.__new__(kind, items)
+
+
+def clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 def read_byte(buffer: Address, position: int) -> int:

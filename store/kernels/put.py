@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from store.kernels.cython import Long, Object, with_objects
 from store.kernels.encode import BLANK_SIZE, append_record, is_int, refuses
-from store.kernels.native import address_of, as_tuple, find_bytes, read_long, tuple_of
+from store.kernels.native import address_of, as_tuple, clock_ms, find_bytes, read_long, tuple_of
 from store.kernels.scan import BORN_HOST_V6, STORE_HOST_V6
 
 MAX_PROPERTIES = 32_767
@@ -50,7 +50,12 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
     sys_flag = sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | host_bits
     if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times)):
         return None
-    now_ms: Long = clock()
+    now_ms: Long = 0
+    if clock is None:
+        # A call of Python's function takes 85 ns.
+        now_ms = clock_ms()
+    else:
+        now_ms = clock()
     limit: Long = file.reserved
     start: Long = file_start
     at: Long = read_long(address_of(wrote), 0)

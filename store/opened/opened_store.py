@@ -7,7 +7,6 @@ With an `overlay` folder the store itself is opened read-only, and what is built
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -164,8 +163,3 @@ def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError],
         refuse(error)
 
     return take
-
-
-def system_clock_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

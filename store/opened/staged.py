@@ -20,9 +20,10 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
+from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
-from store.opened.opened_store import OpenedStore, foreign_only, system_clock_ms
+from store.opened.opened_store import OpenedStore, foreign_only
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
 
@@ -41,7 +42,7 @@ def staged_store(
     *,
     settings: Mapping[str, object] | None = None,
     compat: str | None = None,
-    clock: Callable[[], int] = system_clock_ms,
+    clock: Callable[[], int] = clock_ms,
     fs: Filesystem | None = None,
     dry_run: bool = False,
     scratch: Path | None = None,

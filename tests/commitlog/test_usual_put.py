@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -189,3 +190,14 @@ def test_at_the_edges_a_put_in_one_call_is_that_by_steps(edge: str) -> None:
     assert [result.status for result in by_steps[0]] == statuses
     assert put_at_edge(given, steps, kernels.put_message) == by_steps
     assert put_at_edge(given, steps, source.put_message) == by_steps
+
+
+@pytest.mark.parametrize("put_message", [kernels.put_message, source.put_message])
+def test_a_put_in_one_call_takes_its_time_from_the_system_unless_a_clock_is_given(
+    tmp_path: Path, put_message: Callable[..., Any]
+) -> None:
+    hour_ms = 3_600_000
+    with patch.object(commit_log, "put_message", put_message), open_store(tmp_path / "s", read_only=False) as store:
+        times_ms = [store.put(text(1)).store_timestamp_ms for _ in range(3)]
+    assert all(abs(time_ms - time.time_ns() // 1_000_000) < hour_ms for time_ms in times_ms)
+    assert times_ms == sorted(times_ms)
