@@ -182,12 +182,14 @@ def test_a_compaction_folder_that_is_gone_leaves_the_queues_to_read(tmp_path: Pa
         assert len(list(store.messages("Comp_A", 0))) == store.max_offset("Comp_A", 0)
 
 
+@pytest.mark.leaves_damage
 def test_a_put_says_that_a_compacted_topic_gets_no_copy(tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)
     assert "does not feed the compaction log of CompB" in rmqctl("put", "CompB", "x", "--key", "k", store=root).err
     assert "compaction" not in rmqctl("put", "PlainT", "x", store=root).err
 
 
+@pytest.mark.leaves_damage
 def test_messages_that_a_put_left_without_a_copy_are_found_after_a_clean_stop(tmp_path: Path) -> None:
     root = copy_of_five("compaction", tmp_path)
     assert rmqctl("put", "CompB", "no key, which is never copied", store=root).code == 0
