@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from store.checking.check import CheckOptions, check_files
 from store.checking.findings import Finding, by_place
 from store.disk.store_reader import StoreReader
-from store.spark.session import Progress, errors_as_sentences, watched
+from store.spark.job import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks
 from store.tables.schema import ANOMALIES, ddl
 

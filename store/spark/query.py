@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from store.disk.store_reader import StoreReader
 from store.spark.described import to_json_row
-from store.spark.session import Progress, errors_as_sentences, watched
+from store.spark.job import Progress, errors_as_sentences, watched
 from store.tables.export import DAY, Export, published, require_to_line
 from store.tables.json_values import Row, unique_names
 from store.tables.query_text import check_is_query, columns_named, tables_named

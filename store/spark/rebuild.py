@@ -27,9 +27,9 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.rebuild.scope import RebuildReport, RebuildScope
+from store.spark.job import Progress, errors_as_sentences, watched
 from store.spark.pieces import Gatherer
 from store.spark.rebuild_plan import plan_shares, plan_tasks, valid_parts
-from store.spark.session import Progress, errors_as_sentences, watched
 from store.spark.tasks import map_tasks
 from store.spark.writers import Share
 

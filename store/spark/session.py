@@ -1,4 +1,4 @@
-"""Starts Spark sessions and watches them: quiet log, progress, failures as one sentence each.
+"""Starts Spark sessions: addresses and Java looked at before, a quiet log, packages for the executors.
 
 Steps of `open_session`:
   1. look for what would fail late and badly: no Java, an old Java, a master that does not listen
@@ -20,21 +20,21 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 import store.errors
-from store.errors import BadRequest, StoreError, StoreIOError
+from store.errors import BadRequest, StoreIOError
 from store.kernels import compiled_module
 from store.kernels.shipped import copy_to_ship
 from store.opened.scratch import Scratch
 from store.spark.class_archive import archive_options
+from store.spark.job import reason_of
 from store.tables.interrupts import interrupts_wait
 
 if TYPE_CHECKING:
@@ -45,12 +45,7 @@ JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
 LOCAL_JVM_MEMORY, LOCAL_JVM_OPTIONS = "2g", "-XX:+UseParallelGC"
-MISSING_HINT = "the Python of the executors needs numpy, isal, crcmod and pyarrow; PYSPARK_PYTHON there names another"
-# Classes of SQLSTATE: unsupported feature, wrong number of rows, wrong values, wrong names or syntax.
-QUERY_AT_FAULT = ("0A", "21", "22", "42")
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
-
-Progress = Callable[[int, int], None]  # (tasks done, tasks in all)
 
 
 def java_program() -> str | None:
@@ -169,7 +164,7 @@ def _start(master: str | None, remote: str | None, verbose: bool, settings: dict
         try:
             return _builder(master, remote, verbose, settings).getOrCreate()
         except Exception as error:
-            raise BadRequest(f"Spark did not start: {_reason(error)}{_tail(log)}") from error
+            raise BadRequest(f"Spark did not start: {reason_of(error)}{_tail(log)}") from error
 
 
 def _builder(master: str | None, remote: str | None, verbose: bool, settings: dict[str, str]) -> SparkSession.Builder:
@@ -308,94 +303,3 @@ def _tail(log: Path | None) -> str:
         if not line.startswith(("Setting ", "Using ", "WARNING: Using ", "To adjust ")) and " WARN " not in line
     ]
     return f" ({lines[-1][:200]})" if lines else ""
-
-
-# Failures.
-
-
-@contextmanager
-def errors_as_sentences() -> Iterator[None]:
-    """Raises Spark's errors as the StoreError of the failed task, or as one sentence."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "py4j", "grpc")):
-            raise
-        if _is_of_interrupt(error):
-            raise KeyboardInterrupt from error
-        raise _as_store_error(error) from error
-
-
-def _is_of_interrupt(error: BaseException | None) -> bool:
-    """Whether the error was raised while an interrupt was handled.
-
-    Ctrl-C reaches the JVM too, so the JVM may not answer any more.
-    """
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _as_store_error(error: Exception) -> StoreError:
-    text = str(error)
-    raised = re.findall(r"^(?:.*?)store\.errors\.(\w+): (.*)$", text, re.MULTILINE)
-    if raised:
-        name, reason = raised[-1]
-        kind = getattr(store.errors, name, StoreError)
-        return StoreIOError(reason) if kind is StoreIOError else kind(reason)
-    is_of_python = "Traceback (most recent call last)" in text
-    if type(error).__name__ in ("ParseException", "AnalysisException") and not is_of_python:
-        return BadRequest(f"Spark does not understand the SQL: {_first_line(error)}")
-    reason = _reason(error)
-    state = re.search(r"SQLSTATE: (\w\w)", reason)
-    if state and state.group(1) in QUERY_AT_FAULT:
-        return BadRequest(f"the query fails: {reason}")
-    fault = f"the Spark job failed: {reason}"
-    if reason.startswith("ModuleNotFoundError"):
-        return StoreIOError(fault, hint=MISSING_HINT)
-    return StoreIOError(fault, code="spark-log")
-
-
-def _reason(error: Exception) -> str:
-    """The message of the innermost error in an error's text."""
-    raised = re.findall(r"^(?:: )?(\w+(?:\.\w+)*(?:Error|Exception): .*)$", str(error), re.MULTILINE)
-    return raised[-1].removeprefix("org.apache.spark.SparkException: ") if raised else _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].removesuffix(".")[:300] if lines else type(error).__name__
-
-
-# Progress.
-
-
-@contextmanager
-def watched(spark: SparkSession, progress: Progress | None) -> Iterator[None]:
-    """Calls `progress` with the tasks done and in all, of every stage seen so far, four times a second."""
-    context = getattr(spark, "_sc", None)
-    if progress is None or context is None:
-        yield
-        return
-    stop = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(context.statusTracker(), progress, stop), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        watcher.join()
-
-
-def _watch(tracker: Any, progress: Progress, stop: threading.Event) -> None:
-    stages: dict[int, tuple[int, int]] = {}
-    while not stop.wait(0.25):
-        with suppress(Exception):
-            for stage_id in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage_id)
-                if info is not None:
-                    stages[stage_id] = (info.numCompletedTasks, info.numTasks)
-        if stages:
-            progress(sum(done for done, _ in stages.values()), sum(count for _, count in stages.values()))

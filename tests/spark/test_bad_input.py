@@ -12,8 +12,8 @@ from rmqctl.exit_codes import IO_ERROR, NOT_READABLE, USAGE, exit_code_of
 from store.errors import BadRequest, NotAStore, StoreError, StoreIOError
 from store.spark import rebuild as rebuild_module
 from store.spark.audit import audit_store
+from store.spark.job import errors_as_sentences
 from store.spark.query import run_query, write_export
-from store.spark.session import errors_as_sentences
 from store.tables.export import Export
 from tests.spark.test_check import segment
 from tests.spark.test_rebuild import by_spark

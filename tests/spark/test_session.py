@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from store.errors import BadRequest, StoreIOError
-from store.spark.session import _tail, check_java, errors_as_sentences, open_session
+from store.spark.job import errors_as_sentences
+from store.spark.session import _tail, check_java, open_session
 from store.tables.query_text import columns_named
 
 
