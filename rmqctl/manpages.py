@@ -22,8 +22,6 @@ from rmqctl.commands import COMMANDS, CommandPlace
 from rmqctl.store_manpage import roff, store_page
 from store import __version__
 
-SECTION_FOLDERS = {"1": "man1", "5": "man5"}
-
 
 def write_pages(folder: Path) -> list[Path]:
     """Writes every page below `folder` and gives their paths."""

@@ -90,7 +90,7 @@ def embedded_engine(
         with session.interrupts.deferred():
             from store.embedded import open_engine
 
-            engine = opened.enter_context(open_engine(stores, outer=outer))
+            engine = opened.enter_context(open_engine(stores, outer=outer, scratch=session.options.scratch))
         yield engine
 
 

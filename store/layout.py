@@ -20,13 +20,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-SEGMENT_NAME_LENGTH = 20
 OWN_FOLDER = ".rmqctl"
 EPOCHS, IDENTITY = "epochFileCheckpoint", "brokerIdentity"
 ORDER_INFO, TIERED = "config/consumerOrderInfo.json", "config/tieredStoreMetadata.json"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 """Files of a 5.x broker's state, and the topics of its pop consumers."""
-INDEX_NAME_LENGTH = 17
 _MAX_FOLDER_NAME_SIZE = 255
 _KNOWN_NAMES = 1024
 

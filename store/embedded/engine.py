@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -132,21 +133,26 @@ class Engine:
 
 @contextmanager
 def open_engine(
-    stores: Sequence[str] | Mapping[str, StoreReader], memory_bytes: int | None = None, *, outer: bool = False
+    stores: Sequence[str] | Mapping[str, StoreReader],
+    memory_bytes: int | None = None,
+    *,
+    outer: bool = False,
+    scratch: Path | None = None,
 ) -> Iterator[Engine]:
     """DuckDB with the tables of these stores.
 
     stores        their addresses, or readers of checked stores by the names that the column `store` has
     memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
     outer         a record of several messages is one row of `messages`, instead of a row a message (5.x)
+    scratch       where the folder for what does not fit in memory is made; by default in the temporary folder
     """
     readers = stores if isinstance(stores, Mapping) else readers_of(stores)
     watch = Watch()
-    with Scratch() as scratch:
+    with Scratch(scratch) as spilled:
         connection = duckdb.connect(
             config={
                 "memory_limit": f"{memory_bytes or _memory_bytes()}B",
-                "temp_directory": str(scratch.folder / "spill"),
+                "temp_directory": str(spilled.folder / "spill"),
                 "python_enable_replacements": "false",
             }
         )

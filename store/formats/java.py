@@ -20,7 +20,6 @@ except ImportError:
     # Processors that isal is not built for; several times slower.
     from zlib import crc32 as _crc32
 
-INT_MIN = -(1 << 31)
 INT_MAX = (1 << 31) - 1
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 

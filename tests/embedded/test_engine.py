@@ -194,12 +194,14 @@ def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("is_given", [False, True])
 def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_given: bool
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    given = tmp_path if is_given else None
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none" if is_given else tmp_path))
     spilled = []
-    with open_engine([str(golden("normal").store)], memory_bytes=64 << 20) as engine:
+    with open_engine([str(golden("normal").store)], memory_bytes=64 << 20, scratch=given) as engine:
         text = "select i, repeat('x', 100) t from range(2000000) r(i) order by hash(i)"
         for number, batch in enumerate(engine.ask(text)):
             spilled += [path for path in tmp_path.rglob("*") if path.is_file()] if number == 0 else []
