@@ -1,4 +1,4 @@
-"""Starts Spark sessions: addresses and Java looked at before, a quiet log, packages for the executors.
+"""Starts Spark sessions: Java and addresses are looked at first, and the log is quiet.
 
 Steps of `open_session`:
   1. look for what would fail late and badly: no Java, an old Java, a master that does not listen
