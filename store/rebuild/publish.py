@@ -8,7 +8,7 @@ from pathlib import Path
 from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.disk.filesystem import Filesystem
-from store.layout import StoreLayout, parse_queue_id
+from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
 from store.opened.detect import CURRENT, is_rocksdb_file
 from store.rebuild.scope import RebuildScope
 
@@ -44,16 +44,16 @@ def _files_below(folder: Path, fs: Filesystem) -> Iterator[Path]:
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
-    """The store's files that the rebuilt ones replace."""
+    """The store's files that the rebuilt ones replace; the log holds nothing of those that no broker made."""
     found: list[Path] = []
     if scope.queues:
         topics = [*_folders(layout.consumequeue, fs), *_folders(layout.batchconsumequeue, fs)]
         for queue in (queue for topic in topics for queue in _folders(topic, fs)):
             queue_id = parse_queue_id(queue.name)
             if queue_id is not None and scope.wants((queue.parent.name, queue_id)):
-                found += _files(queue, fs)
+                found += [path for path in _files(queue, fs) if parse_segment_name(path.name) is not None]
     if scope.index:
-        found += _files(layout.index, fs)
+        found += [path for path in _files(layout.index, fs) if parse_index_file_name(path.name) is not None]
     return found
 
 

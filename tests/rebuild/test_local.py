@@ -54,6 +54,14 @@ def test_the_index_is_rebuilt_to_the_same_bytes_under_names_of_today(store: Path
     assert not (tmp_path / "consumequeue").exists()
 
 
+@pytest.mark.parametrize("place", ["index/x.bak", "consumequeue/T/0/x.bak", "consumequeue/T/0/.DS_Store"])
+def test_a_rebuild_leaves_files_that_no_broker_made(place: str, store: Path, tmp_path: Path) -> None:
+    root = copy_store(store, tmp_path / "store")
+    (root / place).write_bytes(b"kept")
+    assert rmqctl("rebuild", "--yes", "--no-quarantine", store=root).code == 0
+    assert (root / place).read_bytes() == b"kept"
+
+
 def test_a_log_in_another_folder_is_rebuilt_from(store: Path, tmp_path: Path) -> None:
     root = copy_store(store, tmp_path / "store")
     (root / "commitlog").rename(tmp_path / "log")
