@@ -44,7 +44,10 @@ def _files_below(folder: Path, fs: Filesystem) -> Iterator[Path]:
 
 
 def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
-    """The store's files that the rebuilt ones replace; the log holds nothing of those that no broker made."""
+    """The store's files that the rebuilt ones replace.
+
+    Files that no broker made stay, as the log holds nothing of them.
+    """
     found: list[Path] = []
     if scope.queues:
         topics = [*_folders(layout.consumequeue, fs), *_folders(layout.batchconsumequeue, fs)]
