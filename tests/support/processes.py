@@ -119,7 +119,8 @@ def namespace() -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(REPOSITORY)}
+    search_path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "NO_COLOR": "1", "PYTHONPATH": search_path}
 
 
 def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
