@@ -96,7 +96,8 @@ class StoreReader:
         self._check_is_folder()
         log = self._place.look_at("commitlog")
         if log is None or not log.is_folder:
-            raise NotAStore("no commitlog folder in it", file=self.address, hint="name a broker's storePathRootDir")
+            hint = "name a broker's storePathRootDir, and storePathCommitLog where its log is in another folder"
+            raise NotAStore("no commitlog folder in it", file=self.address, hint=hint)
         for name in (*_FOLDERS, "checkpoint"):
             found = self._place.look_at(name)
             if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):
