@@ -32,7 +32,8 @@ from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from store.formats.body import decode_body
 from store.formats.checkpoint_page import decode_checkpoint
-from store.formats.message import Message, decode_message_id, decode_record, encode_record
+from store.formats.message import Message, decode_record, encode_record
+from store.formats.message_id import decode_message_id
 from store.formats.properties import decode_properties, split_keys
 from store.formats.queue_unit import decode_ext_unit
 from store.index.geometry import geometry_of

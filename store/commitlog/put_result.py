@@ -4,7 +4,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from store.errors import StoreIOError
-from store.formats.message import Message, encode_message_id
+from store.formats.message import Message
+from store.formats.message_id import encode_message_id
 
 
 class PutStatus(Enum):

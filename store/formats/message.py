@@ -14,8 +14,6 @@ A host takes 20 bytes instead of 8 when its bit in the sys flag is set. V2 (5.x)
 of more than 127 characters. When the next record does not fit, the rest of the segment is a blank: its size, and the
 blank magic; what follows may be anything.
 
-A message id is the upper-case hex of the store host and the log offset: 32 digits, or 56 for IPv6.
-
 Java names: log_offset is physicalOffset, queue_offset is logicsOffset.
 Source: CommitLog.MessageExtEncoder, MessageDecoder, MessageSysFlag (4.9.8); MessageExtEncoder, MessageVersion (5.3.3).
 """
@@ -33,6 +31,7 @@ from store.formats.columns import DamageReason
 from store.formats.fields import Field, fields_of
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
 from store.formats.java import crc32, decode_utf8
+from store.formats.message_id import encode_message_id
 from store.formats.properties import (
     DELAY,
     KEY_SEPARATOR,
@@ -391,22 +390,6 @@ def record_fields(raw: bytes) -> list[Field]:
 def encode_blank(size: int) -> bytes:
     """The 8 bytes of an end-of-file blank that covers the last `size` bytes of a segment."""
     return BLANK.pack(size, BLANK_MAGIC)
-
-
-def encode_message_id(store_host: Host, log_offset: int) -> str:
-    """MessageDecoder.createMessageId (4.9.8)."""
-    return (store_host.encode() + log_offset.to_bytes(8, "big", signed=True)).hex().upper()
-
-
-def decode_message_id(text: str) -> tuple[Host, int]:
-    """Store host and log offset of a message id; raises BadRequest for text that is none."""
-    try:
-        data = bytes.fromhex(text)
-    except ValueError:
-        data = b""
-    if len(data) not in (IPV4_HOST_SIZE + 8, IPV6_HOST_SIZE + 8):
-        raise BadRequest(f"{text!r} is not a message id", hint="it has 32 hex digits, or 56 for IPv6")
-    return Host.decode(data[:-8]), int.from_bytes(data[-8:], "big", signed=True)
 
 
 def is_queued(sys_flag: int) -> bool:

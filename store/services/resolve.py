@@ -12,7 +12,8 @@ from __future__ import annotations
 from store.change.change import Change
 from store.config import LINE_4_9
 from store.errors import BadRequest, UncleanStore
-from store.formats.message import Message, StoredMessage, decode_message_id
+from store.formats.message import Message, StoredMessage
+from store.formats.message_id import decode_message_id
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.recovery.append import plan_append, recover_to_append

@@ -13,14 +13,13 @@ from store.formats.host import Host
 from store.formats.message import (
     BLANK_MAGIC,
     Message,
-    decode_message_id,
     decode_record,
     encode_blank,
-    encode_message_id,
     encode_record,
     host_flags,
     record_size,
 )
+from store.formats.message_id import decode_message_id, encode_message_id
 from tests.support.golden import WITH_ANSWERS, Golden, golden, messages_of
 
 hosts = st.one_of(

@@ -28,7 +28,8 @@ from store.forensics.search.coverage import IndexCoverage, Stretch
 from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
 from store.forensics.segment import open_segment
-from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_message_id, decode_record
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_record
+from store.formats.message_id import decode_message_id
 from store.layout import StoreLayout
 from store.opened.detect import has_trace_of_batch_queues, make_layout
 from store.opened.reach import reach_store
