@@ -34,8 +34,8 @@ def files_of(session: Session, kind: str, target: str | None) -> Files:
     reader = session.store.open_reader(as_it_is=True, or_segment=True)
     found = _files_in(session, reader, kind, target)
     if not found:
-        where = f"{kind} of {target}" if target else kind
-        raise typer.BadParameter(f"{session.store.place} has no {where}, and there is no such file", param_hint="FILE")
+        fault = f"no {kind} of {target}, and there is no such file" if target else f"no {kind}; name a file to dump"
+        raise typer.BadParameter(f"{session.store.place} has {fault}", param_hint="FILE")
     return [(reader, file) for file in found]
 
 

@@ -180,6 +180,16 @@ class GivenStore:
         self._log_range(opened)
         return opened
 
+    def warn_of_holder(self) -> None:
+        """Warn where a process holds the store: a start that is planned meanwhile is one after its abrupt end."""
+        from store.disk import find_lock_holder
+        from store.opened import make_layout
+
+        root, fs = self.reached
+        holder = find_lock_holder(make_layout(root, self.settings(), fs).lock, fs)
+        if holder is not None:
+            self._session.warn(f"{holder.describe()} holds the store: shown is the start if it ended abruptly now")
+
     def warn_of_unloaded(self, opened: OpenedStore, *names: str) -> None:
         """Warn of each table under config/ that a broker would not load from its own file."""
         from store.brokerconfig import review_loading

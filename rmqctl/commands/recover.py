@@ -98,6 +98,8 @@ def run(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     mode = "normal" if normal else "abnormal" if abnormal else "auto"
+    if dry_run:
+        session.store.warn_of_holder()
     with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
         if choice.is_spark:

@@ -48,6 +48,7 @@ def run(
     (root, fs), settings = session.store.reached, session.store.settings()
     layout = make_layout(root, settings, fs)
     require_store(layout, fs)
+    session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
     if any(one.lost.facts()["intact"] for one in outcomes):

@@ -2,6 +2,7 @@ from store.disk.filesystem import Descriptor as Descriptor
 from store.disk.filesystem import Filesystem as Filesystem
 from store.disk.filesystem import os_errors as os_errors
 from store.disk.lock import is_locked as is_locked
+from store.disk.lock_holder import find_lock_holder as find_lock_holder
 from store.disk.lost_pages import settle_lost_pages as settle_lost_pages
 from store.disk.pace import Pace as Pace
 from store.disk.portable import lower_priority as lower_priority

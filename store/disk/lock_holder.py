@@ -41,7 +41,7 @@ class LockHolder:
         return f"process {self.process_id}" + (f" ({self.command})" if self.command else "")
 
 
-def lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:
+def find_lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolder | None:
     """The holder of the lock file at `path`, None without one.
 
     Nothing is locked or written.

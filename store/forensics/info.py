@@ -28,7 +28,7 @@ from store.commitlog.slices import LogSlice, walk_slice
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
-from store.disk.lock_holder import LockHolder, lock_holder
+from store.disk.lock_holder import LockHolder, find_lock_holder
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import NotAStore, StoreError
 from store.forensics.lost_parts import find_lost_extensions, find_lost_parts
@@ -160,7 +160,7 @@ class _Look:
     def look(self) -> StoreInfo:
         info, fs, layout = self.info, self.fs, self.layout
         with self._noting():
-            info.holder = lock_holder(layout.lock, fs)
+            info.holder = find_lock_holder(layout.lock, fs)
         with self._noting():
             info.free_bytes, info.used_percent = fs.free_bytes(layout.root), round(100 * fs.used_ratio(layout.root))
         segments: list[StoredFile] = []

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rmqctl.hints import hint_for
 from store.disk.filesystem import Filesystem
+from store.disk.lock import StoreLock
 from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.recovery.simulate import SimulatedStart, simulate_start
@@ -177,3 +178,12 @@ def test_the_verdict_on_two_lines_fits_a_terminal(monkeypatch: pytest.MonkeyPatc
     lines = rmqctl("simulate", "--compat", "all", store=golden("normal5").store).out.partition("\n\n")[0].splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("line", ["simulate", "recover --dry-run"])
+def test_beside_an_owner_the_start_is_that_after_its_abrupt_end(line: str, store: Path) -> None:
+    with StoreLock(store / "lock", Filesystem()):
+        run = rmqctl(*line.split(), store=store)
+    assert run.code == 0
+    assert "holds the store: shown is the start if it ended abruptly now" in run.err
+    assert "holds the store" not in rmqctl(*line.split(), store=store).err
