@@ -181,7 +181,7 @@ class GivenStore:
         return opened
 
     def warn_of_holder(self) -> None:
-        """Warn where a process holds the store: a start that is planned meanwhile is one after its abrupt end."""
+        """Warn where a process holds the store: a start shown meanwhile is one after its abrupt end."""
         from store.disk import find_lock_holder
         from store.opened import make_layout
 

@@ -91,13 +91,10 @@ def run(
     --cold are refused, and --keep-index changes nothing.
     """
     session: Session = ctx.obj
-    if normal and abnormal:
-        raise typer.BadParameter("give --normal or --abnormal, not both")
+    mode = _mode(normal=normal, abnormal=abnormal)
     if engine is Engine.SPARK or master or remote:
         _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-
-    mode = "normal" if normal else "abnormal" if abnormal else "auto"
     if dry_run:
         session.store.warn_of_holder()
     with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:
@@ -109,6 +106,13 @@ def run(
             rules = {"keep_index": keep_index, "as_broker": as_broker}
             change = _plan(session, opened, mode, force_empty_log=force_empty_log, **rules)
         return run_change(session, "recover", change, consent)
+
+
+def _mode(*, normal: bool, abnormal: bool) -> str:
+    """The mode of the options; a usage error where both are given."""
+    if normal and abnormal:
+        raise typer.BadParameter("give --normal or --abnormal, not both")
+    return "normal" if normal else "abnormal" if abnormal else "auto"
 
 
 def _plan(

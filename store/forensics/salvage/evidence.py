@@ -1,6 +1,7 @@
 """Hold salvaged records against queues and index; a contradicted record becomes a partial one.
 
-    queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's
+    queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's;
+                  those of light queues are passed over, and where there are several one right unit is enough
     index entry   names the record's log offset: the record must have the keys that the entries have, and no others
     properties    never end in a zero byte, but do where a page was zeroed
 
@@ -23,7 +24,7 @@ from store.forensics.salvage.grade import Grade, SalvagedRun, stretches
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
-from store.formats.topics import SCHEDULE_TOPIC
+from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 # An odd number near 2^64 divided by the golden ratio spreads offsets over all bits (Knuth, TAOCP 6.4).
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -42,6 +43,8 @@ class Evidence:
         self._table = QueueTable()
         self._numbers = np.empty(0, np.int64)
         self._has_tags = np.empty(0, bool)
+        light = [number for (topic, _), number in files.queues.items() if topic.startswith(LMQ_PREFIX)]
+        self._light = np.array(light, np.int64)
 
     @classmethod
     def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
@@ -90,24 +93,35 @@ class Evidence:
             self._stretch = self._files.stretch(start, stop)
 
     def _wrong_units(self, found: SalvagedRun) -> Int64Array:
-        """Rows whose unit says otherwise."""
-        units = self._stretch.units
-        if not len(units):
+        """Rows whose units all say otherwise."""
+        if not len(self._stretch.units):
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
         self._meet(expected.queues[len(self._numbers) :])
-        offsets = expected.log_offset
-        rows = np.searchsorted(found.log_offsets, offsets)
-        named = units["log_offset"]
-        unit = units[np.minimum(np.searchsorted(named, offsets), len(named) - 1)]
+        units, rows = self._units_of(found)
+        one_of = np.full(found.count, -1)
+        one_of[np.searchsorted(found.log_offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
+        has_unit = one_of[rows] >= 0
+        units, rows = units[has_unit], rows[has_unit]
+        one = one_of[rows]
         wrong = (
-            (unit["queue"] != self._numbers[expected.queue])
-            | (unit["queue_offset"] != expected.queue_offset)
-            | (unit["size"] != expected.size)
-            | ((unit["tags_code"] != expected.tags_code) & self._has_tags[expected.queue])
-            & (unit["tags_code"] > MAX_EXT_ADDRESS)
+            (units["queue"] != self._numbers[expected.queue[one]])
+            | (units["queue_offset"] != expected.queue_offset[one])
+            | (units["size"] != expected.size[one])
+            | ((units["tags_code"] != expected.tags_code[one]) & self._has_tags[expected.queue[one]])
+            & (units["tags_code"] > MAX_EXT_ADDRESS)
         )
-        return np.asarray(rows[(unit["log_offset"] == offsets) & wrong], np.int64)
+        return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
+
+    def _units_of(self, found: SalvagedRun) -> tuple[np.ndarray, Int64Array]:
+        """The units that name the records, but those of light queues, and the row of each."""
+        first, stop = np.searchsorted(
+            self._stretch.units["log_offset"], (found.log_offsets[0], found.log_offsets[-1] + 1)
+        )
+        units = self._stretch.units[first:stop]
+        rows = np.searchsorted(found.log_offsets, units["log_offset"])
+        names_record = (found.log_offsets[rows] == units["log_offset"]) & ~is_in(units["queue"], self._light)
+        return units[names_record], rows[names_record]
 
     def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
         """Note the queues that a run is the first to have."""

@@ -13,7 +13,9 @@ from store.forensics.salvage import derived_files
 from store.forensics.salvage.derived_files import DerivedFiles
 from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from tests.conftest import CopyOf
+from tests.five.stores import copy_of_five
 
+UNIT_SIZE = 20
 Found = list[tuple[int, str, str]]
 
 
@@ -58,3 +60,23 @@ def test_a_stretch_holds_what_names_its_log_offsets_alone(copy_of: CopyOf, monke
     for mine, every in ((part.units, whole.units), (part.entries, whole.entries)):
         inside = (every["log_offset"] >= part.start) & (every["log_offset"] < part.stop)
         assert mine.tolist() == every[inside].tolist()
+
+
+@pytest.mark.parametrize("name", ["lmq", "lmq-poison1", "lmq-poison2", "bcq", "rocksdb", "timer", "dledger"])
+def test_units_of_light_queues_contradict_no_record(name: str, tmp_path: Path) -> None:
+    found, _, _ = salvaged(copy_of_five(name, tmp_path))
+    assert {(grade, reason) for _, grade, reason in found} == {("certain", "")}
+
+
+@pytest.mark.parametrize(("is_own_unit_there", "grade"), [(True, "certain"), (False, "partial")])
+def test_a_unit_of_another_queue_contradicts_a_record_without_a_right_one(
+    is_own_unit_there: bool, grade: str, copy_of: CopyOf
+) -> None:
+    _, root = copy_of("normal")
+    own, other = (root / f"consumequeue/{queue}/00000000000000000000" for queue in ("TopicA/1", "TopicA/3"))
+    unit = own.read_bytes()[:UNIT_SIZE]
+    other.write_bytes(unit + other.read_bytes()[UNIT_SIZE:])
+    if not is_own_unit_there:
+        own.write_bytes(bytes(UNIT_SIZE) + own.read_bytes()[UNIT_SIZE:])
+    found, _, _ = salvaged(root)
+    assert [one[1] for one in found if one[0] == int.from_bytes(unit[:8], "big")] == [grade]
