@@ -67,7 +67,11 @@ class LogWriter:
                 continue
             gap = log_offset - self.position
             if gap < SMALLEST_FILLER:
-                raise BadRequest(f"a gap of {gap} bytes is too small for a record", offset=self.position)
+                raise BadRequest(
+                    f"a gap of {gap} bytes is too small for a record",
+                    offset=self.position,
+                    code="no-room-for-placeholder",
+                )
             self._write_filler(gap, store_timestamp_ms)
 
     def close(self) -> None:

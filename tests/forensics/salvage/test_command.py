@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.five.stores import five
 from tests.forensics.salvage.test_carve import image_of
 
 
@@ -120,3 +121,16 @@ def test_a_target_inside_of_the_store_is_refused(copy_of: CopyOf, inside: str) -
     runs = (("salvage", "--to", target), ("stale", "--to", target), ("report", "--html", target))
     assert {rmqctl(*run, store=root).code for run in runs} == {2}
     assert sorted(root.rglob("*")) == before
+
+
+def test_a_gap_that_no_record_fits_into_says_what_to_do(tmp_path: Path) -> None:
+    run = rmqctl("salvage", "--to", tmp_path / "new", "--keep-offsets", store=five("dledger") / "store")
+    assert (run.code, "run it without --keep-offsets" in run.err) == (2, True), run.err
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["bcq", "dledger", "lmq", "rocksdb"])
+def test_a_sound_store_with_structures_of_5_3_is_saved_whole(name: str, tmp_path: Path) -> None:
+    run = rmqctl("--format", "json", "salvage", "--to", tmp_path / "new", store=five(name) / "store")
+    assert (run.code, [row["grade"] for row in run.json["grades"]]) == (0, ["certain"])
+    assert rmqctl("check", store=tmp_path / "new").code == 0
