@@ -72,17 +72,21 @@ def _finding(bench: Bench) -> Iterator[Row]:
 # A process counts the memory of the one that starts it as its own peak, so a small one starts it.
 _STARTER = """
 import resource, subprocess, sys
-subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+if code not in (0, 1):
+    sys.exit(code)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
 
 
 def _process(root: Path, words: Sequence[str]) -> tuple[float, float, int]:
-    """Seconds, CPU seconds and resident bytes of one command."""
+    """Seconds, CPU seconds and resident bytes of one command; one that fails has no figures."""
     command = [sys.executable, "-m", "rmqctl", "--store", str(root), *words]
     began = time.perf_counter()
-    answer = subprocess.run([sys.executable, "-c", _STARTER, *command], check=True, capture_output=True, text=True)
+    answer = subprocess.run([sys.executable, "-c", _STARTER, *command], capture_output=True, text=True)
+    if answer.returncode:
+        raise RuntimeError(f"{' '.join(words)} exited {answer.returncode}: {answer.stderr.strip()[-500:]}")
     cpu, resident = answer.stdout.split()
     return time.perf_counter() - began, float(cpu), int(resident) << 10
 
