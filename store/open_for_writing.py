@@ -37,6 +37,7 @@ from store.live.services import StoreServices
 from store.opened.detect import (
     FoundStore,
     is_absent_or_empty,
+    refuse_links,
     refuse_unchangeable,
     refuse_wrong_queue_types,
     require_store,
@@ -80,6 +81,7 @@ class WritingOpener:
         else:
             require_store(layout, fs)
             refuse_unchangeable(layout, fs)
+            refuse_links(layout, fs)
             refuse_wrong_queue_types(layout, fs)
         lock = StoreLock(layout.lock, fs)
         lock.acquire()

@@ -119,7 +119,6 @@ class Workplace:
         if isinstance(action, Publish):
             self.fs.make_folder(action.path.parent)
             self.fs.fdatasync(self.fs.open_read(action.staged))
-            # consumequeue/ or index/ may be a link to another disk.
             self._move(action.staged, action.path, self.fs.stat(action.staged).st_mtime_ns)
 
     def is_overwritten(self, entry: ManifestEntry) -> bool:
@@ -161,13 +160,10 @@ class Workplace:
             raise DamagedFile("the kept file is not the one that was taken away", file=kept, hint="nothing was done")
 
     def _require_own_places(self, entry: ManifestEntry) -> None:
-        """Raises ForeignFile for a link to another place.
-
-        The store's own folders may be links to another disk.
-        """
+        """Raises ForeignFile for a link to another place."""
         path = self.root / entry["path"]
         if path.is_relative_to(self.root):
-            require_no_link(self.fs, self.root / path.relative_to(self.root).parts[0], path)
+            require_no_link(self.fs, self.root, path)
         if "kept_as" in entry:
             require_no_link(self.fs, self.quarantine, self.quarantine / entry["kept_as"])
 

@@ -2,8 +2,8 @@
 
 Everything in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
 not lead these actions out of the store. Each component from .rmqctl on is therefore opened by itself, relative to the
-folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are: a
-broker's folders may be links to another disk.
+folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are:
+what changes a store refuses its links (store.opened.detect, store.change.actions), and a reader follows them.
 """
 
 from __future__ import annotations

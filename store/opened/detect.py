@@ -16,7 +16,7 @@ from typing import NamedTuple
 from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
-from store.errors import BadRequest, NotAStore, StoreIOError, UnsupportedFormat
+from store.errors import BadRequest, ForeignFile, NotAStore, StoreIOError, UnsupportedFormat
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.topics import LMQ_PREFIX
@@ -194,6 +194,19 @@ def refuse_unchangeable(
         refuse_rocksdb(layout, fs)
     if layout.dledger is None or not with_dledger:
         refuse_dledger(layout, fs)
+
+
+def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
+    """Raises ForeignFile where a folder of the store is a link: a change would leave the store."""
+    own = (layout.consumequeue, layout.consumequeue_ext, layout.batchconsumequeue, layout.index)
+    for folder in own if layout.commitlogs_elsewhere else (layout.commitlog, *own):
+        if fs.is_link(folder):
+            other_way = ", or name it by storePathCommitLog" if folder == layout.commitlog else ""
+            raise ForeignFile(
+                "a link, where a folder of the store is expected: the store is read, and not changed",
+                file=folder,
+                hint=f"mount the folder that it leads to in its place (mount --bind){other_way}",
+            )
 
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:

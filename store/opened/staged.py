@@ -22,7 +22,7 @@ from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
-from store.opened.detect import find_store, make_layout, refuse_unchangeable, require_store
+from store.opened.detect import find_store, make_layout, refuse_links, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, foreign_only
 from store.opened.reach import reach_store
 from store.opened.scratch import Scratch
@@ -119,6 +119,8 @@ def locked_store(
     layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
     refuse_unchangeable(layout, fs, with_dledger=with_dledger, with_rocksdb=with_rocksdb)
+    if take:
+        refuse_links(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():
         yield layout, fs
 

@@ -11,7 +11,8 @@ from store import Message, open_store
 from store.checking.check import check
 from store.errors import ForeignFile, UnsupportedFormat
 from tests.cli.running import rmqctl
-from tests.support.stores import SMALL, make_store, recover, text_message
+from tests.support.snapshots import snapshot
+from tests.support.stores import SMALL, make_store, recover, text_message, truncate
 
 NAMES = ["CURRENT", "MANIFEST-000001", "LOCK", "checkpoint", "lock", "abort", "index", "commitlog", "consumequeue"]
 
@@ -54,3 +55,38 @@ def test_put_refuses_a_queue_folder_that_is_a_link(linked: str, tmp_path: Path) 
     run = rmqctl("put", "T", "body", store=root)
     assert run.code == 4
     assert "a link" in run.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "put T body",
+        "recover --yes",
+        "recover --abnormal --yes",
+        "rebuild --yes",
+        "truncate-dirty --offset 0 --yes",
+        "clean-expired --force --yes",
+    ],
+)
+@pytest.mark.parametrize("linked", ["consumequeue", "index", "commitlog"])
+def test_no_change_leaves_the_store_through_a_linked_folder(linked: str, line: str, tmp_path: Path) -> None:
+    root, outside = make_store(tmp_path / "store", 6), tmp_path / "outside"
+    shutil.move(root / linked, outside)
+    (root / linked).symlink_to(outside)
+    before = snapshot(outside)
+    assert rmqctl("get", "T", "--queue", "0", "--offset", "0", store=root).code == 0
+    run = rmqctl(*line.split(), store=root)
+    assert run.code == 4
+    assert f"{linked}: a link" in run.err
+    assert "mount --bind" in run.err
+    assert snapshot(outside) == before
+
+
+def test_an_undo_does_not_leave_the_store_through_a_linked_folder(tmp_path: Path) -> None:
+    root, outside = make_store(tmp_path / "store", 6), tmp_path / "outside"
+    _, change_id = truncate(root, 0)
+    shutil.move(root / "consumequeue", outside)
+    (root / "consumequeue").symlink_to(outside)
+    before = snapshot(outside)
+    assert rmqctl("undo", str(change_id), "--force", store=root).code == 4
+    assert snapshot(outside) == before
