@@ -251,6 +251,7 @@ def _write_store(
         return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms)
 
     made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
+    _build_timers(to)
     if target.move_list is not None:
         with target.move_list.open("x", encoding="ascii") as file:
             file.write("old_log_offset,new_log_offset\n")
@@ -262,3 +263,13 @@ def _write_store(
         "left_out_records": made.left_out_count,
         "log_end": made.log_end,
     }
+
+
+def _build_timers(store: Path) -> None:
+    """Makes the timer's files: a start without them delivers timer messages again."""
+    from store import plan_timer_rebuild
+    from store.formats import TIMER_TOPIC
+
+    if (store / "consumequeue" / TIMER_TOPIC).is_dir():
+        with plan_timer_rebuild(store) as change:
+            change.apply(keep=False)

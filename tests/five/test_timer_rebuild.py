@@ -137,3 +137,11 @@ def test_random_damage_to_a_live_slot_is_found(tmp_path: Path) -> None:
             file.seek(at)
             file.write(before)
     assert kinds(root) == set()
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-offsets",)])
+def test_a_salvaged_store_has_the_files_of_its_timers(options: tuple[str, ...], tmp_path: Path) -> None:
+    source, target = copy_of_five("timer-aborted", tmp_path / "source"), tmp_path / "new"
+    assert rmqctl("salvage", *options, "--to", target, store=source).code == 0
+    assert kinds(target) == set()
+    assert states(target) == states(source)
