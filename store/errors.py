@@ -70,7 +70,7 @@ class NotAStore(StoreError):
     """The folder is absent, is a file, or holds nothing a broker wrote."""
 
     @classmethod
-    def is_file(cls, address: str | os.PathLike[str]) -> NotAStore:
+    def for_file(cls, address: str | os.PathLike[str]) -> NotAStore:
         """The error for a file where a store's folder is expected."""
         return cls("a file, where a store's folder is expected", file=address, code="store-is-file")
 

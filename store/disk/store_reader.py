@@ -115,7 +115,7 @@ class StoreReader:
         if root is None:
             raise NotAStore("no such folder", file=self.address)
         if not root.is_folder:
-            raise NotAStore.is_file(self.address)
+            raise NotAStore.for_file(self.address)
 
     def segments(self) -> list[StoredFile]:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""

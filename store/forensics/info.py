@@ -132,7 +132,7 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
     if root is None:
         raise NotAStore("there is no such folder", file=layout.root, code="no-store")
     if not root.is_folder:
-        raise NotAStore.is_file(layout.root)
+        raise NotAStore.for_file(layout.root)
     structures = find_structures(layout, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
     if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):

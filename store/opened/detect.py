@@ -102,7 +102,7 @@ def require_store(layout: StoreLayout, fs: Filesystem) -> None:
     if found is None:
         raise NotAStore("there is no such folder", file=root, code="no-store")
     if not found.is_folder:
-        raise NotAStore.is_file(root)
+        raise NotAStore.for_file(root)
     for folder in (*layout.commitlogs, layout.consumequeue, layout.index):
         fs.require_folder(folder)
     for file in (layout.lock, layout.checkpoint, layout.abort):
@@ -205,7 +205,7 @@ def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
             raise ForeignFile(
                 "a link, where a folder of the store is expected: the store is read, and not changed",
                 file=folder,
-                hint=f"mount the folder that it leads to in its place (mount --bind){other_way}",
+                hint=f"bind-mount the folder that it leads to in its place{other_way}",
             )
 
 

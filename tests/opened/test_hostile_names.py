@@ -78,7 +78,7 @@ def test_no_change_leaves_the_store_through_a_linked_folder(linked: str, line: s
     run = rmqctl(*line.split(), store=root)
     assert run.code == 4
     assert f"{linked}: a link" in run.err
-    assert "mount --bind" in run.err
+    assert "bind-mount" in run.err
     assert snapshot(outside) == before
 
 
