@@ -201,7 +201,7 @@ def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
     given = tmp_path if is_given else None
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none" if is_given else tmp_path))
     spilled = []
-    with open_engine([str(golden("normal").store)], memory_bytes=64 << 20, scratch=given) as engine:
+    with open_engine([str(golden("normal").store)], memory_bytes=160 << 20, scratch=given) as engine:
         text = "select i, repeat('x', 100) t from range(2000000) r(i) order by hash(i)"
         for number, batch in enumerate(engine.ask(text)):
             spilled += [path for path in tmp_path.rglob("*") if path.is_file()] if number == 0 else []
