@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from store import kernels
-from tests.support.shortened import Case, run_cases
+from tests.support.shortened import Case, needs_handler, run_cases
 from tests.support.stores import make_store
 
-pytestmark = pytest.mark.skipif(
-    not kernels.COMPILED or sys.platform != "linux", reason="no handler: it is in the compiled kernels, for Linux"
-)
+pytestmark = needs_handler
 
 SIZES = {
     "mappedFileSizeCommitLog": 1 << 16,

@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store import kernels
 from tests.support.processes import REPOSITORY, environment, run
+from tests.support.shortened import needs_handler
 
-needs_handler = pytest.mark.skipif(
-    not kernels.COMPILED or sys.platform != "linux", reason="no handler: it is in the compiled kernels, for Linux"
-)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _MAP = """

@@ -16,8 +16,7 @@ from store.errors import StoreIOError
 from store.opened.reach import reach_store
 from tests.cli.running import Run, rmqctl
 from tests.support.golden import golden
-
-moto_server = pytest.importorskip("moto.server", reason="moto is not installed: it stands for S3")
+from tests.support.s3 import s3_bucket
 
 BUCKET = "brokers"
 COUNT = "select topic, queue_id, count(*) n, sum(size) s from messages group by all order by all"
@@ -26,23 +25,12 @@ COUNT = "select topic, queue_id, count(*) n, sum(size) s from messages group by 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """The URI of a bucket with the store `normal` in it."""
-    from pyarrow.fs import FileSystem, copy_files
+    from pyarrow.fs import copy_files
 
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        changed.setenv("AWS_ACCESS_KEY_ID", "x")
-        changed.setenv("AWS_SECRET_ACCESS_KEY", "x")
-        changed.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        changed.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        files, _ = FileSystem.from_uri(f"s3://{BUCKET}/?allow_bucket_creation=true")
-        files.create_dir(BUCKET)
+    with s3_bucket(BUCKET) as files:
         copy_files(str(golden("normal").store), f"{BUCKET}/normal", destination_filesystem=files)
         files.create_dir(f"{BUCKET}/normal/commitlog")
         yield f"s3://{BUCKET}/normal"
-    server.stop()
 
 
 def test_a_remote_store_answers_as_a_local_one(bucket: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, damage
-
-moto_server = pytest.importorskip("moto.server", reason="moto is not installed: it stands for S3")
+from tests.support.s3 import s3_bucket
 
 NAMES = ("dledger-killed", "dledger-mixed")
 INDEX = "dledger-n0/index/00000000000000000000"
@@ -29,20 +28,10 @@ READING = [
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Path, str]]]:
     """Each store in a folder and at a URI, with the unused rest of the index cut off and one unit of it wrong."""
-    from pyarrow.fs import FileSystem, copy_files
+    from pyarrow.fs import copy_files
 
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        changed.setenv("AWS_ACCESS_KEY_ID", "x")
-        changed.setenv("AWS_SECRET_ACCESS_KEY", "x")
-        changed.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        changed.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        files, _ = FileSystem.from_uri("s3://members/?allow_bucket_creation=true")
-        files.create_dir("members")
-        found = {}
+    found = {}
+    with s3_bucket("members") as files:
         for name in NAMES:
             root = copy_of_five(name, tmp_path_factory.mktemp(name))
             os.truncate(root / INDEX, 65536)
@@ -50,7 +39,6 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple
             copy_files(str(root), f"members/{name}", destination_filesystem=files)
             found[name] = root, f"s3://members/{name}"
         yield found
-    server.stop()
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)

@@ -16,9 +16,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pytest
+
+from store import kernels
 from store.disk.filesystem import Filesystem
 from tests.support import processes
 from tests.support.processes import Finished
+
+needs_handler = pytest.mark.skipif(
+    not kernels.COMPILED or sys.platform != "linux", reason="no handler: it is in the compiled kernels, for Linux"
+)
 
 
 @dataclass(frozen=True)
