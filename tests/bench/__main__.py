@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import cold, five, forensics, limits, many, puts, reads, sql, walks
+from tests.bench import cold, five, forensics, limits, many, paced_device, puts, reads, sql, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -46,6 +46,8 @@ SHARES = {"small": 0.1, "full": 1.0}
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     names = options.operations or [name for name in OPERATIONS if name != "large" or options.large]
+    if options.syncs_per_s:
+        paced_device.restart_paced(options.syncs_per_s)
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
     against = tuple(shlex.split(options.against or ""))
     bench = Bench(folder, SHARES[options.size], options.runs, against=against)
@@ -86,9 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
     parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
     parser.add_argument(
+        "--syncs-per-s", type=int, metavar="N", help="a device that syncs N times a second at most (Linux, with cc)"
+    )
+    parser.add_argument(
         "--against",
         metavar="CMD",
-        help="a reference with `bench` and `bench-recover`; put, sync and states measure it too",
+        help="a reference with `bench` and `bench-recover`; put, sync and states measure it too, "
+        "sync with sixteen threads where its `bench` has --threads",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     return parser
