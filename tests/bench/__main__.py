@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import cold, five, forensics, limits, many, paced_device, puts, reads, sql, walks
+from tests.bench import cold, five, forensics, limits, many, puts, reads, sql, sync, walks
 from tests.bench.context import Bench, Operation
 from tests.bench.report import Row, table
 
@@ -24,7 +24,7 @@ OPERATIONS: dict[str, Operation] = {
     "processes": reads.processes,
     "kernels": reads.kernels,
     "put": puts.put,
-    "sync": puts.sync,
+    "sync": sync.sync,
     "bulk": puts.bulk,
     "scan": walks.scan,
     "get": reads.get,
@@ -46,11 +46,9 @@ SHARES = {"small": 0.1, "full": 1.0}
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     names = options.operations or [name for name in OPERATIONS if name != "large" or options.large]
-    if options.syncs_per_s:
-        paced_device.restart_paced(options.syncs_per_s)
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
     against = tuple(shlex.split(options.against or ""))
-    bench = Bench(folder, SHARES[options.size], options.runs, against=against)
+    bench = Bench(folder, options.share or SHARES[options.size], options.runs, against=against)
     rows: list[Row] = []
     try:
         for name in names:
@@ -84,12 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("operations", nargs="*", metavar="OPERATION", help=", ".join(OPERATIONS))
     parser.add_argument("--size", choices=SHARES, default="full", help="small: a tenth of the messages")
+    parser.add_argument("--share", type=float, help="of the messages, in place of --size")
     parser.add_argument("--runs", type=int, default=3, help="best of so many (default 3)")
     parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
     parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
-    parser.add_argument(
-        "--syncs-per-s", type=int, metavar="N", help="a device that syncs N times a second at most (Linux, with cc)"
-    )
     parser.add_argument(
         "--against",
         metavar="CMD",

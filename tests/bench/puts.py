@@ -1,4 +1,4 @@
-"""Putting: one by one, in bulk, from sixteen threads with sync flush; and what it takes in memory."""
+"""Putting: one by one, from four threads, in bulk; and what it takes in memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.bench.memory import PeakMemory
 from tests.bench.report import Row
 
 PUT_TARGETS = {KIB: 100e3, SMALL_BODY: 200e3}
-SYNC_THREADS, SYNC_COUNT = 16, 20_000
-SYNC_RECORD_SIZE = KIB + 101
 MEMORY_TARGET = 300 * MIB
 
 
@@ -45,14 +43,14 @@ def put(bench: Bench) -> Iterator[Row]:
 def _row_of_threads(bench: Bench, body_size: int) -> Row:
     """Four threads, with one thread as the limit, both measured alike; the slowest puts are in the note."""
     count = bench.scaled(200_000)
-    one = max(_measure(bench, "async", body_size, count, 1).per_s for _ in range(bench.runs))
-    four = max((_measure(bench, "async", body_size, count, 4) for _ in range(bench.runs)), key=lambda m: m.per_s)
+    one = max(measure(bench, "async", body_size, count, 1).per_s for _ in range(bench.runs))
+    four = max((measure(bench, "async", body_size, count, 4) for _ in range(bench.runs)), key=lambda m: m.per_s)
     slowest = ", ".join(f"p{percent:g} {four.percentile_us(percent):.0f} us" for percent in (50, 99, 99.9, 100))
     name = f"put into an empty store, four threads, {size_name(body_size)}"
     return Row(name, four.per_s, "messages/s", "one thread", one, target_ratio=1.0, note=slowest)
 
 
-def _measure(bench: Bench, mode: str, body_size: int, count: int, threads: int) -> flush_bench.Measured:
+def measure(bench: Bench, mode: str, body_size: int, count: int, threads: int) -> flush_bench.Measured:
     with bench.empty(mode) as root:
         return flush_bench.measure_mode(root, mode, count, body_size, threads, lambda done: None)
 
@@ -82,51 +80,6 @@ def _put_once(bench: Bench, body_size: int, count: int) -> tuple[float, float, f
         put_seconds, cpu = time.perf_counter() - began, time.thread_time() - cpu_began
         store.catch_up()
         return count / put_seconds, count / (time.perf_counter() - began), cpu / count
-
-
-def sync(bench: Bench) -> Iterator[Row]:
-    """Sixteen threads, each put returns when its message is durable. The run with the median ratio counts: the device's
-    rate varies more than ours, and the best ratio would be that of an unlucky limit."""
-    with bench.empty("sync") as root:
-        root.mkdir()
-        found = sorted((_sync_once(bench, root / str(number)) for number in range(bench.runs)), key=lambda one: one[0])
-    ratio, per_s, group, device_per_s = found[len(found) // 2]
-    ratios = ", ".join(f"{one[0]:.2f}" for one in found)
-    note = f"the device makes {device_per_s:.0f} appends durable a second; ratios of all runs: {ratios}"
-    name, limit = "put, sync flush, 16 threads", per_s / ratio
-    yield Row(name, per_s, "messages/s", "fdatasyncs x group", limit, target_ratio=0.6, note=note)
-    if bench.against:
-        yield from _beside_reference(bench)
-    yield Row("messages per fdatasync", group, "messages", target=5)
-
-
-def _beside_reference(bench: Bench) -> Iterator[Row]:
-    """Sync flush from one thread and from sixteen, in turns with the reference; the median ratio counts."""
-    for threads in (1, SYNC_THREADS):
-        turns = [_sync_turn(bench, threads) for _ in range(bench.runs)]
-        if not all(theirs for _, theirs in turns):
-            print(f"the reference's bench puts from one thread only: no row for {threads}", file=sys.stderr)
-            continue
-        ours, theirs = sorted(turns, key=lambda turn: turn[0] / turn[1])[len(turns) // 2]
-        name = f"put, sync flush, {threads} threads" if threads > 1 else "put, sync flush, one thread"
-        ratios = ", ".join(sorted(f"{ours / theirs:.2f}" for ours, theirs in turns))
-        yield Row(name, ours, "messages/s", "reference", theirs, target_ratio=1.0, note=f"ratios of all runs: {ratios}")
-
-
-def _sync_turn(bench: Bench, threads: int) -> tuple[float, float]:
-    """Messages per second here and by the reference."""
-    count = bench.scaled(SYNC_COUNT)
-    ours = _measure(bench, "sync", KIB, count, threads).per_s
-    return ours, reference_puts(bench, KIB, count, "--sync", threads=threads)
-
-
-def _sync_once(bench: Bench, root: Path) -> tuple[float, float, float, float]:
-    """Ratio, messages per second, messages per fdatasync, and the device's rate: the better of before and after."""
-    before = limits.fdatasyncs_per_s(root.parent, SYNC_RECORD_SIZE)
-    found = flush_bench.measure_mode(root, "sync", bench.scaled(SYNC_COUNT), KIB, SYNC_THREADS, lambda done: None)
-    device_per_s = max(before, limits.fdatasyncs_per_s(root.parent, SYNC_RECORD_SIZE))
-    group = found.messages_per_flush
-    return found.per_s / (device_per_s * group), found.per_s, group, device_per_s
 
 
 def bulk(bench: Bench) -> Iterator[Row]:

@@ -46,6 +46,11 @@ class Row:
     def as_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "ratio": self.ratio, "met": self.met}
 
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Row:
+        """The row that `as_json` gave."""
+        return cls(**{field.name: fields[field.name] for field in dataclasses.fields(cls)})
+
     def cells(self) -> tuple[str, ...]:
         limit = f"{show(self.limit, self.unit)} {self.limit_name}" if self.limit else ""
         ratio = f"{self.ratio:.2f}" if self.ratio is not None else ""
