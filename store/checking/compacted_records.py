@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from store import kernels
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
 from store.errors import DamagedRecord
 from store.five.compaction.files import Queue
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
-from store.formats.properties import KEYS, NAME_VALUE_SEPARATOR
+from store.formats.properties import KEYS
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in
 
-_KEYS = re.compile(re.escape((KEYS + NAME_VALUE_SEPARATOR).encode()))
-_PLACE = slice(28, 36)
-"""Of a record, the bytes that name its own log offset."""
 _HEAD = struct.Struct(">i8xi4xqq")
 """Size, queue id, queue offset and log offset of a record."""
+
+NO_DIFFERENCE = -1
 
 Wrong = npt.NDArray[np.bool_]
 
@@ -38,8 +37,8 @@ def record_faults(run: Run, queue: Queue, originals: Originals) -> Iterator[tupl
     is_foreign = ~is_in(numbers, [number for number, name in enumerate(table.names) if name == queue])
     yield is_foreign, lambda row: "the record is of topic {}, queue {}".format(*table.names[int(numbers[row])])
     yield ~is_foreign & ~_have_keys(run), lambda row: "the record has no KEYS, so it is never compacted"
-    differs = np.where(is_foreign, -1, originals.differences(run))
-    yield differs >= 0, lambda row: f"its byte {int(differs[row])} is another one than in the commit log"
+    differs = np.where(is_foreign, NO_DIFFERENCE, originals.differences(run))
+    yield differs != NO_DIFFERENCE, lambda row: f"its byte {int(differs[row])} is another one than in the commit log"
 
 
 class Originals:
@@ -52,9 +51,9 @@ class Originals:
         self._segments = files.segments()
 
     def differences(self, run: Run) -> Int64Array:
-        """Give for each record the position of the first byte that differs; -1 without one or an original."""
+        """Find the first byte of each record that differs from its original, or NO_DIFFERENCE."""
         columns = run.columns
-        places, found = self._places(columns.queue_offset, columns.size), np.full(run.count, -1, np.int64)
+        places, found = self._places(columns.queue_offset, columns.size), np.full(run.count, NO_DIFFERENCE, np.int64)
         for segment in self._segments:
             end = segment.number + segment.size
             rows = np.flatnonzero((places >= segment.number) & (places + columns.size <= end))
@@ -89,22 +88,14 @@ class Originals:
         return bool(record.properties.get(KEYS, "").strip())
 
     def _compare(self, run: Run, rows: Int64Array, data: memoryview, places: Int64Array, found: Int64Array) -> None:
-        columns, copies, start = run.columns, run.buffer, int(places.min())
-        numbers = (
-            columns.position[rows].tolist(),
-            (places - start).tolist(),
-            columns.size[rows].tolist(),
-            rows.tolist(),
-        )
-        for at, original_at, size, row in zip(*numbers, strict=True):
-            original = bytes(data[original_at : original_at + size])
-            # The copy names its own place.
-            copy = b"".join((copies[at : at + 28], original[_PLACE], copies[at + 36 : at + size]))
-            if copy == original:
-                continue
-            head = size, self._queue_id, int(columns.queue_offset[row]), original_at + start
-            if _HEAD.unpack_from(original) == head:
-                found[row] = next(n for n in range(size) if copy[n] != original[n])
+        """Fills the differing bytes of these rows in, where their places hold the records that were copied."""
+        start, differing = int(places.min()), np.empty(len(rows), np.int64)
+        kernels.first_differences(run.buffer, data, run.array, rows, places - start, differing)
+        for number in np.flatnonzero(differing != NO_DIFFERENCE).tolist():
+            row, original_at = int(rows[number]), int(places[number])
+            size, queue_offset = int(run.columns.size[row]), int(run.columns.queue_offset[row])
+            if _HEAD.unpack_from(data, original_at - start) == (size, self._queue_id, queue_offset, original_at):
+                found[row] = differing[number]
 
     def _places(self, queue_offsets: Int64Array, sizes: Int64Array) -> Int64Array:
         """The log offsets that the queue's units give; -1 without a unit of that size."""
@@ -118,10 +109,6 @@ class Originals:
 
 def _have_keys(run: Run) -> Wrong:
     """Tell the records that have the property KEYS."""
-    columns = run.columns
-    start, end = int(columns.position[0]), int(columns.position[-1] + columns.size[-1])
-    hits = np.fromiter((start + hit.start() for hit in _KEYS.finditer(run.buffer[start:end])), np.int64)
-    rows = np.searchsorted(columns.position, hits, side="right") - 1
-    found = np.zeros(run.count, bool)
-    found[rows[hits >= columns.properties_position[rows]]] = True
+    rows, found = np.empty(run.count, np.int64), np.zeros(run.count, bool)
+    found[rows[: kernels.rows_with_property(run.buffer, run.array, run.count, KEYS.encode(), rows)]] = True
     return found

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.checking.findings import TIMER_LOG, TIMER_STALE, Finding
-from store.checking.timer_records import compare, confirmed
+from store.checking.timer_records import UnitFields, compare, confirmed
 from store.commitlog.scan import ScanRules, scan_segment
 from store.disk.store_reader import StoredFile, StoreReader
 from store.disk.stored_segment import StoredSegment
@@ -139,30 +139,44 @@ class TimerLogCheck:
     def _record_findings(self) -> Iterator[Finding]:
         """Yield units without a record in the commit log, and those that disagree with it."""
         start = self.segments[0].number if self.segments else 0
-        offsets = self.timer.units["log_offset"].astype(np.int64)
-        sizes = self.timer.units["record_size"].astype(np.int64)
+        offsets, fields, order = self.timer.units["log_offset"].astype(np.int64), *self._fields_by_offset()
         wrong = offsets >= (self.segments[-1].number + self.segments[-1].size if self.segments else 0)
         for segment in self.segments:
-            rows = np.flatnonzero((offsets >= segment.number) & (offsets < segment.number + segment.size))
-            if len(rows):
+            rows = fields.between(segment.number, segment.number + segment.size)
+            doubtful = np.sort(order[rows][~self._confirmed(segment, fields.part(rows))])
+            if len(doubtful):
                 data = self.files.read(segment.path)
-                at = offsets[rows] - segment.number
-                found = _are_records(np.frombuffer(data, np.uint8), at, sizes[rows], offsets[rows])
-                wrong[rows] = ~found
-                yield from self._said_otherwise(segment, data, rows[found])
-        rows = np.flatnonzero(wrong & (offsets >= start))
-        if len(rows):
-            detail = f"no record of {int(sizes[rows[0]])} bytes is at log offset {int(offsets[rows[0]])}"
-            yield self._find(int(self.timer.positions[rows[0]]), detail, len(rows), TIMER_STALE)
+                at, sizes = offsets[doubtful] - segment.number, self.timer.units["record_size"][doubtful]
+                found = _are_records(np.frombuffer(data, np.uint8), at, sizes, offsets[doubtful])
+                wrong[doubtful] = ~found
+                yield from self._said_otherwise(segment, data, doubtful[found])
+        rows_of_none = np.flatnonzero(wrong & (offsets >= start))
+        if len(rows_of_none):
+            row = int(rows_of_none[0])
+            detail = f"no record of {int(self.timer.units['record_size'][row])} bytes is at log offset {offsets[row]}"
+            yield self._find(int(self.timer.positions[row]), detail, len(rows_of_none), TIMER_STALE)
+
+    def _fields_by_offset(self) -> tuple[UnitFields, Int64Array]:
+        """The units' fields, sorted by log offset, and the row of each in the log."""
+        units, times = self.timer.units, self.timer.slot_times_ms
+        columns = units["log_offset"], units["record_size"], times, units["magic"], units["topic_hash"]
+        order = np.argsort(columns[0].astype(np.int64), kind="stable")
+        return UnitFields(*(column.astype(np.int64)[order] for column in columns)), order
+
+    def _confirmed(self, segment: StoredFile, fields: UnitFields) -> Wrong:
+        """Tell the units that agree with the records of a segment."""
+        found = np.zeros(len(fields.log_offset), np.bool_)
+        if len(found):
+            for step in scan_segment(StoredSegment(self.files, segment), rules=ScanRules(accept_v2=True)):
+                if isinstance(step, Run):
+                    rows = fields.between(step.start, step.end)
+                    found[rows] = confirmed(step, fields.part(rows))
+        return found
 
     def _said_otherwise(self, segment: StoredFile, data: memoryview, rows: Int64Array) -> Iterator[Finding]:
         """Units whose slot, delete mark or topic hash is not that of their record's properties."""
         units = self.timer.units
-        rest = rows
-        for step in scan_segment(StoredSegment(self.files, segment), rules=ScanRules(accept_v2=True)):
-            if isinstance(step, Run) and len(rest):
-                rest = rest[~confirmed(step, units[rest])]
-        for row in rest.tolist():
+        for row in rows.tolist():
             at, size = int(units["log_offset"][row]) - segment.number, int(units["record_size"][row])
             time_ms, magic, topic_hash = (
                 int(column[row]) for column in (self.timer.slot_times_ms, units["magic"], units["topic_hash"])

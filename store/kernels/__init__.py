@@ -33,6 +33,7 @@ __all__ = [
     "first_bad_body",
     "first_bad_log_offset",
     "first_bad_properties_crc",
+    "first_differences",
     "first_earlier",
     "first_queue_gap",
     "first_unit_between",
@@ -43,8 +44,10 @@ __all__ = [
     "pass_repeats",
     "put_index_entries",
     "put_message",
+    "rows_with_property",
     "scan_records",
     "tags_codes",
+    "timer_properties",
     "write_units",
 ]
 
@@ -75,6 +78,7 @@ compiled_module = _load()
 COMPILED = compiled_module is not None
 
 if compiled_module is None or TYPE_CHECKING:
+    from store.kernels.compare import first_differences, rows_with_property, timer_properties
     from store.kernels.dispatch import (
         assign_queues,
         count_leading_units,

@@ -114,8 +114,18 @@ def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> No
     found = kernels.key_hashes(data, work.columns, 0, count, work.hashes, work.records, work_state)
     assert 0 < work_state[0] <= count
     assert found == 0 or 0 <= int(work.hashes[:found].min()) <= int(work.hashes[:found].max()) < 1 << 31
+    _compare(data, work, count)
     _write_queues(work, count, len(table), variant)
     _write_index(work, found, variant)
+
+
+def _compare(data: memoryview, work: Workspace, count: int) -> None:
+    """With itself as its copy, and with the properties that units repeat."""
+    rows, found = np.arange(count), np.zeros((3, count), np.int64)
+    kernels.first_differences(data, data, work.columns, rows, work.columns[0, :count].copy(), found[0])
+    assert (found[0] == -1).all()
+    kernels.timer_properties(data, work.columns, rows, *found)
+    assert 0 <= kernels.rows_with_property(data, work.columns, count, b"KEYS", rows) <= count
 
 
 def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -> None:

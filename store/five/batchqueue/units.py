@@ -11,16 +11,15 @@ Source: BatchConsumeQueue.putBatchMessagePositionInfo, CommitLog.setBatchSizeIfN
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from store.formats.properties import INNER_BASE, INNER_NUM, NAME_VALUE_SEPARATOR, decode_properties
+from store import kernels
+from store.formats.properties import INNER_BASE, INNER_NUM, decode_properties
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Int64Array, Run
-from store.formats.sets import distinct
 
 BATCH_UNIT_DTYPE = np.dtype(
     [
@@ -39,7 +38,6 @@ NO_COMPACTED_OFFSET = -1
 MAX_MESSAGE_COUNT = (1 << 15) - 1
 
 BatchUnitArray = npt.NDArray[np.void]
-_MARK = re.compile(re.escape((INNER_NUM + NAME_VALUE_SEPARATOR).encode()))
 
 
 def batch_units_of(data: bytes | memoryview) -> BatchUnitArray:
@@ -80,10 +78,9 @@ def units_of_records(run: Run, rows: Int64Array, codes: Int64Array) -> BatchUnit
 
 def _inner_batches(run: Run) -> Iterator[tuple[int, int, int]]:
     """Row, first queue offset and message count of each record that holds several messages."""
-    columns = run.columns
-    start, end = int(columns.position[0]), int(columns.position[-1] + columns.size[-1])
-    hits = np.fromiter((start + hit.start() for hit in _MARK.finditer(run.buffer[start:end])), np.int64)
-    for row in distinct(np.searchsorted(columns.position, hits, side="right") - 1).tolist():
+    columns, rows = run.columns, np.empty(run.count, np.int64)
+    count = kernels.rows_with_property(run.buffer, run.array, run.count, INNER_NUM.encode(), rows)
+    for row in rows[:count].tolist():
         at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
         found = inner_batch_of(decode_properties(run.buffer[at : at + size]))
         if found is not None:

@@ -51,6 +51,8 @@ ROLL, DELETE = 2, 4
 NO_POSITION = -1
 _CHECK = struct.Struct(">qqqqqqq")
 CHECK_SIZE, CHECK_USED = 4096, _CHECK.size
+# Units that are looked at before more are read: most of a file may be unused.
+_READ_AT_ONCE = 1 << 16
 # A slot's time field is a time of this century divided by the precision.
 _PRECISIONS_MS = (1000, 100, 10, 1)
 _MOST_SECONDS = 10_000_000_000
@@ -222,18 +224,26 @@ def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
         if entry.is_folder or start is None:
             continue
         sizes[entry.path] = entry.size
-        units = _units_of_file(fs.read_file(entry.path))
+        units = _units_of_file(fs, entry.path)
         pieces.append(units)
         places.append(start + np.arange(len(units), dtype=np.int64) * UNIT_SIZE)
     return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size)
 
 
-def _units_of_file(data: bytes) -> Units:
+def _units_of_file(fs: Filesystem, path: Path) -> Units:
     """The units of a file before the first that is none, as a broker reads them after a start."""
-    count = max(0, len(data) - BLANK_SIZE) // UNIT_SIZE
-    units = np.frombuffer(data, UNIT_DTYPE, count)
-    wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
-    return units[: int(wrong[0])] if len(wrong) else units
+    descriptor = fs.open_read(path)
+    rest, found = max(0, fs.size_of(descriptor) - BLANK_SIZE) // UNIT_SIZE, [np.empty(0, UNIT_DTYPE)]
+    position = 0
+    while rest > 0:
+        data = fs.read(descriptor, position, min(rest, _READ_AT_ONCE) * UNIT_SIZE)
+        units = np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
+        wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
+        found.append(units[: int(wrong[0])] if len(wrong) else units)
+        if len(found[-1]) < min(rest, _READ_AT_ONCE):
+            break
+        position, rest = position + len(data), rest - len(units)
+    return np.concatenate(found)
 
 
 def metrics_fault(data: bytes) -> str:
