@@ -23,7 +23,7 @@ import typer
 
 from rmqctl.output import Format
 from rmqctl.programs import is_utf8, to_json
-from rmqctl.show import count
+from rmqctl.show import CELL_LIMIT, count
 
 if TYPE_CHECKING:
     from store import StoredMessage
@@ -86,6 +86,8 @@ class MessageRows:
         is_sound = message.is_crc_right
         self.unsound_count += not is_sound
         encoding, text = _encode(body.data, self._encoding, self._form)
+        # A table shows the beginning only, and thousands of bodies of 64 MiB each are not kept for it.
+        text = text if self._form.is_for_programs else text[: CELL_LIMIT + 1]
         row: dict[str, Any] = {
             "topic": message.topic,
             "queue_id": message.queue_id,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rmqctl.message_input import parse_message
 from rmqctl.messages import MessageRows
 from rmqctl.output import Format
+from rmqctl.show import printable
 from store import Message, StoredMessage, open_store
 from store.formats.body import encode_body
 from store.formats.host import Host
@@ -87,6 +88,15 @@ def test_a_body_that_cannot_be_decompressed_is_shown_as_stored_with_a_warning() 
     rows.warn_of_damage()
     assert (base64.b64decode(row["body"]), row["body_state"]) == (b"no zlib", "stored")
     assert said == ["log offset 4096: the body is no zlib stream; the body is shown as stored"]
+
+
+def test_of_a_body_for_people_no_more_is_kept_than_a_cell_shows() -> None:
+    message = stored(Message("T", encode_body(bytes(1_000_000), "zlib"), sys_flag=1))
+    for_people, for_programs = (
+        str(MessageRows(None, form, warn=lambda text: None).row(message)["body"]) for form in (Format.PLAIN, Format.JSON)
+    )
+    assert len(for_people) < 1000 < len(for_programs)
+    assert printable(for_people) == printable("\0" * 1_000_000)
 
 
 def test_many_bodies_that_cannot_be_decompressed_are_one_warning() -> None:
