@@ -11,7 +11,7 @@ import typer
 
 from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote, SparkAbove, Stores, stores_of
 from rmqctl.context import Session
-from rmqctl.messages import Outer, StoredBody, message_line
+from rmqctl.messages import OnlySound, Outer, StoredBody, message_line
 from rmqctl.result import Result
 from rmqctl.show import count, show_bytes
 
@@ -44,6 +44,7 @@ def run(
     partition_by: Annotated[str, typer.Option(metavar="NAMES", help="Columns, with commas; also day.")] = "",
     no_body: Annotated[bool, typer.Option("--no-body", help="Leave the bodies out.")] = False,
     stored_body: StoredBody = False,
+    only_sound: OnlySound = False,
     stores: Stores = None,
     engine: EngineOption = Engine.AUTO,
     master: Master = None,
@@ -54,6 +55,7 @@ def run(
     """Write messages as files. The folder appears when everything is written, or not at all.
 
     JSON lines hold the message object of get, which put --from reads; the other formats hold the columns of messages.
+    Where the body does not have the record's CRC, crc_ok is false in each of them.
     """
     session: Session = ctx.obj
 
@@ -63,7 +65,8 @@ def run(
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None
     to_line = partial(message_line, with_body=not no_body, stored=stored_body, encoding=encoding or "utf-8")
-    export = Export(kind.value, where, columns, with_body=not no_body, to_line=to_line)
+    condition = _sound(where) if only_sound else where
+    export = Export(kind.value, condition, columns, with_body=not no_body, to_line=to_line)
     check_export(to, export, len(stores_of(session, stores)))
     with open_tables(session, stores, engine, master, remote, spark_above, outer=outer) as tables:
         if str(to) == STDOUT:
@@ -74,3 +77,8 @@ def run(
     size = sum(path.stat().st_size for path in files)
     facts = {"folder": str(to), "file_count": len(files), "size_bytes": size}
     return Result("export", facts, verdict=f"{count(len(files), 'file')} with {show_bytes(size)} written")
+
+
+def _sound(where: str | None) -> str:
+    """The condition with one more: that the body is the one that was put."""
+    return f"({where}\n) and crc_ok" if where is not None else "crc_ok"

@@ -317,8 +317,9 @@ class _Reading:
     def _verdict(self) -> str:
         reader = self.reader
         found = f"{count(reader.found_count, 'message')} found" if reader.found_count else "no message found"
+        unsound = "left out for its body" if reader.only_sound else "with a body that is not what was put"
         wrong = [
-            *([f"{reader.unsound_count} with a body that is not what was put"] if reader.unsound_count else []),
+            *([f"{reader.unsound_count} {unsound}"] if reader.unsound_count else []),
             *([f"{count(len(reader.damaged), 'record')} unreadable"] if reader.damaged else []),
         ]
         return ", ".join([found, *wrong])

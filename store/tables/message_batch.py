@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from store import kernels
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, Host
 from store.formats.message import (
     BORN_HOST_AT,
@@ -93,6 +94,14 @@ class MessageRows:
     def host_size(self, bit: int) -> Ints:
         return np.where(self.columns.sys_flag & bit, IPV6_HOST_SIZE, IPV4_HOST_SIZE)
 
+    def crc_ok(self) -> pa.Array:
+        """Whether each body has the CRC of its record."""
+        ok, columns, row = np.ones(self.count, bool), np.array(self.columns, np.int64), 0
+        while (row := kernels.first_bad_body(self.buffer, columns, row, self.count)) < self.count:
+            ok[row] = False
+            row += 1
+        return pa.array(ok)
+
     def hosts(self, positions: Ints, bit: int) -> pa.Array:
         """Hosts as text; each distinct one is formatted once."""
         return self._by_host_size(positions, bit, _host_text)
@@ -152,6 +161,7 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "reconsume_times": lambda m: pa.array(ints(m.buffer, m.behind_store_host)),
     "prepared_transaction_offset": lambda m: pa.array(longs(m.buffer, m.behind_store_host + 4)),
     "body_crc": lambda m: pa.array(m.columns.body_crc),
+    "crc_ok": lambda m: m.crc_ok(),
     "body_size": lambda m: pa.array(m.columns.body_size),
     "properties": lambda m: m.properties.maps(),
     "body": lambda m: slices(m.buffer, m.columns.body_position, m.columns.body_size),

@@ -20,6 +20,7 @@ messages: one row per record of the commit log, in log order inside a partition
     reconsume_times              how often consumers have sent it back
     prepared_transaction_offset  log offset of the half message that a commit or rollback ends; else 0
     body_crc                     CRC-32 of the body as the record has it
+    crc_ok                       whether the stored body has that CRC
     body_size                    of the body as stored, compressed or not, in bytes
     properties                   all of them; of equal names the last
     body                         as stored, compressed or not; null with the option body=none
@@ -97,6 +98,7 @@ MESSAGES = {
     "reconsume_times": "int",
     "prepared_transaction_offset": "bigint",
     "body_crc": "int",
+    "crc_ok": "boolean",
     "body_size": "int",
     "properties": "map<string,string>",
     "body": "binary",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +94,8 @@ def test_a_body_that_cannot_be_decompressed_is_shown_as_stored_with_a_warning() 
 def test_of_a_body_for_people_no_more_is_kept_than_a_cell_shows() -> None:
     message = stored(Message("T", encode_body(bytes(1_000_000), "zlib"), sys_flag=1))
     for_people, for_programs = (
-        str(MessageRows(None, form, warn=lambda text: None).row(message)["body"]) for form in (Format.PLAIN, Format.JSON)
+        str(MessageRows(None, form, warn=lambda text: None).row(message)["body"])
+        for form in (Format.PLAIN, Format.JSON)
     )
     assert len(for_people) < 1000 < len(for_programs)
     assert printable(for_people) == printable("\0" * 1_000_000)
@@ -146,6 +148,28 @@ def test_only_sound_leaves_it_out(mixed: Path) -> None:
     found = rmqctl("index-query", "Orders", "k", "--only-sound", "--format", "json", store=mixed)
     assert len(found.json["messages"]) == 1
     assert len(rmqctl("index-query", "Orders", "k", "--format", "json", store=mixed).json["messages"]) == 2
+    people = rmqctl("get", "Orders", "--only-sound", store=mixed)
+    assert (people.code, people.out.splitlines()[0]) == (1, "2 messages found, 1 left out for its body")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
+def test_an_export_marks_a_message_with_a_wrong_crc_or_leaves_it_out(kind: str, mixed: Path, tmp_path: Path) -> None:
+    for folder, options in {
+        "all": [],
+        "sound": ["--only-sound"],
+        "some": ["--only-sound", "--where", "1=1 -- all"],
+    }.items():
+        assert rmqctl("export", "--as", kind, "--to", str(tmp_path / folder), *options, store=mixed).code == 0
+    with duckdb.connect() as reader:
+        rows = {
+            folder: reader.sql(f"select queue_offset, crc_ok from '{tmp_path}/{folder}/*.{kind}' order by 1").fetchall()
+            for folder in ("all", "sound", "some")
+        }
+    assert rows == {
+        "all": [(0, True), (1, False), (2, True)],
+        "sound": (sound := [(0, True), (2, True)]),
+        "some": sound,
+    }
 
 
 def test_one_message_is_found_by_its_offset_with_its_damage(mixed: Path) -> None:
