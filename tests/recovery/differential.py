@@ -55,6 +55,7 @@ EXPLAINS_QUEUES = {
     Difference.ZEROED_UNITS,
     Difference.DELIVER_TIME,
     Difference.LOST_QUEUES,
+    Difference.DAMAGED_UNITS,
     Difference.TORN_UNITS,
     Difference.MISPLACED_RECORD,
     Difference.RECORD_AT_QUEUE_END,
