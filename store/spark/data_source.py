@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 
 from store.disk.store_reader import StoreReader
 from store.spark.filters import understand
-from store.spark.tasks import spare_modules
+from store.spark.tasks import whole
 from store.tables.request import Request
 from store.tables.row_filter import Conditions
 from store.tables.schema import TABLES, ddl
@@ -82,8 +82,6 @@ class TableReader(DataSourceReader):
 
         from store.tables.shares import read
 
-        spare_modules()
         wanted = to_arrow_schema(self.schema, timezone="UTC")
-        return read(
-            StoreReader(self.request.address), self.request, Conditions(self.conditions), partition.value, wanted
-        )
+        files = StoreReader(self.request.address)
+        return whole(read(files, self.request, Conditions(self.conditions), partition.value, wanted))
