@@ -53,7 +53,7 @@ def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
 
 
 def run_task(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: the answer to every share."""
+    """In a worker: answers every share."""
     return whole(
         pa.RecordBatch.from_pydict({"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW)
         for number, share in _shares_of(batches)
@@ -61,7 +61,7 @@ def run_task(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> I
 
 
 def whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a worker: the batches, each with all of its pages; StoreIOError for a lost one that no finding names."""
+    """In a worker: passes the batches on; StoreIOError for a lost page that no finding names."""
     _prepare_worker()
     for batch in batches:
         _require_pages()
