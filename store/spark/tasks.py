@@ -52,7 +52,7 @@ def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
             yield number.as_py(), pickle.loads(share.as_py())
 
 
-def run_task(work: Callable[[Any], Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_task(work: Callable[[Item], Answer], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a worker: answers every share."""
     return whole(
         pa.RecordBatch.from_pydict({"number": [number], "share": [pickle.dumps(work(share))]}, SHARE_ARROW)
