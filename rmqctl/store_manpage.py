@@ -199,8 +199,10 @@ def _small_files() -> list[str]:
             "Consume queues of the 5.x line in a RocksDB (storeType=defaultRocksDB) are read, checked, recovered and "
             "built anew, and not changed otherwise. They are read from a copy of the database's small files, by the "
             "package rocksdict; without it, or where the database is damaged, the queues are built from the log, "
-            "which a note says. What a broker newer than 5.3 left is read, and never changed. A DLedger log is "
-            "read like a plain one: each of its entries is a header of 48 bytes and a record."
+            "which a note says. Beside queue files (rocksdbCQDoubleWriteEnable) the files are read, and the RocksDB "
+            "is checked, recovered and built anew with them. What a broker newer than 5.3 left is read, and never "
+            "changed. A DLedger log is read like a plain one: each of its entries is a header of 48 bytes and a "
+            "record."
         ),
     ]
 

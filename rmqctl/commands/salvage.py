@@ -267,9 +267,10 @@ def _write_store(
 
 def _build_timers(store: Path) -> None:
     """Makes the timer's files: a start without them delivers timer messages again."""
-    from store import plan_timer_rebuild
     from store.formats import TIMER_TOPIC
 
     if (store / "consumequeue" / TIMER_TOPIC).is_dir():
+        from store import plan_timer_rebuild
+
         with plan_timer_rebuild(store) as change:
             change.apply(keep=False)

@@ -152,7 +152,7 @@ def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
             "rebuilt, and not changed otherwise"
             if has_rocksdb_queues(layout, fs)
             else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
-            "read, checked and rebuilt, and not changed otherwise"
+            "read, checked, recovered and rebuilt, and not changed otherwise"
         )
         raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")
 

@@ -9,7 +9,7 @@ from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.disk.filesystem import Filesystem
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
-from store.opened.detect import CURRENT, is_rocksdb_file
+from store.opened.detect import has_rocksdb, is_rocksdb_file
 from store.rebuild.scope import RebuildScope
 
 
@@ -21,13 +21,26 @@ def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem)
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
     """Removes the scope's files without a replacement; publishes the others."""
     staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
-    layout = StoreLayout(root)
-    old = [path for path in _old_files(layout, scope, fs) if path not in staged]
-    if layout.consumequeue / CURRENT in staged:
-        files = _files(layout.consumequeue, fs)
-        old += [path for path in files if is_rocksdb_file(path.name) and path not in staged]
-    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old]
+    layout, new = StoreLayout(root), StoreLayout(staging)
+    old = _old_files(layout, scope, fs)
+    if has_rocksdb(new.consumequeue, fs):
+        old += _database_files(layout, fs)
+    return _replace(old, staged)
+
+
+def database_actions(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Action]:
+    """Removes the files of a store's RocksDB without a replacement; publishes those of the staged one."""
+    staged = {layout.consumequeue / path.name: path for path in _database_files(staging, fs)}
+    return _replace(_database_files(layout, fs), staged)
+
+
+def _replace(old: list[Path], staged: dict[Path, Path]) -> list[Action]:
+    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
     return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
+
+
+def _database_files(layout: StoreLayout, fs: Filesystem) -> list[Path]:
+    return [path for path in _files(layout.consumequeue, fs) if is_rocksdb_file(path.name)]
 
 
 def staged_files(staging: Path, fs: Filesystem) -> list[Path]:

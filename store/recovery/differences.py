@@ -33,6 +33,7 @@ class Difference(StrEnum):
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
     KEPT_INDEX = "kept-index"
+    DOUBLE_WRITE = "double-write"
     CLOSED = "closed"
 
     @property
@@ -68,6 +69,8 @@ _REASONS = {
     "does not start; rmqctl counts no unit there",
     Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
     "starting segment only; rmqctl builds kept ones anew from their beginning",
+    Difference.DOUBLE_WRITE: "a broker leaves the RocksDB beside queue files as it is, with units behind the log's "
+    "end and without those that a crash lost; rmqctl builds it from the log",
     Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; rmqctl "
     "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
 }

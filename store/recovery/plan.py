@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.change.actions import Patch, Publish, Remove
+from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
 from store.errors import UnsupportedFormat
-from store.opened.detect import refuse_rocksdb, require_log
+from store.opened.detect import has_rocksdb, has_rocksdb_queues, refuse_rocksdb, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
@@ -39,7 +39,6 @@ from store.recovery.foreign import describe_foreign_names
 from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
 from store.recovery.recover import RecoveryReport, recover_store
-from store.recovery.rocksdb_recover import recover_rocksdb
 from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress
 
@@ -70,14 +69,17 @@ def plan_recovery(
     """
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
-    if not _builds_rocksdb(opened, as_broker=as_broker):
+    if as_broker or rebuild is not None or not _can_build_rocksdb(opened):
         refuse_rocksdb(opened.layout, opened.fs)
     if opened.config.queues_in_rocksdb:
+        from store.recovery.rocksdb_recover import recover_rocksdb
+
         found = recover_rocksdb(opened, mode, progress)
     elif rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
         found = recover_store(opened, mode=mode, keep_index=keep_index, as_broker=as_broker, progress=progress)
+    database = _database_actions(opened, found)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
@@ -91,6 +93,7 @@ def plan_recovery(
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
     else:
         add_derived(opened, change)
+        change.actions += database
     _set_times(opened, found, as_broker=as_broker)
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = bool(opened.log.segments.files) and not opened.checkpoint.is_whole
@@ -101,9 +104,19 @@ def plan_recovery(
     return change
 
 
-def _builds_rocksdb(opened: OpenedStore, *, as_broker: bool) -> bool:
-    """Whether all queues are in a RocksDB that can be built from a plain log."""
-    return opened.config.queues_in_rocksdb and opened.layout.dledger is None and not as_broker
+def _can_build_rocksdb(opened: OpenedStore) -> bool:
+    """Whether a RocksDB can be built: from a plain log, and where the settings say what reads it."""
+    is_known = opened.config.queues_in_rocksdb or not has_rocksdb_queues(opened.layout, opened.fs)
+    return is_known and opened.layout.dledger is None
+
+
+def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+    """What gives a RocksDB beside queue files the log's end."""
+    if opened.config.queues_in_rocksdb or not has_rocksdb(opened.layout.consumequeue, opened.fs):
+        return []
+    from store.recovery.double_write import recover_double_write
+
+    return recover_double_write(opened, found)
 
 
 def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:

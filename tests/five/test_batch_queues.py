@@ -11,7 +11,6 @@ import pytest
 from store import check, open_store
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
-from tests.support.golden import golden
 from tests.support.snapshots import contents
 
 NAMES = ("bcq", "bcq-aborted")
@@ -113,17 +112,6 @@ def test_lost_batch_queues_are_read_from_the_log(tmp_path: Path) -> None:
     damage(root, {"remove": ["batchconsumequeue"]})
     with open_store(root, settings={"mapperFileSizeBatchConsumeQueue": 552}) as store:
         assert mismatches(store, asked("bcq", "minmax") + asked("bcq", "get")) == []
-
-
-def test_nothing_of_the_5x_rooms_is_imported_for_a_4x_store() -> None:
-    code = (
-        "import sys; from store import check, open_store\n"
-        f"root = {str(golden('normal').store)!r}\n"
-        "with open_store(root) as store: store.get('TopicA', 0, 0)\n"
-        "list(check(root))\n"
-        "print([name for name in sys.modules if name.startswith('store.five')])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def _rmqctl(root: Path, *words: str) -> str:
