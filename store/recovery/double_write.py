@@ -28,7 +28,7 @@ from store.recovery.recover import RecoveryReport
 
 
 def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
-    """Build the RocksDB anew where it may differ from the recovered log; gives what puts it in its place.
+    """Build the RocksDB anew where it may differ from the recovered log, and give the actions for it.
 
     DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
     """

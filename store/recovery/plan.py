@@ -95,23 +95,28 @@ def plan_recovery(
         add_derived(opened, change)
         change.actions += database
     _set_times(opened, found, as_broker=as_broker)
+    _close(opened, change)
+    return change
+
+
+def _close(opened: OpenedStore, change: Change) -> None:
+    """Step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = bool(opened.log.segments.files) and not opened.checkpoint.is_whole
     if change.actions or opened.abort.exists() or is_torn:
         add_checkpoint(opened, change)
     if opened.abort.exists():
         change.actions.append(Remove(opened.layout.abort, "the store is in order again"))
-    return change
 
 
 def _can_build_rocksdb(opened: OpenedStore) -> bool:
-    """Whether a RocksDB can be built: from a plain log, and where the settings say what reads it."""
+    """Whether a RocksDB can be built: from a plain log, where the settings name its reader."""
     is_known = opened.config.queues_in_rocksdb or not has_rocksdb_queues(opened.layout, opened.fs)
     return is_known and opened.layout.dledger is None
 
 
 def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
-    """What gives a RocksDB beside queue files the log's end."""
+    """Give a RocksDB beside queue files the log's end."""
     if opened.config.queues_in_rocksdb or not has_rocksdb(opened.layout.consumequeue, opened.fs):
         return []
     from store.recovery.double_write import recover_double_write
