@@ -82,9 +82,8 @@ def run(
 
     The entries of a DLedger log are left as they are: queues and index are completed from them. Where the log would
     have to be cut that is refused, for the group decides which entries count. Queues in a RocksDB that do not reach the
-    log's end, and all after a crash, are built anew from the log, with the index. Beside queue files
-    (rocksdbCQDoubleWriteEnable) the files are recovered as usual; a RocksDB that does not end where they do, and each
-    after a crash, is built anew.
+    log's end, and all after a crash, are built anew from the log, with the index; beside queue files
+    (rocksdbCQDoubleWriteEnable) the files are recovered as usual, and the RocksDB is built anew.
 
     On Spark nothing but the log is trusted: all of it is walked, all queues and the index are built anew, and the rest
     follows as after a crash. The result is that of --abnormal for a store that has lost its queues, index and
