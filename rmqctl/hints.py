@@ -27,7 +27,10 @@ HINTS = {
     "or this is not the HA port of a master; what was proved before is kept",
     "not-in-log": "--from-offset min begins at the first segment that the master has",
     "stray-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
-    "unit-outside": "`rmqctl check` says which units, `rmqctl rebuild --queues` builds the queues anew from the log",
+    "unit-outside": "`rmqctl check` says whether a segment is missing; where none is, `rmqctl rebuild --queues` builds "
+    "the queues anew from the log",
+    "entry-outside": "`rmqctl check` says whether a segment is missing; where none is, `rmqctl rebuild --index` builds "
+    "the index anew from the log",
     "rocksdb-damaged": "`rmqctl rebuild --queues` builds all queues anew from the log",
     "rocksdb-queues": "start the store's broker for it, or `rmqctl salvage --to NEWSTORE` makes a store with "
     "queue files; `rmqctl rebuild` makes a new RocksDB",

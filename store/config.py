@@ -43,9 +43,11 @@ class BrokerLine:
     accepts_v2: bool
     """Records of version 2, whose topic has a 2-byte length, are records."""
     skips_folders: bool
-    """A folder among segments, or a queue folder without a number for a name, is passed over, not refused."""
+    """A folder among segments is passed over, not refused."""
     drops_empty_last_file: bool
     """A last file of length zero is deleted at start, not refused."""
+    loads_every_index_file: bool
+    """An index file that cannot be opened is refused at start; otherwise the files behind it are not loaded."""
     recovers_with_delay_levels: bool
     """Delayed messages found in recovery get their deliver time in the queue unit, not the hash of their tags."""
     starts_at_queue_end: bool
@@ -74,6 +76,7 @@ LINE_4_9 = BrokerLine(
     accepts_v2=False,
     skips_folders=False,
     drops_empty_last_file=False,
+    loads_every_index_file=False,
     recovers_with_delay_levels=False,
     starts_at_queue_end=False,
     dispatches_in_recovery=False,
@@ -89,6 +92,7 @@ LINE_5_3 = BrokerLine(
     accepts_v2=True,
     skips_folders=True,
     drops_empty_last_file=True,
+    loads_every_index_file=True,
     recovers_with_delay_levels=True,
     starts_at_queue_end=True,
     dispatches_in_recovery=True,

@@ -112,7 +112,9 @@ class ForeignFile(DamagedFile):
 
 
 class DamagedRecord(DamagedFile):
-    """A commit-log record whose bytes contradict each other."""
+    """A commit-log record whose bytes contradict each other; `record_count` is of how many the error is."""
+
+    record_count = 1
 
 
 # Writing a store.

@@ -44,6 +44,12 @@ class QueryResult:
     index_files: list[str] = field(default_factory=list)
     last_update_timestamp_ms: int = 0
     last_update_log_offset: int = 0
+    damaged: list[DamagedRecord] = field(default_factory=list)
+    """One for all places in the log that the index names for the key, and where no record can be read."""
+
+    @property
+    def damaged_count(self) -> int:
+        return sum(damage.record_count for damage in self.damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +175,9 @@ class MessageStore(MessageReader):
                     break
                 result.last_update_timestamp_ms = found.last_update_timestamp_ms
                 result.last_update_log_offset = found.last_update_log_offset
-                hits = (_at_hit(opened.log, log_offset) for log_offset in sorted(found.log_offsets))
-                messages = [message for message in hits if message is not None]
+                hits = {log_offset: _at_hit(opened.log, log_offset) for log_offset in sorted(found.log_offsets)}
+                messages = [message for message in hits.values() if message is not None]
+                result.damaged = _damage_of_hits(opened.log, [at for at, one in hits.items() if one is None])
                 if messages:
                     last_ms = messages[0].store_timestamp_ms
                 result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
@@ -283,6 +290,18 @@ def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
         return _lookup(log, log_offset)
     except DamagedRecord:
         return None
+
+
+def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:
+    """One finding for all hits in the log without a record; expired ones are none."""
+    inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
+    if not inside:
+        return []
+    more = f", as at {len(inside) - 1:,} places more" if len(inside) > 1 else ""
+    reason = f"the index names log offset {inside[0]} for the key{more}, where no record can be read"
+    damage = DamagedRecord(reason, code="entry-outside")
+    damage.record_count = len(inside)
+    return [damage]
 
 
 def _state(queue: ConsumeQueue) -> QueueState:

@@ -307,7 +307,7 @@ class _Reading:
             "min_offset": reader.min_offset,
             "max_offset": reader.max_offset,
             "unsound_count": reader.unsound_count,
-            "damaged_count": len(reader.damaged),
+            "damaged_count": reader.damaged_count,
         }
 
     def _exit_code(self) -> int:
@@ -320,7 +320,7 @@ class _Reading:
         unsound = "left out for its body" if reader.only_sound else "with a body that is not what was put"
         wrong = [
             *([f"{reader.unsound_count} {unsound}"] if reader.unsound_count else []),
-            *([f"{count(len(reader.damaged), 'record')} unreadable"] if reader.damaged else []),
+            *([f"{count(reader.damaged_count, 'record')} unreadable"] if reader.damaged else []),
         ]
         return ", ".join([found, *wrong])
 

@@ -9,6 +9,7 @@ import typer
 from rmqctl.completion import complete_topic
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.hints import describe
 from rmqctl.messages import BodyOption, MessageRows, OnlySound, Outer, StoredBody
 from rmqctl.result import Result, Table
 from rmqctl.show import count, did_you_mean
@@ -64,8 +65,11 @@ def run(
     table = [rows.row(message) for message in found]
     rows.warn_of_damage()
     tables = [Table("messages", table, ("queue_id", *rows.columns)), Table("index_files", _files(answer))]
-    exit_code = OK if found and not rows.unsound_count else FINDINGS
+    for damage in answer.damaged:
+        session.warn(describe(damage))
+    exit_code = OK if found and not (rows.unsound_count or answer.damaged) else FINDINGS
     verdict = f"{count(len(found), 'message')} of {topic} with the key {key}"
+    verdict += f", {count(answer.damaged_count, 'record')} unreadable" if answer.damaged else ""
     return Result("index-query", {"message_count": len(found)}, tables, exit_code, verdict)
 
 

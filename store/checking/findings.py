@@ -39,6 +39,7 @@ INNER_BATCH = "inner-batch"
 LIGHT_POISON = "light-queue-poison"
 LIGHT_UNMATCHED = "light-queue-unmatched"
 FOREIGN_FILE = "foreign-file"
+LINK = "link"
 COMPACTION_FILES = "compaction-files"
 COMPACTION_RECORD = "compaction-record"
 COMPACTION_UNIT = "compaction-unit"
@@ -83,6 +84,7 @@ KINDS = {
     CHECKPOINT_AHEAD: "the checkpoint promises more than the files hold",
     CHECKPOINT_INVALID: "the checkpoint is missing or cannot be what a broker wrote",
     FOREIGN_FILE: "something in the store's folders that no broker made",
+    LINK: "a folder or file of the store is a link, which commands that change the store refuse",
     UNREADABLE_UNITS: "a queue file has pages that can't be read",
     UNREADABLE_INDEX: "an index file has pages that can't be read",
     COMPACTION_FILES: "files of a compacted topic differ in names or lengths, or are set aside",
@@ -141,6 +143,7 @@ SINGLE_KINDS = {
     CHECKPOINT_AHEAD,
     CHECKPOINT_INVALID,
     FOREIGN_FILE,
+    LINK,
     WRONG_SIZE,
     UNREADABLE_UNITS,
     UNREADABLE_INDEX,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.checking.findings import FOREIGN_FILE, Finding
+from store.checking.findings import FOREIGN_FILE, LINK, Finding
 from store.checking.survey import QueueListing
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.index_page import HEADER_SIZE
@@ -20,6 +20,9 @@ from store.layout import parse_index_file_name, parse_queue_id, parse_segment_na
 QUEUES_PER_SHARE = 500
 NO_BROKER = "no broker starts with it"
 NOT_4_9 = "a 4.9 broker does not start with it, a 5.3 one passes over it"
+NOT_5_3 = "a 5.3 broker does not start with it, a 4.9 one loads no index file behind it"
+LINKED = "a link: brokers and reading commands follow it, commands that change the store refuse it"
+NO_BROKERS = "no broker made it"
 HARMLESS = "brokers pass over it"
 
 Queue = tuple[str, int]
@@ -45,21 +48,25 @@ class Listing:
     @classmethod
     def of(cls, files: StoreReader, settings: Mapping[str, object]) -> Listing:
         """Lists commitlog/, consumequeue/, consumequeue_ext/ and index/."""
-        found, foreign = _queue_files(files, "consumequeue")
-        extensions, foreign_extensions = _queue_files(files, "consumequeue_ext")
+        links = files.links()
+        found, foreign = _queue_files(files, "consumequeue", links)
+        extensions, foreign_extensions = _queue_files(files, "consumequeue_ext", links)
         indexes = tuple(files.index_files())
         sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
         usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or (sizes.most_common(1)[0][0] if sizes else 0)
-        strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files)]
+        strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files, links)]
         return cls(
             segments=tuple(files.segments()),
             queues=tuple(_with_extension(q, found[q], extensions.get(q, ())) for q in sorted(found)),
             indexes=indexes,
             queue_file_size=usual,
             index_geometries=_geometries(files, indexes, settings),
-            findings=tuple(
-                Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; {effect}")
-                for path, fault, effect in strangers
+            findings=(
+                *(
+                    Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; {effect}")
+                    for path, fault, effect in strangers
+                ),
+                *(Finding(LINK, files.name_of(path), 0, detail=LINKED) for path in links),
             ),
         )
 
@@ -73,11 +80,17 @@ Stranger = tuple[str, str, str]
 """Path, what is wrong with it, and what brokers do."""
 
 
-def _queue_files(files: StoreReader, folder: str) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
-    """List the files of every queue, also of queues without one, and the other files there."""
+def _queue_files(
+    files: StoreReader, folder: str, links: list[str]
+) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
+    """List the files of every queue, also of queues without one, and the other files there.
+
+    links  gets the paths of links
+    """
     found: dict[Queue, list[StoredFile]] = defaultdict(list)
     foreign: list[Stranger] = []
     for entry in files.below(folder):
+        links += [entry.path] if entry.is_link and not entry.kind else []
         names = entry.path.split("/")[1:]
         queue_id = parse_queue_id(names[1]) if len(names) > 1 else 0
         if len(names) == 1 and not entry.is_folder:
@@ -90,6 +103,8 @@ def _queue_files(files: StoreReader, folder: str) -> tuple[dict[Queue, list[Stor
             number = parse_segment_name(names[2])
             if entry.is_folder:
                 foreign.append((entry.path, "a folder among a queue's files", NOT_4_9))
+            elif entry.kind:
+                foreign.append((entry.path, f"{entry.kind} among a queue's files", NO_BROKERS))
             elif number is None:
                 foreign.append((entry.path, "not the name of a queue file", NO_BROKER))
             else:
@@ -104,18 +119,23 @@ def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) ->
 
 
 def _foreign_in_commitlog(files: StoreReader) -> Iterator[Stranger]:
-    for path, fault in files.foreign_in_commitlog():
-        yield path, fault, NOT_4_9 if "folder" in fault or "0 bytes" in fault else NO_BROKER
+    for entry, fault in files.foreign_in_commitlog():
+        is_special = not (entry.is_file or entry.is_folder)
+        effect = NO_BROKERS if is_special else NOT_4_9 if entry.is_folder or not entry.size else NO_BROKER
+        yield f"commitlog/{entry.path.name}", fault, effect
 
 
-def _foreign_in_index(files: StoreReader) -> Iterator[Stranger]:
+def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger]:
     for entry in files.below("index"):
+        links += [entry.path] if entry.is_link and not entry.kind else []
         names = entry.path.split("/")[1:]
         is_number = parse_index_file_name(names[0]) is not None
         if len(names) > 1:
             continue
         if entry.is_folder:
-            yield entry.path, "a folder among the index files", NO_BROKER if is_number else HARMLESS
+            yield entry.path, "a folder among the index files", NOT_5_3 if is_number else HARMLESS
+        elif entry.kind:
+            yield entry.path, f"{entry.kind} among the index files", NO_BROKERS
         elif not is_number:
             yield entry.path, "not the name of an index file", HARMLESS
 

@@ -77,7 +77,7 @@ class QueueSet:
         """
         self._line, self._refuse = line, refuse
         known = known or {}
-        for folder, entries in self._queue_folders(line, self._leave_out):
+        for folder, entries in self._queue_folders():
             is_link = self._writable and self._fs.is_link(folder)
             may_rest = self._may_rest(folder)
             for queue_id, name, name_is_link in entries:
@@ -97,15 +97,15 @@ class QueueSet:
     def refused_by(self, line: BrokerLine) -> list[StoreError]:
         """Finds files and folders among the loaded queues that keep a broker of the line from starting."""
         found: list[StoreError] = []
-        for folder, entries in self._queue_folders(line, found.append):
+        for folder, entries in self._queue_folders():
             for queue_id, name, _ in entries:
                 key = folder.name, queue_id
                 if key not in self._resting and self._fs.is_folder(folder / name):
                     self._new_queue(*key).files.load(line, found.append)
         return found
 
-    def _queue_folders(self, line: BrokerLine, refuse: Refuse) -> Iterator[tuple[Path, list[_QueueEntry]]]:
-        """The topics' folders, each with the queues in it, as a broker of the line lists them."""
+    def _queue_folders(self) -> Iterator[tuple[Path, list[_QueueEntry]]]:
+        """The topics' folders, each with the queues in it; a broker passes over names that are no queue id."""
         parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
             entries = []
@@ -113,8 +113,6 @@ class QueueSet:
                 queue_id = parse_queue_id(name)
                 if queue_id is not None:
                     entries.append(_QueueEntry(queue_id, name, is_link))
-                elif not line.skips_folders:
-                    refuse(ForeignFile("not a queue id", file=folder / name, hint="move it away"))
             yield folder, entries
 
     def _may_rest(self, topic_folder: Path) -> bool:
@@ -128,7 +126,11 @@ class QueueSet:
     def _load_folder(self, key: QueueKey, folder: Path) -> None:
         found = self._fs.look_at(folder)
         if found is not None and not found.is_folder:
-            self._leave_out(ForeignFile("a file, where a queue's folder is expected", file=folder))
+            # A broker starts beside it, and fails at the queue's first message.
+            if self._writable:
+                self._leave_out(
+                    ForeignFile(f"{found.kind}, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
+                )
             return
         self._queues[key] = self._load(key)
 

@@ -16,6 +16,8 @@ from store.errors import ForeignFile, StoreIOError
 NEW_FILE_MODE = 0o644
 COPY_CHUNK_SIZE = 1 << 20
 _NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
+_LEVELS_ABOVE_QUEUE_FILES = 2
+"""Topics and queue ids, below consumequeue/."""
 MOVE_IT_OUT = "no broker made it; move it out of the store"
 _KINDS = {
     stat.S_IFREG: "a file",
@@ -27,11 +29,13 @@ _KINDS = {
     stat.S_IFLNK: "a link",
 }
 
+ODD_KIND = "something odd"
+
 T = TypeVar("T")
 
 
 class Entry(NamedTuple):
-    """One name in a folder. `size` in bytes, `mtime_ns` in nanoseconds since the epoch."""
+    """One name in a folder. `size` in bytes, `mtime_ns` in nanoseconds since the epoch, `kind` in words."""
 
     path: Path
     size: int
@@ -39,6 +43,7 @@ class Entry(NamedTuple):
     is_folder: bool
     is_link: bool = False
     is_file: bool = True
+    kind: str = "a file"
 
 
 class FolderEntry(NamedTuple):
@@ -46,12 +51,16 @@ class FolderEntry(NamedTuple):
 
     path            below a root
     size, mtime_ms  of what is no folder
+    kind            of what is neither a file nor a folder, in words
+    is_link         whether the name is a link; the rest is of what it leads to
     """
 
     path: str
     is_folder: bool
     size: int
     mtime_ms: int
+    kind: str = ""
+    is_link: bool = False
 
 
 class Descriptor:
@@ -98,26 +107,38 @@ def entries_in(folder: int | str | os.PathLike[str], path: Path) -> Iterator[Ent
 
 
 def entries_below(root: str, folder: str) -> Iterator[FolderEntry]:
-    """Lists everything below a folder of `root`, at any depth; follows no link.
+    """Lists everything below a folder of `root`, at any depth.
 
-    Paths are text, and a folder's own status is not asked for: a store may have 100,000 queues."""
-    folders = [folder]
+    Behind a link no deeper than a queue's files: it may lead anywhere. Paths are text, and a folder's own status is not
+    asked for: a store may have 100,000 queues."""
+    folders = [(folder, 0, False)]
     while folders:
-        parent = folders.pop()
+        parent, depth, is_linked = folders.pop()
         try:
             with os.scandir(f"{root}/{parent}") as items:
                 for item in items:
-                    path = f"{parent}/{item.name}"
-                    if item.is_dir(follow_symlinks=False):
-                        folders.append(path)
-                        yield FolderEntry(path, True, 0, 0)
-                    elif (status := _status_of(item)) is not None:
-                        is_folder = stat.S_ISDIR(status.st_mode)
-                        yield FolderEntry(path, is_folder, status.st_size, status.st_mtime_ns // 1_000_000)
+                    entry = _entry_below(item, f"{parent}/{item.name}")
+                    if entry is None:
+                        continue
+                    yield entry
+                    may_lead_anywhere = is_linked or entry.is_link
+                    if entry.is_folder and not (may_lead_anywhere and depth >= _LEVELS_ABOVE_QUEUE_FILES):
+                        folders.append((entry.path, depth + 1, may_lead_anywhere))
         except FileNotFoundError:
             continue
         except OSError as error:
             raise StoreIOError.from_os(error, f"{root}/{parent}", "list the folder") from error
+
+
+def _entry_below(item: os.DirEntry[str], path: str) -> FolderEntry | None:
+    if item.is_dir(follow_symlinks=False):
+        return FolderEntry(path, True, 0, 0)
+    status = _status_of(item)
+    if status is None:
+        return None
+    entry = entry_of(Path(), status)
+    kind = "" if entry.is_file or entry.is_folder else entry.kind
+    return FolderEntry(path, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000, kind, is_link=item.is_symlink())
 
 
 def _status_of(item: os.DirEntry[str]) -> os.stat_result | None:
@@ -139,6 +160,7 @@ def entry_of(path: Path, status: os.stat_result, *, is_link: bool = False) -> En
         is_folder=kind == stat.S_IFDIR,
         is_link=is_link,
         is_file=kind == stat.S_IFREG,
+        kind=_KINDS.get(kind, ODD_KIND),
     )
 
 
@@ -146,7 +168,7 @@ def require_kind(expected: int, status: os.stat_result, path: Path) -> None:
     found = stat.S_IFMT(status.st_mode)
     if found != expected:
         raise ForeignFile(
-            f"{_KINDS.get(found, 'something odd')}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
+            f"{_KINDS.get(found, ODD_KIND)}, where {_KINDS[expected]} is expected", file=path, hint=MOVE_IT_OUT
         )
 
 

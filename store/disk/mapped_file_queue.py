@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from store.config import LINE_4_9, BrokerLine
-from store.disk.filesystem import Entry, Filesystem
+from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
@@ -101,7 +101,7 @@ class MappedFileQueue:
             file.set_positions(self.file_size)
 
     def _without_empty_last(self, entries: list[Entry]) -> list[Entry]:
-        if not entries or entries[-1].size:
+        if not entries or entries[-1].size or not entries[-1].is_file:
             return entries
         if self._writable:
             self._fs.unlink(entries[-1].path)
@@ -124,6 +124,8 @@ class MappedFileQueue:
                 file=entry.path,
                 hint="move it away; a broker does not start with it either",
             )
+        if not entry.is_file:
+            raise ForeignFile(f"{entry.kind}, where a file is expected", file=entry.path, hint=MOVE_IT_OUT)
         if entry.size != self.file_size:
             raise WrongFileSize.of(entry.size, self.file_size, entry.path)
         return MappedFile(

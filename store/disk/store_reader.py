@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.disk.descriptor import FolderEntry
+from store.disk.descriptor import Entry, FolderEntry
 from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.disk.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
 from store.disk.readable import Salvaged, Stretch
@@ -121,8 +121,8 @@ class StoreReader:
         """The commit log's segments by log offset; names that are no segment's are left to `check`."""
         return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
 
-    def foreign_in_commitlog(self) -> list[tuple[str, str]]:
-        """Path and fault of everything in commitlog/ that is no segment, by name."""
+    def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
+        """Entry and fault of everything in commitlog/ that is no segment, by name."""
         found = []
         for entry in self._place.list_folder("commitlog"):
             name = entry.path.name
@@ -131,13 +131,23 @@ class StoreReader:
             elif parse_segment_name(name) is None:
                 fault = "not the name of a segment"
             elif not entry.is_file:
-                fault = "neither a file nor a folder"
+                fault = f"{entry.kind} among the segments"
             elif not entry.size:
                 fault = "a segment of 0 bytes"
             else:
                 continue
-            found.append((f"commitlog/{name}", fault))
-        return sorted(found)
+            found.append((entry, fault))
+        return sorted(found, key=lambda one: one[0].path.name)
+
+    def links(self) -> list[str]:
+        """The broker's folders, the checkpoint and the segments that are links leading somewhere, by path."""
+        if self.is_segment:
+            return []
+        log = () if self._commitlogs else ("commitlog",)
+        names = (*log, *_FOLDERS, "consumequeue_ext", "batchconsumequeue", "checkpoint")
+        found = [name for name in names if (entry := self._place.look_at(name)) is not None and entry.is_link]
+        segments = (entry for entry in self._place.list_folder("commitlog") if entry.is_link and entry.is_file)
+        return sorted([*found, *(f"commitlog/{entry.path.name}" for entry in segments)])
 
     def index_files(self) -> list[StoredFile]:
         return self._numbered("index", parse_index_file_name)

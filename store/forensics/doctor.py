@@ -76,6 +76,7 @@ _RANKS = {
     kinds.TIME_BACKWARDS: Rank.NOTE,
     kinds.STALE_TAIL: Rank.NOTE,
     kinds.FOREIGN_FILE: Rank.NOTE,
+    kinds.LINK: Rank.NOTE,
     kinds.INDEX_TIME: Rank.NOTE,
     kinds.CHECKPOINT_INVALID: Rank.NOTE,
 }

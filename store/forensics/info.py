@@ -291,8 +291,8 @@ class _Look:
             code = finding.kind if finding.kind == MISSING_SEGMENT else "segment-list"
             yield Problem(finding.kind, finding.detail, code=code)
         with self._noting():
-            for path, fault in self.reader.foreign_in_commitlog():
-                yield Problem("foreign file", f"{path}: {fault}", code="foreign-file")
+            for entry, fault in self.reader.foreign_in_commitlog():
+                yield Problem("foreign file", f"commitlog/{entry.path.name}: {fault}", code="foreign-file")
 
     def _lost_parts(self, segments: list[StoredFile]) -> Iterator[Problem]:
         """Parts that only a walk of the log shows to be lost; a long log is not walked."""

@@ -68,7 +68,7 @@ def _dledger(store: _Store) -> Iterator[Structure]:
         if entry.is_folder and name.startswith("dledger-"):
             is_read = store.layout.dledger is not None and store.layout.dledger.name == name
             folders = store.layout.writable_commitlogs if is_read else (entry.path / "data",)
-            files = [one for folder in folders for one in store.fs.list_folder(folder) if not one.is_folder]
+            files = [one for folder in folders for one in store.fs.list_folder(folder) if one.is_file]
             size = sum(one.size for one in files)
             yield Structure("DLedger commit log", name, f"{amount(len(files), 'data file')}, {amount(size, 'byte')}")
 

@@ -103,7 +103,7 @@ class IndexService:
 
         A file whose header can't be read is left out from here on."""
         for entry in self._fs.list_folder(self._folder):
-            if not entry.is_folder and parse_index_file_name(entry.path.name) is not None and entry.size >= HEADER_SIZE:
+            if entry.is_file and parse_index_file_name(entry.path.name) is not None and entry.size >= HEADER_SIZE:
                 file = self._open(entry.path)
                 try:
                     _ = file.header

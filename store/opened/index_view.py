@@ -58,7 +58,7 @@ class IndexView(IndexService):
         """Opens the files of the right size; entries of others are read from the log."""
         size = index_file_size(self._slot_count, self._entry_count)
         for entry in self._fs.list_folder(self._folder):
-            if entry.is_folder or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
+            if not entry.is_file or parse_index_file_name(entry.path.name) is None or entry.size < HEADER_SIZE:
                 continue
             if entry.size == size:
                 self._take_in(entry.path)

@@ -114,7 +114,13 @@ class OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
         layout, config, line, assumed, batch_topics = found
         files = _overlaid_log(found, fs, overlay)
-        files.load(line, foreign_only(lambda error: note(f"left out: {error}")))
+        left_out: list[StoreError] = []
+        files.load(line, left_out.append)
+        for error in left_out:
+            if not files.files and not isinstance(error, ForeignFile):
+                # With another segment size than the store's every file would be left out.
+                raise error
+            note(f"left out: {error}")
         queues = QueueView(layout, config, fs, overlay, batch_topics)
         if config.queues_in_rocksdb:
             from store.opened.rocksdb_view import RocksQueueView

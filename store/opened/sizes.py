@@ -71,9 +71,7 @@ def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
 def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
     """The files of a folder that are named after an offset."""
     return [
-        entry
-        for entry in fs.list_folder(folder)
-        if not entry.is_folder and parse_segment_name(entry.path.name) is not None
+        entry for entry in fs.list_folder(folder) if entry.is_file and parse_segment_name(entry.path.name) is not None
     ]
 
 
@@ -115,7 +113,7 @@ def _index_geometry(folder: Path, fs: Filesystem) -> dict[str, int]:
     """The geometry that an index file's contents tell, else one that fits their size."""
     found = None
     for entry in fs.list_folder(folder):
-        if entry.is_folder or parse_index_file_name(entry.path.name) is None:
+        if not entry.is_file or parse_index_file_name(entry.path.name) is None:
             continue
         found = infer_geometry(entry.path, fs)
         if found is not None:

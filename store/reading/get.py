@@ -172,6 +172,8 @@ class _Call:
             unit = decode_unit(units, scanned)
             scanned += UNIT_SIZE
             if unit.log_offset < skip_before:
+                if unit.log_offset >= self.log.min_offset:
+                    self.outside.append(unit.log_offset)
                 continue
             on_disk = log_end - unit.log_offset > in_memory_bytes
             if self._is_full(result, unit.size, max_count, on_disk):
@@ -257,7 +259,9 @@ class _Call:
             return []
         more = f", as at {len(self.outside) - 1:,} places more" if len(self.outside) > 1 else ""
         reason = f"a queue unit names log offset {self.outside[0]}{more}, where the log has no record of its size"
-        return [DamagedRecord(reason, code="unit-outside")]
+        damage = DamagedRecord(reason, code="unit-outside")
+        damage.record_count = len(self.outside)
+        return [damage]
 
     def _is_full(self, result: GetResult, size: int, max_count: int, on_disk: bool) -> bool:
         if not result.messages:

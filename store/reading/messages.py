@@ -55,6 +55,10 @@ class MessageIterator:
     """Records that the queue points to but that cannot be read."""
     _call_count: int = 0
 
+    @property
+    def damaged_count(self) -> int:
+        return sum(damage.record_count for damage in self.damaged)
+
     def __iter__(self) -> Iterator[StoredMessage]:
         """Reads on from `next_offset`; a second iteration goes on where the first one ended."""
         while self.max_count is None or self.found_count < self.max_count:

@@ -78,4 +78,4 @@ def _folders(folder: Path, fs: Filesystem) -> list[Path]:
 
 
 def _files(folder: Path, fs: Filesystem) -> list[Path]:
-    return [entry.path for entry in fs.list_folder(folder) if not entry.is_folder]
+    return [entry.path for entry in fs.list_folder(folder) if entry.is_file]

@@ -27,6 +27,7 @@ from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
+from store.recovery.foreign import index_folders
 from store.recovery.lost import LossReport
 from store.recovery.lost_queues import repair_queues
 from store.recovery.recover import RecoveryReport, recover_store
@@ -149,6 +150,8 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
         detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
         return Trap(code="out-of-memory", detail=detail)
+    for error in index_folders(opened, opened.line):
+        return Trap(code="foreign-file", detail=str(error))
     for fault in queue_type_faults(opened.layout, opened.fs) if opened.line.starts_at_queue_end else ():
         return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
     if opened.queues.light_faults:

@@ -22,7 +22,7 @@ from typing import Any
 
 from store.commitlog.bulk import MessageColumns
 from store.commitlog.put_result import PutResult
-from store.errors import BadRequest
+from store.errors import BadRequest, DamagedRecord
 from store.formats.message import Message
 from store.services.served_store import DEFAULT_GROUP, ServedStore
 from store.serving.filters import read_filter
@@ -139,7 +139,7 @@ class Calls:
                 "max_offset": result.max_offset,
                 "message_count": result.message_count,
                 "size": result.size,
-                "damaged": [[str(damage.file or ""), damage.offset, damage.reason] for damage in result.damaged],
+                "damaged": _damage_rows(result.damaged),
                 "sizes": [len(message.raw) for message in result.messages],
             },
             b"".join(message.raw for message in result.messages),
@@ -173,6 +173,7 @@ class Calls:
                 "index_files": result.index_files,
                 "last_update_timestamp_ms": result.last_update_timestamp_ms,
                 "last_update_log_offset": result.last_update_log_offset,
+                "damaged": _damage_rows(result.damaged),
                 "sizes": [len(message.raw) for message in result.messages],
             },
             b"".join(message.raw for message in result.messages),
@@ -220,3 +221,7 @@ class Calls:
 
 def _have_same_hosts(messages: list[Message]) -> bool:
     return len({(message.born_host, message.store_host) for message in messages}) == 1
+
+
+def _damage_rows(damaged: list[DamagedRecord]) -> list[list[object]]:
+    return [[str(one.file or ""), one.offset, one.reason, one.code, one.record_count] for one in damaged]

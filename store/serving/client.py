@@ -146,9 +146,8 @@ class StoreClient(MessageReader):
         head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
         answer = self._call({**head, "end_ms": end_ms, "verify": verify})
         found = answer.head
-        return QueryResult(
-            _records(answer), found["index_files"], found["last_update_timestamp_ms"], found["last_update_log_offset"]
-        )
+        names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset")
+        return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))
 
     def topics(self) -> list[str]:
         """The topics that have queues."""
@@ -221,8 +220,17 @@ def _get_result(answer: Frame) -> GetResult:
     result.messages = _records(answer)
     result.size = head["size"]
     result.message_count = head["message_count"]
-    result.damaged = [DamagedRecord(reason, file=file or None, offset=at) for file, at, reason in head["damaged"]]
+    result.damaged = _damaged(answer)
     return result
+
+
+def _damaged(answer: Frame) -> list[DamagedRecord]:
+    found = []
+    for file, at, reason, code, record_count in answer.head["damaged"]:
+        damage = DamagedRecord(reason, file=file or None, offset=at, code=code)
+        damage.record_count = record_count
+        found.append(damage)
+    return found
 
 
 def _records(answer: Frame) -> list[StoredMessage]:

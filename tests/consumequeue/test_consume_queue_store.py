@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from store.config import StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.disk.overlay import Overlay
-from store.errors import ForeignFile, WrongFileSize
+from store.errors import WrongFileSize
 from store.formats.java import tags_code
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit
@@ -186,11 +186,9 @@ def test_extension_files_without_their_queue_are_written_over(tmp_path: Path) ->
     ]
 
 
-def test_a_foreign_folder_among_the_queues_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_queue_is_passed_over_as_by_brokers(tmp_path: Path) -> None:
     (tmp_path / "consumequeue/T/zero").mkdir(parents=True)
-    with pytest.raises(ForeignFile) as error:
-        open_queues(tmp_path)
-    assert error.value.file == tmp_path / "consumequeue/T/zero"
+    assert open_queues(tmp_path).names() == []
 
 
 def test_a_queue_file_of_another_length_is_named(tmp_path: Path) -> None:

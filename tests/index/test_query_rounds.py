@@ -28,7 +28,7 @@ def message(log_offset: int, key: str = "k", topic: str = "T", uniq_key: str = "
 class Log:
     """Messages by log offset; None for a record that is damaged."""
 
-    max_offset = END
+    min_offset, max_offset = 0, END
 
     def __init__(self, messages: dict[int, Any]) -> None:
         self.messages = messages

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,14 @@ KEPT_FROM_STARTING: dict[str, tuple[str, ...]] = {
     "commitlog/old/": ("4.9",),
     "consumequeue/.DS_Store": (),
     "consumequeue/backup/0/x": BOTH,
-    "consumequeue/T/notes": ("4.9",),
-    "consumequeue/T/old/": ("4.9",),
+    "consumequeue/T/notes": (),
+    "consumequeue/T/9": (),
+    "consumequeue/T/old/": (),
     "consumequeue/T/1/x.bak": BOTH,
     "consumequeue/T/1/sub/": ("4.9",),
     "index/.DS_Store": (),
     "index/old/": (),
+    "index/20260101000000000/": ("5.3",),
     "index/x.bak": (),
 }
 
@@ -32,6 +37,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_store(tmp_path_factory.mktemp("whole") / "store", 60, queues=2)
     (root / "abort").touch()
     return root
+
+
+KINDS: dict[str, Callable[[Path], None]] = {
+    "a FIFO": os.mkfifo,
+    "a link": lambda path: path.symlink_to("nowhere"),
+}
 
 
 def add(root: Path, name: str) -> None:
@@ -57,7 +68,8 @@ def test_recover_says_which_brokers_a_name_keeps_from_starting_as_simulate_does(
         for line in said:
             assert str(root / name.rstrip("/")) in line
             assert f"a broker of {' and of '.join(blocked)}" in line
-            assert ("not one of 5.3" in line) == (blocked == ("4.9",))
+            others = [one for one in BOTH if one not in blocked]
+            assert all(f"not one of {one}" in line for one in others)
     assert not (root / "abort").exists()
 
 
@@ -78,3 +90,61 @@ def test_get_reads_on_beside_a_foreign_name_in_the_log(whole: Path, tmp_path: Pa
     run = rmqctl("get", "T", "--queue", "1", store=root)
     assert run.code == 0
     assert "left out" in run.err
+
+
+def test_every_command_goes_on_beside_names_that_are_no_queue(whole: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    add(root, "consumequeue/T/notes")
+    for words in (["recover", "--yes"], ["truncate-dirty", "--yes"], ["clean-expired", "--yes"], ["put", "T", "body"]):
+        assert rmqctl(*words, store=root).code == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["commitlog/{:020d}", "consumequeue/T/1/{:020d}", "index/{:017d}"])
+def test_check_names_what_is_no_file_and_other_commands_say_its_kind(
+    name: str, kind: str, whole: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    place = root / name.format(4_000_000)
+    KINDS[kind](place)
+    run = rmqctl("check", "--format", "json", store=root)
+    named = [one["detail"] for one in json.loads(run.out)["findings"] if one["file"] == str(place)]
+    assert [one.split(" among")[0] for one in named] == [kind]
+    assert rmqctl("get", "T", "--queue", "1", store=root).code == 0
+    for words in (["recover", "--yes"], ["rebuild", "--yes"], ["put", "T", "body", "--recover"]):
+        changed = rmqctl(*words, store=root)
+        assert changed.code in (0, 4) or (changed.code == 1 and kind in changed.err)
+        assert changed.code != 4 or kind in changed.err
+
+
+def test_no_command_takes_a_file_in_place_of_a_queue_for_a_blocker(whole: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    add(root, "consumequeue/T/9")
+    assert rmqctl("simulate", store=root).code == 0
+    refused = rmqctl("put", "T", "body", "--recover", store=root)
+    assert refused.code == 4
+    assert "a file, where a queue's folder is expected" in refused.err
+    assert "move it" in refused.err
+
+
+LINKED = ("commitlog", "consumequeue", "index", "checkpoint", "consumequeue/T", "consumequeue/T/1")
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_check_names_a_link_and_reads_through_it(name: str, whole: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    (root / name).rename(tmp_path / "elsewhere")
+    (root / name).symlink_to(tmp_path / "elsewhere")
+    run = rmqctl("check", "--format", "json", store=root)
+    assert [(one["kind"], one["file"]) for one in json.loads(run.out)["findings"]] == [("link", str(root / name))]
+
+
+def test_check_walks_no_deeper_behind_a_link_than_a_queue_goes(whole: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    deep = tmp_path / "outside/1/2/3/4"
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+    (tmp_path / "outside/1/2/round").symlink_to(tmp_path / "outside")
+    (root / "consumequeue/Z").symlink_to(tmp_path / "outside")
+    run = rmqctl("check", "--format", "json", store=root)
+    assert {Path(one["file"]).name for one in json.loads(run.out)["findings"]} == {"Z", "2"}

@@ -66,7 +66,7 @@ def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Ent
     dledgers = find_dledgers(path, fs)
     inside = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
     entries = [entry for folder in logs or inside for entry in fs.list_folder(folder)]
-    return sorted((entry for entry in entries if not entry.is_folder and entry.size), key=lambda one: one.path)
+    return sorted((entry for entry in entries if entry.is_file and entry.size), key=lambda one: one.path)
 
 
 def open_source(file: Path, fs: Filesystem) -> Source:
