@@ -175,9 +175,9 @@ class MessageStore(MessageReader):
                     break
                 result.last_update_timestamp_ms = found.last_update_timestamp_ms
                 result.last_update_log_offset = found.last_update_log_offset
-                hits = {log_offset: _at_hit(opened.log, log_offset) for log_offset in sorted(found.log_offsets)}
-                messages = [message for message in hits.values() if message is not None]
-                result.damaged = _damage_of_hits(opened.log, [at for at, one in hits.items() if one is None])
+                hits = [(log_offset, _at_hit(opened.log, log_offset)) for log_offset in sorted(found.log_offsets)]
+                messages = [message for _, message in hits if message is not None]
+                result.damaged = _damage_of_hits(opened.log, [at for at, message in hits if message is None])
                 if messages:
                     last_ms = messages[0].store_timestamp_ms
                 result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
