@@ -13,11 +13,12 @@ What is opened is closed when the command's result is printed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqctl.options import DEFAULT_STORE, Options
+from rmqctl.show import count
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
@@ -306,6 +307,15 @@ class GivenStore:
     def _warn_of_findings(self, closed: WritableStore) -> None:
         said = len(closed.opening_findings)
         self._warn_of(closed.describe_findings()[said:])
+
+    def warn_of_damage(self, readers: Iterable[StoreReader]) -> None:
+        """Names the damage in the log that the readers passed over; the command then ends with FINDINGS."""
+        met = [(*place, reason) for reader in readers for place, reason in sorted(reader.damage.items())]
+        for file, position, reason in met[:1]:
+            others = f", and at {count(len(met) - 1, 'other place')}" if len(met) > 1 else ""
+            self._warn_of(
+                [f"{file}, offset {position}: {reason}{others}; what was there is left out, `rmqctl check` says more"]
+            )
 
     def _warn_of(self, findings: Sequence[str]) -> None:
         for finding in findings:

@@ -76,6 +76,7 @@ def open_tables(
             _spare_pandas()
     with embedded_engine(session, stores, outer=outer) as opened:
         yield EmbeddedTables(session, list(stores), opened, stores)
+    session.store.warn_of_damage(stores.values())
 
 
 @contextlib.contextmanager

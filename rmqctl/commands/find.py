@@ -81,6 +81,7 @@ def run(
         else:
             found = finder.find_body(body_pattern, most) if body_pattern is not None else finder.find(text or "", most)
         lives = finder.related(found.messages, LIVES) if life else {}
+    session.store.warn_of_damage([reader])
     messages = MessageRows(None, session.format, stored=stored_body, warn=session.warn)
     return _result(session, finder, found, lives, messages)
 
@@ -91,6 +92,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int, *, outer
     with embedded_engine(session, readers, outer=outer) as engine:
         query = f"select log_offset, queue_offset from messages where ({condition}\n) order by log_offset, queue_offset"
         _, rows = engine.query(query, limit=most + 1)
+    session.store.warn_of_damage(readers.values())
     return finder.at_places(((row["log_offset"], row["queue_offset"]) for row in rows), most)
 
 

@@ -50,6 +50,7 @@ def run(
     reader = session.store.open_reader(or_segment=True)
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:
         timeline = build_timeline(reader, by.value, topic, gap * 1000, bar.update)
+    session.store.warn_of_damage([reader])
     most = max(timeline.messages.values(), default=1)
     rows = [
         {

@@ -135,6 +135,16 @@ def walk_slice(
     return iter(()) if first is None else scan(first)
 
 
+def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Iterator[Run]:
+    """Reads the runs of a part, behind damage too, and notes each damage in `files`."""
+    for step in walk_slice(files, part, rules):
+        if isinstance(step, Run):
+            yield step
+        elif isinstance(step, Damage):
+            position = step.file_start + step.position - part.file_start
+            files.damage[files.name_of(part.path), position] = step.describe_reason()
+
+
 def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> Iterator[Step]:
     """From a record's start to the part's stop or the first outcome, window by window."""
     size = part.file_size if files.is_local else WINDOW_BYTES

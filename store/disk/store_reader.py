@@ -56,6 +56,8 @@ class StoreReader:
         self.address = address if "://" in address else str(Path(address).expanduser().absolute())
         fs = fs or Filesystem()
         self._segment_start = segment_start
+        self.damage: dict[tuple[str, int], str] = {}
+        """Why bytes of a segment were left out where rows were made of the log, by file and position."""
         if segment_start is not None:
             self._commitlogs: tuple[Path, ...] = ()
             self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)

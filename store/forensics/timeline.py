@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from store.commitlog.scan import ScanRules
-from store.commitlog.slices import LogSlice, walk_slice
+from store.commitlog.slices import LogSlice, readable_runs
 from store.disk.store_reader import StoreReader
 from store.formats.run import Int64Array, Run
 from store.tables.message_batch import MessageRows
@@ -72,12 +72,11 @@ def build_timeline(
     timeline, done, last_ms = Timeline(unit), 0, -1
     for segment in reader.segments():
         whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
-        for step in walk_slice(reader, whole, ScanRules(check_crc=False)):
-            if isinstance(step, Run):
-                _add_jumps(timeline, step, last_ms, gap_ms)
-                last_ms = int(step.columns.store_timestamp_ms[-1])
-                _add_run(timeline, step, topic)
-                on_progress(done + step.end - segment.number)
+        for run in readable_runs(reader, whole, ScanRules(check_crc=False)):
+            _add_jumps(timeline, run, last_ms, gap_ms)
+            last_ms = int(run.columns.store_timestamp_ms[-1])
+            _add_run(timeline, run, topic)
+            on_progress(done + run.end - segment.number)
         done += segment.size
     return timeline
 

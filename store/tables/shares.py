@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.commitlog.scan import Blank, Damage, ScanRules
-from store.commitlog.slices import BATCH_ROWS, LogSlice, split, split_into, walk_slice
+from store.commitlog.slices import BATCH_ROWS, LogSlice, readable_runs, split, split_into, walk_slice
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, is_pre_blank, units_of
 from store.formats.index_page import HEADER_SIZE, decode_header
@@ -78,10 +78,8 @@ def _read_messages(
     files: StoreReader, request: Request, wanted: RowFilter, part: LogSlice, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     with_body = request.with_body and "body" in schema.names
-    for step in walk_slice(files, part, ScanRules(check_crc=request.check_crc)):
-        if not isinstance(step, Run):
-            continue
-        found = wanted.select_messages(_rows_of(step, outer=request.outer))
+    for run in readable_runs(files, part, ScanRules(check_crc=request.check_crc)):
+        found = wanted.select_messages(_rows_of(run, outer=request.outer))
         if not found.count:
             continue
         cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.commitlog.scan import ScanRules
-from store.commitlog.slices import LogSlice, walk_slice
+from store.commitlog.slices import LogSlice, readable_runs
 from store.disk.byte_search import find_bytes
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import DamagedRecord
@@ -48,13 +48,12 @@ def _scan_segment(
 ) -> Iterator[StoredMessage]:
     start, stop = stretch.start - segment.number, stretch.stop - segment.number
     part = LogSlice(segment.path, segment.number, segment.size, start, stop)
-    for step in walk_slice(reader, part, ScanRules()):
-        if isinstance(step, Run):
-            for number in choose(step):
-                message = message_of(step, number)
-                if message is not None:
-                    yield message
-            on_progress(done + step.end - stretch.start)
+    for run in readable_runs(reader, part, ScanRules()):
+        for number in choose(run):
+            message = message_of(run, number)
+            if message is not None:
+                yield message
+        on_progress(done + run.end - stretch.start)
 
 
 def message_of(run: Run, number: int) -> StoredMessage | None:

@@ -1,0 +1,53 @@
+"""A command that makes its answer of the whole log names the damage that it passes over, and ends with 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import rmqctl
+from tests.support.stores import make_store
+
+LOG = f"{0:020d}"
+COMMANDS = [
+    ["sql", "select count(*) from messages"],
+    ["export", "--as", "jsonl", "--to", "-"],
+    ["usage"],
+    ["timeline"],
+    ["find", "--scan", "k5"],
+    ["find", "--where", "queue_offset = 1"],
+]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("sound") / "store", 20)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = make_store(tmp_path_factory.mktemp("damaged") / "store", 20)
+    path = root / "commitlog" / LOG
+    data = bytearray(path.read_bytes())
+    size = int.from_bytes(data[:4], "big")
+    data[size + 4 : size + 8] = bytes(4)
+    path.write_bytes(data)
+    return root
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_damage_in_the_log_is_named_where_rows_are_left_out(words: Sequence[str], damaged: Path, sound: Path) -> None:
+    run = rmqctl(*words, store=damaged)
+    assert run.code == 1
+    assert f"{LOG}, offset " in run.err
+    assert "what was there is left out" in run.err
+    whole = rmqctl(*words, store=sound)
+    assert (whole.code, "left out" in whole.err) == (0, False)
+    assert run.out != whole.out or "find" in words
+
+
+def test_the_table_of_damage_names_it_itself(damaged: Path) -> None:
+    run = rmqctl("sql", "select kind from anomalies", store=damaged)
+    assert (run.code, "left out" in run.err) == (0, False)
