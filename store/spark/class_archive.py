@@ -20,8 +20,8 @@ from pathlib import Path
 FOLDER_VARIABLE = "RMQCTL_SPARK_CACHE"
 # CDS_DYNAMIC_ARCHIVE_MAGIC, in the byte order of the machines that Spark runs on; written last.
 _MAGIC = 0xF00BABA8.to_bytes(4, "little")
-# Other JVMs than OpenJDK's know none of these options. What the JVM logs would be among the command's output.
-_ALWAYS = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable")
+# What the JVM logs would be among the command's output.
+_QUIET = "-Xlog:disable"
 
 
 def archive_options(java: Path) -> list[str]:
@@ -31,14 +31,14 @@ def archive_options(java: Path) -> list[str]:
         # Spark would cut the option in two.
         return []
     if _is_whole(archive):
-        return [*_ALWAYS, f"-XX:SharedArchiveFile={archive}"]
+        return [_QUIET, f"-XX:SharedArchiveFile={archive}"]
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
     except OSError:
         return []
     if not os.access(archive.parent, os.W_OK):
         return []
-    return [*_ALWAYS, f"-XX:ArchiveClassesAtExit={archive}"]
+    return [_QUIET, f"-XX:ArchiveClassesAtExit={archive}"]
 
 
 def _archive(java: Path) -> Path | None:

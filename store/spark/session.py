@@ -44,7 +44,17 @@ OLDEST_JAVA = 17
 JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
-LOCAL_JVM_MEMORY, LOCAL_JVM_OPTIONS = "2g", "-XX:+UseParallelGC"
+LOCAL_JVM_MEMORY = "2g"
+# Other JVMs than OpenJDK's know few of the options. A method is compiled well only from four times Java's own limits
+# on: that compiler takes cores from the tasks of a short query or rebuild.
+LOCAL_JVM_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-XX:+UseParallelGC",
+    "-XX:Tier4InvocationThreshold=20000",
+    "-XX:Tier4MinInvocationThreshold=2400",
+    "-XX:Tier4CompileThreshold=60000",
+    "-XX:Tier4BackEdgeThreshold=160000",
+)
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 
 
@@ -193,7 +203,7 @@ def _builder(master: str | None, remote: str | None, verbose: bool, settings: di
             "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         }
         if (master or "local").startswith("local"):
-            options = [LOCAL_JVM_OPTIONS, *archive_options(Path(java_program() or "java"))]
+            options = [*LOCAL_JVM_OPTIONS, *archive_options(Path(java_program() or "java"))]
             values |= {
                 "spark.driver.memory": LOCAL_JVM_MEMORY,
                 "spark.driver.extraJavaOptions": " ".join(options),

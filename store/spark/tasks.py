@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SHARE_SCHEMA = "number bigint, share binary"
 SHARE_ARROW = pa.schema([("number", pa.int64()), ("share", pa.binary())])
 MOST_TASKS = 100_000
+LOCAL_PARTITIONS = "spark.sql.leafNodeDefaultParallelism"
 
 
 Item = TypeVar("Item")
@@ -31,18 +33,37 @@ def map_tasks(spark: SparkSession, work: Callable[[Item], Answer], items: Iterab
     """`work(item)` of every item, in the order of the items."""
     shares = list(items)
     if shares:
-        rows = _share_frame(spark, shares).mapInArrow(partial(run_task, work), SHARE_SCHEMA).collect()
+        with _partitions(spark, min(len(shares), MOST_TASKS)):
+            rows = _share_frame(spark, shares).mapInArrow(partial(run_task, work), SHARE_SCHEMA).collect()
         for row in sorted(rows, key=lambda row: row.number):
             yield pickle.loads(row.share)
 
 
-def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
-    """The shares as a DataFrame, one a partition, in their order.
+@contextmanager
+def _partitions(spark: SparkSession, count: int) -> Iterator[None]:
+    """Makes Spark cut a local table into so many partitions, and not into one for each core.
 
-    Partitioned by hash, some partitions would get two shares and others none.
+    Repartitioning the table instead takes a job to sample it and a shuffle.
     """
-    rows = [(number, pickle.dumps(share)) for number, share in enumerate(shares)]
-    return spark.createDataFrame(rows, SHARE_SCHEMA).repartitionByRange(min(len(rows), MOST_TASKS), "number")
+    before = spark.conf.get(LOCAL_PARTITIONS, None)
+    spark.conf.set(LOCAL_PARTITIONS, count)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(LOCAL_PARTITIONS)
+        else:
+            spark.conf.set(LOCAL_PARTITIONS, before)
+
+
+def _share_frame(spark: SparkSession, shares: Sequence[object]) -> DataFrame:
+    """The shares as a DataFrame, in their order.
+
+    Spark keeps a large table as its batches and makes a partition of each, so a batch is a partition's share.
+    """
+    columns = {"number": range(len(shares)), "share": [pickle.dumps(share) for share in shares]}
+    batches = pa.table(columns, SHARE_ARROW).to_batches(max_chunksize=-(-len(shares) // MOST_TASKS))
+    return spark.createDataFrame(pa.Table.from_batches(batches))
 
 
 def _shares_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:

@@ -21,7 +21,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.formats.columns import COLUMN_NAMES
 from store.formats.derived import units_of
-from store.formats.index_page import IndexHeader, index_file_size
+from store.formats.index_page import IndexHeader, entry_position, index_file_size
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from store.formats.run import Int64Array
 from store.index.index_file import IndexFile
@@ -144,8 +144,9 @@ class IndexKeys:
             return files[-1]
         fs, path = Filesystem(), self.path.with_name(f"{int(self.path.name) + len(files):017d}")
         fs.unlink(path)
-        descriptor = fs.create_file(path, index_file_size(self.slot_count, self.entry_count))
-        file = IndexFile(path, self.slot_count, self.entry_count, descriptor, fs, writable=True)
+        size = index_file_size(self.slot_count, self.entry_count)
+        descriptor = fs.create_file(path, size, entry_position(self.slot_count, 1))
+        file = IndexFile(path, self.slot_count, self.entry_count, descriptor, fs, writable=True, is_new=True)
         previous = files[-1].header if files else before
         if previous is not None:
             file.start_after(previous)
