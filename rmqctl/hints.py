@@ -63,6 +63,8 @@ HINTS = {
     "or move the folder away and rebuild all queues",
     "dledger-queue-tails": "run `rmqctl recover`, which completes the queues and removes the abort marker",
     "dledger-no-dispatch": "run `rmqctl recover`, which completes the queues from the entries",
+    "dledger-index-files": "move the member's index/ away: a start writes it anew from the entries",
+    "dledger-data-files": "bring the file back, or move the member's folder away and let it copy another's log",
     "dledger-uncommitted": "copy checkpoint.bak of the member's folder over its checkpoint",
     "several-dledgers": "name one, as --set dLegerSelfId=n0",
     "record-at-queue-end": "run `rmqctl recover`, which dispatches it",

@@ -29,6 +29,7 @@ from store.checking.findings import (
     UNIT_NOWHERE,
     WRONG_SIZE,
     Finding,
+    effect_on_start,
     group_findings,
 )
 from store.commitlog.resync import readable_behind
@@ -82,7 +83,7 @@ def check_batch_queues(
     log = _Expected(topics, delay_levels_ms, horizon)
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True)):
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
         if isinstance(step, Run):
             log.take(step)
             yield from log.inner_findings(step)
@@ -158,7 +159,8 @@ class _QueueCheck:
         following: int | None = None
         for file in self.stored:
             if file.size != self.usual_size:
-                detail = f"{file.size} bytes instead of {self.usual_size}; no broker starts with it"
+                effect = effect_on_start(file.size, is_last=file is self.stored[-1])
+                detail = f"{file.size} bytes instead of {self.usual_size}; {effect}"
                 yield self._finding(WRONG_SIZE, file, 0, detail)
             units = self._written(file)
             if len(units) < file.size // BATCH_UNIT_SIZE and file is not self.stored[-1]:

@@ -29,7 +29,7 @@ from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
 from store.five.dledger.files import (
     HEADER_SIZE,
-    INDEX_UNIT_SIZE,
+    INDEX_FILE_SIZE,
     EntryIndex,
     Headers,
     IndexUnits,
@@ -45,7 +45,6 @@ _STATE_LINES = {
     "currterm": {"currTerm": True, "voteLeader": False},
 }
 """The lines of the member's files, and whether each holds a number."""
-_INDEX_FILE_SIZE = 5 * 1024 * 1024 * INDEX_UNIT_SIZE
 
 
 def entry_files(files: StoreReader, layout: StoreLayout) -> tuple[str, frozenset[str]] | None:
@@ -71,7 +70,7 @@ def check_dledger(
     segments = [StoredSegment(files, file) for file in own]
     start = segments[0].file_start if segments else 0
     findings: list[Finding] = []
-    for step in readable_behind(segments, start):
+    for step in readable_behind(segments, start, behind_end=False):
         if isinstance(step, Run):
             run = step if horizon is None else step.part(0, int((step.columns.log_offset < horizon).sum()))
             findings += check.take(run) if run.count else []
@@ -139,8 +138,8 @@ class _Check:
                 yield Finding(DLEDGER_INDEX, self._index_name(), 0, count=self.last_index + 1, detail=detail)
             return
         for file in self.index.index_files:
-            if file.size != _INDEX_FILE_SIZE:
-                detail = f"{file.size} bytes instead of {_INDEX_FILE_SIZE}"
+            if file.size != INDEX_FILE_SIZE:
+                detail = f"{file.size} bytes instead of {INDEX_FILE_SIZE}"
                 yield Finding(WRONG_SIZE, self.files.name_of(file.path), 0, detail=detail)
         behind = -1 if self.last_index is None else self.last_index
         units = self.index.units(behind + 1, 1)

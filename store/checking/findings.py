@@ -132,6 +132,13 @@ class Finding:
         return (self.file, self.kind, self.topic or "", -1 if self.queue_id is None else self.queue_id)
 
 
+def effect_on_start(size: int, *, is_last: bool) -> str:
+    """Describes the effect of a file of a wrong length on a start; 5.3 deletes a last one of zero bytes."""
+    if is_last and not size:
+        return "a 4.9 broker does not start with it, a 5.3 one deletes it"
+    return "no broker starts with it"
+
+
 # Each of these is a place to look at; the others come in masses.
 SINGLE_KINDS = {
     BAD_CRC,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.checking.findings import FOREIGN_FILE, LINK, Finding
+from store.checking.findings import FOREIGN_FILE, LINK, Finding, effect_on_start
 from store.checking.survey import QueueListing
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.index_page import HEADER_SIZE
@@ -119,10 +119,20 @@ def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) ->
 
 
 def _foreign_in_commitlog(files: StoreReader) -> Iterator[Stranger]:
-    for entry, fault in files.foreign_in_commitlog():
-        is_special = not (entry.is_file or entry.is_folder)
-        effect = NO_BROKERS if is_special else NOT_4_9 if entry.is_folder or not entry.size else NO_BROKER
-        yield f"commitlog/{entry.path.name}", fault, effect
+    strangers = files.foreign_in_commitlog()
+    last = max(
+        [file.path for file in files.segments()] + [f"commitlog/{entry.path.name}" for entry, _ in strangers],
+        default="",
+    )
+    for entry, fault in strangers:
+        path = f"commitlog/{entry.path.name}"
+        if not (entry.is_file or entry.is_folder):
+            effect = NO_BROKERS
+        elif entry.is_file and not entry.size:
+            effect = effect_on_start(0, is_last=path == last)
+        else:
+            effect = NOT_4_9 if entry.is_folder else NO_BROKER
+        yield path, fault, effect
 
 
 def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger]:

@@ -121,7 +121,7 @@ def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int |
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     log = _Log(UnitMaker(delay_levels_ms), start, start, start)
-    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True)):
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
         if isinstance(step, Run) and (horizon is None or step.start < horizon):
             log.take(step)
         elif isinstance(step, End | Damage):

@@ -27,6 +27,7 @@ from store.checking.findings import (
     UNREADABLE_UNITS,
     WRONG_SIZE,
     Finding,
+    effect_on_start,
 )
 from store.disk.readable import Salvaged
 from store.disk.store_reader import StoredFile, StoreReader
@@ -150,7 +151,8 @@ def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int
     topic, queue_id, stored = listing.topic, listing.queue_id, listing.files
     for i, file in enumerate(stored):
         if file.size != usual_size or file.size % UNIT_SIZE:
-            detail = f"{file.size} bytes, expected {usual_size}; no broker starts with it"
+            effect = effect_on_start(file.size, is_last=file is stored[-1])
+            detail = f"{file.size} bytes, expected {usual_size}; {effect}"
             yield Finding(
                 WRONG_SIZE, files.name_of(file.path), file.number // UNIT_SIZE, topic, queue_id, detail=detail
             )

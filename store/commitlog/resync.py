@@ -88,15 +88,18 @@ def readable_behind(
     *,
     rules: ScanRules = DEFAULT_RULES,
     with_bad_bodies: bool = False,
+    behind_end: bool = True,
 ) -> Iterator[Step]:
     """Reads every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
 
     with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
+    behind_end       False leaves out what a cut left behind the end of a segment
     Segments that are missing are passed over.
     """
     behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
     for segment in behind:
-        yield from _readable_in(segment, max(segment.file_start, log_offset), rules, with_bad_bodies)
+        start = max(segment.file_start, log_offset)
+        yield from _readable_in(segment, start, rules, with_bad_bodies, behind_end=behind_end)
 
 
 def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:
@@ -110,7 +113,9 @@ def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: S
                 return
 
 
-def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool) -> Iterator[Step]:
+def _readable_in(
+    segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool, *, behind_end: bool
+) -> Iterator[Step]:
     start = segment.file_start
 
     def scan(at: int) -> Iterator[Step]:
@@ -125,7 +130,8 @@ def _readable_in(segment: Segment, log_offset: int, rules: ScanRules, with_bad_b
         unchecked = replace(rules, check_crc=False)
         return scan_segment(segment, at - start, at - start + size, rules=unchecked)
 
-    return read_on(scan, find, log_offset, behind_end=True, scan_bad_body=scan_bad_body if with_bad_bodies else None)
+    bad_body = scan_bad_body if with_bad_bodies else None
+    return read_on(scan, find, log_offset, behind_end=behind_end, scan_bad_body=bad_body)
 
 
 def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:

@@ -213,7 +213,14 @@ class _Examiner:
             file = relative_name(self.layout.root.absolute(), Path(first.file))
             detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
             count = sum(one.count for one in of_kind)
-            yield Diagnosis(_RANKS.get(kind, Rank.WRONG), "check", kind, detail, count, code=kind)
+            yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
+
+    def _rank_of(self, kind: str) -> Rank:
+        """Ranks a kind of findings; a wrong length counts less where a simulated start succeeds."""
+        starts = self.found.starts
+        if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
+            return Rank.WRONG
+        return _RANKS.get(kind, Rank.WRONG)
 
     def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
         for name in lines or (self.found.info.line.name,):

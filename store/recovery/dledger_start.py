@@ -3,7 +3,8 @@
     after a crash     5.3.3 adds up the sizes of the records in the newest trusted data file without their headers of 48
                       bytes, takes that for the log's end, and cuts every queue there. Nothing is dispatched anew, and
                       the next message gets a queue offset that is in use.
-    after a shutdown  records without a unit get none: dispatch begins at the log's end
+    after a shutdown  records without a unit get none: dispatch begins at the log's end. Units behind the last entry
+                      that DLedger accepts are cut
     4.9               dispatch goes on where the queues end
     log's end         behind the entry that the member's checkpoint says is committed, until the group commits more
     queue files       one without a unit before the cut leaves the queue and stays on disk, as 5.3.3 was seen to do
@@ -16,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from store.commitlog.end import find_end
+from store.commitlog.end import LogEnd, find_end
 from store.commitlog.resync import find_record
 from store.disk.mapped_file import MappedFile
 from store.disk.store_reader import StoreReader
-from store.five.dledger.files import HEADER_SIZE, EntryIndex, read_member_state
+from store.five.dledger.files import HEADER_SIZE, EntryIndex, read_member_state, start_faults
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
@@ -62,9 +63,23 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
             _cut_queues(opened, outcome, last + sizes[last], queue_end)
         elif queue_end < log_end:
             outcome.traps += _undispatched(log_end, queue_end)
+        elif queue_end > log_end:
+            _cut_behind(opened, outcome, replace(end, log_end=log_end))
     outcome.files = [_kept(file) for file in files_afterwards(opened)]
     _end_at_commit(opened, outcome)
     return outcome
+
+
+def dledger_blockers(opened: OpenedStore) -> Iterator[Trap]:
+    """Each file of the member that ends its process at the start."""
+    folder = opened.layout.dledger
+    assert folder is not None
+    index = EntryIndex(StoreReader(str(folder.parent), opened.fs), folder.name)
+    own = set(opened.layout.writable_commitlogs)
+    segments = [segment for segment in opened.log.segments.files if segment.path.parent in own]
+    for path, fault in start_faults(index.index_files, segments):
+        code = "dledger-index-files" if path.startswith(f"{folder.name}/index/") else "dledger-data-files"
+        yield Trap(code, f"DLedger ends the process: {path}: {fault}")
 
 
 def _kept(file: FileOutcome) -> FileOutcome:
@@ -107,6 +122,15 @@ def _cut_queues(opened: OpenedStore, outcome: SimulatedStart, wrong_end: int, qu
     opened.queues.truncate_dirty(wrong_end)
     detail = f"the queues are cut at log offset {wrong_end}, the entries go on to {outcome.log_end}"
     outcome.traps.append(Trap("dledger-queue-tails", detail))
+
+
+def _cut_behind(opened: OpenedStore, outcome: SimulatedStart, end: LogEnd) -> None:
+    """Counts and cuts the records and units behind the end of the entries."""
+    losses = LossCounter(opened)
+    losses.read_behind([one for one in opened.log.segments.files if one.file_start + one.size > end.log_end], end)
+    losses.read_units(end.log_end, END_OF_LOG)
+    outcome.lost = losses.report()
+    opened.queues.truncate_dirty(end.log_end)
 
 
 def _accepted_end(segments: Sequence[MappedFile], log_end: int) -> int:

@@ -27,6 +27,7 @@ from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.formats.columns import DamageReason
 from store.formats.derived import entries_of
+from store.formats.dledger import DLEDGER_HEADER
 from store.formats.java import decode_utf8
 from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
 from store.formats.run import Int64Array, Run
@@ -240,7 +241,8 @@ class LossCounter:
                 self._missing.append((key, numbers[missing], self._record_sizes(sizes[missing])))
         known = np.concatenate([places, *named])
         for at, size in self._holes:
-            if low <= at < high and at not in known:
+            # A damaged header hides the record behind it from no search.
+            if low <= at < high and at not in known and at + DLEDGER_HEADER.size not in known:
                 self._count(UNKNOWN, 1, size, "unreadable")
 
     def _record_sizes(self, sizes: Int64Array) -> Int64Array:

@@ -205,7 +205,7 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
         note_confirmed(opened, found.end.last_record)
     # What a torn page promises was never true.
     if (found.lost.messages or not opened.checkpoint.is_whole) and not as_broker:
-        lower_checkpoint(opened, found.end.last_store_timestamp_ms)
+        lower_checkpoint(opened, found.end.last_store_timestamp_ms, found.log_end)
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
     if not as_broker:
@@ -219,9 +219,10 @@ def note_confirmed(opened: OpenedStore, last_record: int) -> None:
         opened.checkpoint.confirm_log_offset = last_record
 
 
-def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int) -> None:
-    """Lowers the checkpoint's promises to the last record and the full index files."""
+def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end: int) -> None:
+    """Lowers the checkpoint's promises to the last record, the log's end and the full index files."""
     page, last = opened.checkpoint, last_store_timestamp_ms
+    page.confirm_log_offset = min(page.confirm_log_offset, log_end)
     page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
     page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
 

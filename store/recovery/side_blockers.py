@@ -1,6 +1,7 @@
 """Find faults of 5.3's structures beside the log that decide about a start.
 
     compaction store    other names, or a wrong length, in one of its two trees: the load fails
+    DLedger             an index file of a wrong length, or a file missing between others: the process ends
     timer               a wheel or a log file of a wrong length: the broker stops
                         a lost part: the broker starts, and messages are delivered twice or never
     epochs              a file that a crash left empty or torn: a broker in controller mode does not start
@@ -31,6 +32,10 @@ def side_blockers(opened: OpenedStore) -> Iterator[Trap]:
         for queue in queues_of(StoreReader(str(root), fs)):
             for file, fault in start_faults(queue):
                 yield Trap("compaction-files", f"the compaction store is not loaded: {file.path}: {fault}")
+    if opened.layout.dledger is not None:
+        from store.recovery.dledger_start import dledger_blockers
+
+        yield from dledger_blockers(opened)
     if fs.exists(root / "timerwheel") or fs.exists(root / "timerlog"):
         from store.five.timer.files import read_timer_files
 

@@ -73,7 +73,7 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     _cut_index(opened, found.log_end)
     add_derived(opened, change, why_index="holds keys of records behind the log's end, or is built anew")
     if not change.is_empty or not opened.checkpoint.is_whole:
-        lower_checkpoint(opened, _last_store_timestamp(opened, end))
+        lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
         add_checkpoint(opened, change)
     return change
 

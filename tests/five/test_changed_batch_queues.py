@@ -52,6 +52,13 @@ def test_messages_put_behind_inner_batches_get_the_next_queue_offsets(tmp_path: 
     assert list(check(root)) == []
 
 
+def test_records_that_a_cut_left_behind_the_end_want_no_units(tmp_path: Path) -> None:
+    root = copy_of_five("bcq-aborted", tmp_path)
+    changed(root, "recover", "--yes")
+    changed(root, "truncate-dirty", "--offset", 83_891, "--yes")
+    assert {finding.kind for finding in check(root)} == {"stale-tail"}
+
+
 def test_a_cut_inside_the_log_takes_the_units_behind_it_along(tmp_path: Path) -> None:
     root = copy_of_five("bcq", tmp_path)
     changed(root, "truncate-dirty", "--offset", 125_920, "--yes")

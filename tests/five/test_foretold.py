@@ -84,6 +84,8 @@ BLOCKERS = [
     ("timer", {"write": ("epochFileCheckpoint", b"")}, "epochFileCheckpoint is empty or torn"),
     ("compaction", {"truncate": ("compaction/compactionLog/CompB/0/00000000000000000000", 9)}, "9 bytes instead of"),
     ("rocksdb", {"write": ("consumequeue/CURRENT", b"?")}, "RocksDB can't read the consume queues"),
+    ("dledger", {"truncate": ("dledger-n0/index/00000000000000000000", 320)}, "320 bytes instead of 167772160"),
+    ("bcq", {"truncate": ("commitlog/00000000000000065536", 0)}, "0 bytes instead of 65536"),
 ]
 
 
@@ -103,6 +105,33 @@ def test_what_keeps_a_broker_from_starting_is_foretold_and_named_by_doctor(
     found = rmqctl("--format", "json", "doctor", store=root).json
     assert found["worst_rank"] == 1
     assert any(reason in one["detail"] for one in found["diagnoses"])
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["consumequeue/PlainT/0/00000000000000001600", "batchconsumequeue/BatchA/0/" + "2208".zfill(20)],
+)
+def test_a_last_file_without_a_byte_keeps_no_5_3_broker_from_starting(file: str, tmp_path: Path) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    assert (root / file) == max((root / file).parent.iterdir())
+    (root / file).write_bytes(b"")
+    assert rmqctl("--format", "json", "simulate", store=root).json["outcomes"][0]["starts"]
+    [found] = [one for one in check(root) if one.kind == "wrong-size"]
+    assert "a 5.3 one deletes it" in found.detail
+    ranks = {one["what"]: one["rank"] for one in rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]}
+    assert (ranks["wrong-size"], min(ranks.values())) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("case", "units"), [("header of the last entry zero", 1), ("magic of an entry 40 before the end wrong", 36)]
+)
+def test_units_that_a_start_cuts_behind_the_entries_are_foretold(case: str, units: int, tmp_path: Path) -> None:
+    damaged = next(one for one in lines("dledger", "damaged.jsonl") if one["damage"]["name"] == case)
+    _, start = simulated("dledger", damaged, tmp_path)
+    before = lines("dledger", "load-only.json")[0]["load"]["queues"]
+    left = damaged["loadOnly"]["queues"]
+    assert start["lost"]["units_cut"] == units == sum(one["max"] for one in before) - sum(one["max"] for one in left)
+    assert all(one["topic"] for one in start["lost"]["queues"])
 
 
 @pytest.mark.parametrize("name", ["bcq", "compaction", "dledger", "lmq", "lmq-poison1", "rocksdb", "timer"])

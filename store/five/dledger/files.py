@@ -10,11 +10,14 @@ Source: DLedgerEntryCoder, DLedgerMmapFileStore, MemberState (dledger 0.3.1.2).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from store.commitlog.scan import Segment
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
@@ -34,6 +37,7 @@ HEADER_DTYPE = np.dtype(
 )
 INDEX_DTYPE = np.dtype([("magic", ">i4"), ("pos", ">i8"), ("size", ">i4"), ("index", ">i8"), ("term", ">i8")])
 HEADER_SIZE, INDEX_UNIT_SIZE = HEADER_DTYPE.itemsize, INDEX_DTYPE.itemsize
+INDEX_FILE_SIZE = 5 * 1024 * 1024 * INDEX_UNIT_SIZE
 assert (DLEDGER_HEADER.size, 32) == (HEADER_SIZE, INDEX_UNIT_SIZE)
 
 Headers = npt.NDArray[np.void]
@@ -81,6 +85,24 @@ def _pairs(files: StoreReader, path: str) -> dict[str, str]:
 def _number(pairs: dict[str, str], name: str) -> int | None:
     text = pairs.get(name, "").strip()
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
+
+
+def start_faults(index_files: Sequence[StoredFile], segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
+    """Each file that ends a member's process at its start, with the reason.
+
+    segments  the data files
+
+    Source: MmapFileList.load, checkSelf (dledger 0.3.1.2).
+    """
+    for file in index_files:
+        if file.size != INDEX_FILE_SIZE:
+            yield file.path, f"{file.size} bytes instead of {INDEX_FILE_SIZE}"
+    for before, after in pairwise(index_files):
+        if before.number + INDEX_FILE_SIZE != after.number:
+            yield after.path, f"the index files between {before.number} and {after.number} are missing"
+    for one, two in pairwise(segments):
+        if one.file_start + one.size != two.file_start:
+            yield str(two.path), f"the data files between {one.file_start} and {two.file_start} are missing"
 
 
 class EntryIndex:
