@@ -20,7 +20,7 @@ from dataclasses import replace
 from store.commitlog.end import LogEnd, find_end
 from store.commitlog.resync import find_record
 from store.disk.mapped_file import MappedFile
-from store.disk.store_reader import StoreReader
+from store.disk.store_reader import StoredFile, StoreReader
 from store.five.dledger.files import HEADER_SIZE, EntryIndex, read_member_state, start_faults
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
@@ -77,7 +77,8 @@ def dledger_blockers(opened: OpenedStore) -> Iterator[Trap]:
     index = EntryIndex(StoreReader(str(folder.parent), opened.fs), folder.name)
     own = set(opened.layout.writable_commitlogs)
     segments = [segment for segment in opened.log.segments.files if segment.path.parent in own]
-    for path, fault in start_faults(index.index_files, segments):
+    data_files = [StoredFile(str(one.path), one.file_start, one.size, 0) for one in segments]
+    for path, fault in start_faults(index.index_files, data_files):
         code = "dledger-index-files" if path.startswith(f"{folder.name}/index/") else "dledger-data-files"
         yield Trap(code, f"DLedger ends the process: {path}: {fault}")
 

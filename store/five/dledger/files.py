@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from store.commitlog.scan import Segment
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.run import Run
@@ -87,10 +86,8 @@ def _number(pairs: dict[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
 
 
-def start_faults(index_files: Sequence[StoredFile], segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
+def start_faults(index_files: Sequence[StoredFile], data_files: Sequence[StoredFile]) -> Iterator[tuple[str, str]]:
     """Each file that ends a member's process at its start, with the reason.
-
-    segments  the data files
 
     Source: MmapFileList.load, checkSelf (dledger 0.3.1.2).
     """
@@ -100,9 +97,9 @@ def start_faults(index_files: Sequence[StoredFile], segments: Sequence[Segment])
     for before, after in pairwise(index_files):
         if before.number + INDEX_FILE_SIZE != after.number:
             yield after.path, f"the index files between {before.number} and {after.number} are missing"
-    for one, two in pairwise(segments):
-        if one.file_start + one.size != two.file_start:
-            yield str(two.path), f"the data files between {one.file_start} and {two.file_start} are missing"
+    for before, after in pairwise(data_files):
+        if before.number + before.size != after.number:
+            yield after.path, f"the data files between {before.number} and {after.number} are missing"
 
 
 class EntryIndex:
