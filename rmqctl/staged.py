@@ -23,14 +23,15 @@ def planning(
     *,
     with_dledger: bool = False,
     with_rocksdb: bool = False,
-    leaves_out: bool = False,
+    only_looks: bool = False,
     passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
     with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
-    leaves_out    whether queue files that keep a broker from starting are left out, with a note, and not refused
+    only_looks    also one that may not be changed; queue files that keep a broker from starting are left out, with a
+                  note
     passes_foreign  whether foreign names are left out; the plan says which brokers they keep from starting
     """
     from store import staged_store
@@ -39,7 +40,7 @@ def planning(
     def leave_out(error: StoreError) -> None:
         session.note(f"note: left out: {error}")
 
-    refuse = leave_out if leaves_out else foreign_only(lambda error: None) if passes_foreign else None
+    refuse = leave_out if only_looks else foreign_only(lambda error: None) if passes_foreign else None
 
     root, fs = session.store.reached if consent.dry_run else (session.store.root, None)
     return staged_store(
@@ -52,6 +53,7 @@ def planning(
         scratch=session.options.scratch,
         with_dledger=with_dledger,
         with_rocksdb=with_rocksdb,
+        only_looks=only_looks,
         refuse=refuse,
     )
 

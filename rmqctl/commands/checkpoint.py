@@ -38,7 +38,7 @@ def run_show(ctx: typer.Context) -> Result:
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)
     with (
-        planning(session, look, with_dledger=True, leaves_out=True) as opened,
+        planning(session, look, only_looks=True) as opened,
         session.progress("reading the log") as bar,
     ):
         review = review_checkpoint(opened, progress=bar.update)

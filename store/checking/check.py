@@ -28,6 +28,7 @@ from store.checking.findings import (
     LOST_INDEX,
     MISSING_INDEX_ENTRY,
     MISSING_UNIT,
+    NEWER,
     Finding,
     group_findings,
 )
@@ -43,7 +44,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import BadRequest
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout
+from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout, newer_structures
 
 Survey = QueueFile | IndexFile
 TIMER_TRACES = ("timerwheel", "timerlog", "config/timercheck", "consumequeue/rmq_sys_wheel_timer")
@@ -166,7 +167,7 @@ class _Check:
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
         of_segments = segment_list_findings(self.files, self.segments, size)
         of_checkpoint = checkpoint_file_findings(self.files)
-        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint])
+        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._newer()])
         if self.has_rocksdb:
             yield from self._check_with_rocksdb(of_files)
         else:
@@ -190,6 +191,12 @@ class _Check:
 
             if (found := entry_files(self.files, self.layout)) is not None:
                 yield from check_dledger(self.files, *found, self.progress.horizon)
+
+    def _newer(self) -> Iterator[Finding]:
+        """Yield a finding for each structure of a broker newer than those known here."""
+        is_whole = self.files.is_local and not self.files.is_segment
+        for path, found in newer_structures(self.layout, Filesystem()) if is_whole else ():
+            yield Finding(NEWER, str(path), 0, detail=found)
 
     def _check_queues(self) -> Iterator[Finding]:
         return self._check_files() if not self.batch_topics else self._check_with_batch_queues()

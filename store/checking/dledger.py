@@ -2,6 +2,7 @@
 
     each header     magic, sizes, pos, index one above the entry before, term not below it
     index           the unit of each entry, in all five fields; no unit behind the last entry
+    newer entries   without a message: passed over, their indexes counted
     currterm        at least the term of the last entry
     checkpoint      a committed index that is not above the last entry's, the end index of a clean stop
 
@@ -36,6 +37,7 @@ from store.five.dledger.files import (
     read_member_state,
 )
 from store.five.dledger.files import headers_of as headers_of_run
+from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
 
@@ -74,6 +76,7 @@ def check_dledger(
         if isinstance(step, Run):
             run = step if horizon is None else step.part(0, int((step.columns.log_offset < horizon).sum()))
             findings += check.take(run) if run.count else []
+    check.pass_newer()
     yield from group_findings([*findings, *(check.index_end() if horizon is None else ()), *check.state_findings()])
 
 
@@ -102,12 +105,16 @@ class _Check:
         name = self.files.name_of(f"commitlog/{run.path.name}")
         first = int(headers["index"][0]) - 1 if self.last_index is None or not follows else self.last_index
         term = self.last_term if follows else -1
+        steps = np.diff(headers["index"].astype("i8"), prepend=first)
+        out_of_order = steps != 1
+        for row in np.flatnonzero(out_of_order[1:] & (steps[1:] > 1)) + 1:
+            out_of_order[row] = not _newer_between(run, headers, int(row), int(steps[row]) - 1)
         faults = {
             "the magic is not 1": headers["magic"] != 1,
             "pos is not the entry's log offset": headers["pos"] != places - HEADER_SIZE,
             "size is not the record's and 48": headers["size"] != sizes + HEADER_SIZE,
             "the body's size is not the record's": headers["body_size"] != sizes,
-            "the index does not follow the entry's before": np.diff(headers["index"].astype("i8"), prepend=first) != 1,
+            "the index does not follow the entry's before": out_of_order,
             "the term is below the entry's before": np.diff(headers["term"].astype("i8"), prepend=term) < 0,
             "channel and CRCs are not 0": (headers["channel"] | headers["chain_crc"] | headers["body_crc"]) != 0,
         }
@@ -121,14 +128,22 @@ class _Check:
         first = int(headers["index"][0])
         if first < 0 or not self.index.index_files:
             return
-        units = self.index.units(first, run.count)
-        wrong = np.ones(run.count, bool)
-        wrong[: len(units)] = _differ(units, headers[: len(units)])
+        at = headers["index"].astype("i8") - first
+        units = self.index.units(first, int(np.clip(at, 0, 4 * run.count).max()) + 1)
+        wrong, known = np.ones(run.count, bool), (at >= 0) & (at < len(units))
+        wrong[known] = _differ(units[at[known]], headers[known])
         rows = np.flatnonzero(wrong)
         if len(rows):
-            entry, place = first + int(rows[0]), int(places[rows[0]]) - HEADER_SIZE
+            entry, place = int(headers["index"][rows[0]]), int(places[rows[0]]) - HEADER_SIZE
             detail = f"the unit of entry {entry} does not say what the entry at log offset {place} says"
             yield Finding(DLEDGER_INDEX, self._index_name(), entry, count=len(rows), detail=detail)
+
+    def pass_newer(self) -> None:
+        """Counts entries of a newer DLedger behind the last one with a message."""
+        while self.last_index is not None and len(unit := self.index.units(self.last_index + 1, 1)):
+            if int(unit["magic"][0]) not in NEWER_MAGICS:
+                return
+            self.last_index, self.last_term = self.last_index + 1, max(self.last_term, int(unit["term"][0]))
 
     def index_end(self) -> Iterator[Finding]:
         """A lost index, files of another length, and units behind the last entry."""
@@ -187,6 +202,18 @@ class _Check:
 
     def _index_name(self) -> str:
         return self.files.name_of(f"{self.name}/index")
+
+
+def _newer_between(run: Run, headers: Headers, row: int, count: int) -> bool:
+    """Tells whether `count` entries of a newer DLedger lie between a run's record and the one before it."""
+    at = int(run.columns.position[row - 1] + run.columns.size[row - 1])
+    stop, index = int(run.columns.position[row]) - HEADER_SIZE, int(headers["index"][row]) - count
+    while at < stop and count:
+        magic, size, found, *_ = DLEDGER_HEADER.unpack_from(run.buffer, at)
+        if magic not in NEWER_MAGICS or found != index:
+            return False
+        at, index, count = at + size, index + 1, count - 1
+    return at == stop and not count
 
 
 def _differ(units: IndexUnits, headers: Headers) -> npt.NDArray[np.bool_]:

@@ -51,6 +51,7 @@ TIMER_LOG = "timer-log"
 TIMER_STALE = "timer-stale"
 TIMER_STATE = "timer-state"
 STATE_FILE = "state-file"
+NEWER = "newer"
 DLEDGER_ENTRY = "dledger-entry"
 DLEDGER_INDEX = "dledger-index"
 DLEDGER_STATE = "dledger-state"
@@ -98,6 +99,7 @@ KINDS = {
     TIMER_STALE: "the timer is ahead of the log: a truncation of the log leaves it so",
     TIMER_STATE: "timercheck or timermetrics cannot be what a broker wrote",
     STATE_FILE: "a small file of a 5.x broker, or a message of its pop consumers, cannot be right",
+    NEWER: "a broker newer than 5.3 wrote something that is not known here: the store is read, and not changed",
     DLEDGER_ENTRY: "the header of a DLedger entry disagrees with its record, or with the entry before",
     DLEDGER_INDEX: "the index of a DLedger log disagrees with its entries",
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",

@@ -73,6 +73,7 @@ _RANKS = {
     kinds.TIMER_WHEEL: Rank.LOSS,
     kinds.TIMER_STALE: Rank.LOSS,
     kinds.DLEDGER_ENTRY: Rank.LOSS,
+    kinds.NEWER: Rank.NOTE,
     kinds.TIME_BACKWARDS: Rank.NOTE,
     kinds.STALE_TAIL: Rank.NOTE,
     kinds.FOREIGN_FILE: Rank.NOTE,

@@ -9,7 +9,8 @@ The steps for one record, in the broker's order:
 
 1. Fewer than 8 bytes left, or 8 zero bytes: nothing was written here (END; LIMIT when no byte is left).
 2. The blank's magic ends the segment, whatever its size says. An unknown magic is damage, unless a DLedger entry begins
-   here: its header of 48 bytes is skipped, and its body is the record. DLedger's own blank is int -1, int size.
+   here: its header of 48 bytes is skipped, and its body is the record. An entry of a newer DLedger without a message
+   is passed over. DLedger's own blank is int -1, int size.
 3. The fixed fields, then each length against the bytes left and against the size.
 4. A DELAY level in the schedule topic must be a number.
 5. The sum of the parts must be the size.
@@ -44,6 +45,7 @@ LIMIT = int(ScanOutcome.LIMIT)
 BLANK = int(ScanOutcome.BLANK)
 END = int(ScanOutcome.END)
 DAMAGE = int(ScanOutcome.DAMAGE)
+WITHOUT_MESSAGE = -1
 
 SOUND = int(DamageReason.NONE)
 BAD_MAGIC = int(DamageReason.BAD_MAGIC)
@@ -65,6 +67,8 @@ assert MAGIC_V1 >> 8 == MAGIC_V2 >> 8
 HEAD_SIZE = 8
 FIXED_SIZE = 91
 ENTRY_MAGIC = 1
+ENTRY_OF_NOTHING = 2
+ENTRY_OF_GROUP = 3
 ENTRY_HEADER_SIZE = 48
 ENTRY_BODY_SIZE_AT = 44
 BORN_HOST_V6 = 0x10
@@ -114,6 +118,9 @@ def scan_records(
         outcome, reason, size = read_head(data, position, limit, accept_v2)
         if reason == BAD_MAGIC:
             outcome, reason, size = read_entry_head(data, position, limit, accept_v2)
+            if outcome == WITHOUT_MESSAGE:
+                position += size
+                continue
             position += ENTRY_HEADER_SIZE if outcome == FULL else 0
         if outcome != FULL:
             break
@@ -162,13 +169,15 @@ def read_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> 
 def read_entry_head(buffer: Address, position: Long, limit: Long, accept_v2: Flag) -> tuple[Long, Long, Long]:
     """Tell outcome, reason and size by a DLedger entry's header; FULL: its body may be a record.
 
-    An entry's size counts the header, and its body has the magic of a record.
+    An entry's size counts the header, and its body has the magic of a record. WITHOUT_MESSAGE: there is none in it.
     """
     left = limit - position
     magic = read_int(buffer, position)
     size = read_int(buffer, position + 4)
     if magic == -1 and size >= HEAD_SIZE and (left < 2 * HEAD_SIZE or read_long(buffer, position + HEAD_SIZE) == 0):
         return BLANK, SOUND, size
+    if magic in (ENTRY_OF_NOTHING, ENTRY_OF_GROUP):
+        return read_other_entry(buffer, position, left, size)
     if magic != ENTRY_MAGIC or size < ENTRY_HEADER_SIZE + FIXED_SIZE:
         return DAMAGE, BAD_MAGIC, -1
     if left < ENTRY_HEADER_SIZE + HEAD_SIZE:
@@ -179,6 +188,28 @@ def read_entry_head(buffer: Address, position: Long, limit: Long, accept_v2: Fla
     if body_magic == MAGIC_V1 or (accept_v2 and body_magic == MAGIC_V2):
         return FULL, SOUND, size
     return DAMAGE, BAD_MAGIC, -1
+
+
+@cfunc
+def read_other_entry(buffer: Address, position: Long, left: Long, size: Long) -> tuple[Long, Long, Long]:
+    """Tell outcome, reason and size by the header of a newer DLedger's entry, whose body is no record.
+
+    Nothing repeats the entry's size, so all fields are held against what an entry may have.
+    """
+    if size < ENTRY_HEADER_SIZE:
+        return DAMAGE, BAD_MAGIC, -1
+    if left < ENTRY_HEADER_SIZE:
+        return DAMAGE, SIZE_BEYOND_SEGMENT, -1
+    index, place = read_long(buffer, position + 8), read_long(buffer, position + 24)
+    # Channel and chain CRC, body CRC: no version of DLedger writes them.
+    unused = read_long(buffer, position + 32) | read_int(buffer, position + 40)
+    if read_int(buffer, position + ENTRY_BODY_SIZE_AT) != size - ENTRY_HEADER_SIZE or unused != 0:
+        return DAMAGE, BAD_MAGIC, -1
+    if index < 0 or place < position:
+        return DAMAGE, BAD_MAGIC, -1
+    if size > left:
+        return DAMAGE, SIZE_BEYOND_SEGMENT, -1
+    return WITHOUT_MESSAGE, SOUND, size
 
 
 @cfunc

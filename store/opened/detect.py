@@ -219,6 +219,14 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         data = fs.read(fs.open_read(layout.checkpoint), FIELDS.size, CHECKPOINT_SIZE - FIELDS.size)
         if any(data):
             yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
+    if layout.dledger is not None:
+        from store.disk.store_reader import StoreReader
+        from store.five.dledger.files import EntryIndex
+
+        index = EntryIndex(StoreReader(str(layout.dledger.parent), fs), layout.dledger.name)
+        for unit in index.first_newer():
+            entry = f"from entry {unit['index']} on (magic {unit['magic']}, log offset {unit['pos']})"
+            yield layout.dledger, f"entries of a DLedger newer than 0.3.1.2 {entry}"
 
 
 def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:

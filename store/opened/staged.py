@@ -48,22 +48,29 @@ def staged_store(
     scratch: Path | None = None,
     with_dledger: bool = False,
     with_rocksdb: bool = False,
+    only_looks: bool = False,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
     """Opens the store at `root` for a plan; options as open_store takes them.
 
     with_dledger  also one with a DLedger log, whose entries no change may touch
     with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
+    only_looks    also one that no plan may change: nothing comes of this one
     refuse        is called with the error of a queue's file, which is then left out: for plans that are only shown
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with (
-        locked_store(folder, settings, fs, take=not dry_run, with_dledger=with_dledger, with_rocksdb=with_rocksdb) as (
-            layout,
+        locked_store(
+            folder,
+            settings,
             fs,
-        ),
+            take=not dry_run,
+            with_dledger=with_dledger,
+            with_rocksdb=with_rocksdb,
+            only_looks=only_looks,
+        ) as (layout, fs),
         staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)
@@ -109,16 +116,19 @@ def locked_store(
     take: bool = True,
     with_dledger: bool = False,
     with_rocksdb: bool = False,
+    only_looks: bool = False,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
     """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
 
     with_dledger  also of one with a DLedger log, whose entries no change may touch
     with_rocksdb  also of one with queues in a RocksDB, which the change leaves alone or builds anew
+    only_looks    also of one that may not be changed
     """
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
-    refuse_unchangeable(layout, fs, with_dledger=with_dledger, with_rocksdb=with_rocksdb)
+    if not only_looks:
+        refuse_unchangeable(layout, fs, with_dledger=with_dledger, with_rocksdb=with_rocksdb)
     if take:
         refuse_links(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():

@@ -127,15 +127,22 @@ class CheckpointReview:
 def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
     """Compares the page with newest segment, queues' ends and full index files; writes nothing.
 
-    Units and index files that are lost are built in the overlay before.
+    Units and index files that are lost are built in the overlay before. Queues in a RocksDB end where it says.
     """
-    start, reason = starting_segment(opened, abnormal=True)
-    built, found = build_all_lost(opened, finds_absent=False, progress=progress)
-    built += _build_lost_index(opened, found.end.log_end)
+    if opened.config.queues_in_rocksdb:
+        start, reason, queue_end, log_end = _ends_by_rocksdb(opened, progress)
+        built = _build_lost_index(opened, log_end)
+    else:
+        start, reason = starting_segment(opened, abnormal=True)
+        built, found = build_all_lost(opened, finds_absent=False, progress=progress)
+        built += _build_lost_index(opened, found.end.log_end)
     end = walk(opened, _newest_written_segment(opened), progress=progress, check_crc=False)
     if built:
         opened.queues.recover()
-    queue_end, queue_ms = newest_in_queues(opened)
+    if opened.config.queues_in_rocksdb:
+        queue_ms = end.last_store_timestamp_ms if queue_end >= end.log_end else 0
+    else:
+        queue_end, queue_ms = newest_in_queues(opened)
     page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
     reached = Reached(
         end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms, first_time_ms(opened)
@@ -152,6 +159,15 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
         start_reason=reason,
         built=[*opened.assumed, *built] if built else [],
     )
+
+
+def _ends_by_rocksdb(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:
+    """The start of an abnormal recovery with its reason, the end of queues in a RocksDB, and the log's."""
+    from store.recovery.rocksdb_start import foretell_rocksdb_start
+
+    assert opened.overlay is not None, "a review is made on a store with an overlay"
+    found = foretell_rocksdb_start(opened, "abnormal", opened.overlay.folder, progress, passes_damage=True)
+    return found.end.start, found.start_reason, found.queue_end_before, found.log_end
 
 
 def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:

@@ -46,8 +46,9 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
     def add_sizes(run: Run) -> None:
         sizes[run.file_start] = sizes.get(run.file_start, 0) + int(run.columns.size.sum())
 
-    end = find_end(segments, start, opened.scan_rules(check_crc=False), add_sizes)
-    log_end = _accepted_end(segments, end.log_end)
+    newer = _newer_entry(opened)
+    end = find_end(segments, start, opened.scan_rules(check_crc=False), add_sizes, stop=newer)
+    log_end = newer if newer is not None else _accepted_end(segments, end.log_end)
     outcome = SimulatedStart(
         opened.line.name,
         starts=True,
@@ -55,7 +56,7 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
         start_segment=start,
         start_reason=reason,
         log_end=log_end,
-        cut_reason=end.describe(),
+        cut_reason="an entry of a newer DLedger, which 0.3.1.2 takes for the end" if newer else end.describe(),
     )
     if opened.line.accepts_v2 and segments:
         if abnormal and sizes:
@@ -63,7 +64,7 @@ def foretell_dledger_start(opened: OpenedStore, mode: str) -> SimulatedStart:
             _cut_queues(opened, outcome, last + sizes[last], queue_end)
         elif queue_end < log_end:
             outcome.traps += _undispatched(log_end, queue_end)
-        elif queue_end > log_end:
+        elif queue_end > log_end or newer is not None:
             _cut_behind(opened, outcome, replace(end, log_end=log_end))
     outcome.files = [_kept(file) for file in files_afterwards(opened)]
     _end_at_commit(opened, outcome)
@@ -81,6 +82,14 @@ def dledger_blockers(opened: OpenedStore) -> Iterator[Trap]:
     for path, fault in start_faults(index.index_files, data_files):
         code = "dledger-index-files" if path.startswith(f"{folder.name}/index/") else "dledger-data-files"
         yield Trap(code, f"DLedger ends the process: {path}: {fault}")
+
+
+def _newer_entry(opened: OpenedStore) -> int | None:
+    """Finds the log offset of the first entry that DLedger 0.3.1.2 does not know; its log ends there."""
+    folder = opened.layout.dledger
+    assert folder is not None
+    unit = EntryIndex(StoreReader(str(folder.parent), opened.fs), folder.name).first_newer()
+    return int(unit["pos"][0]) if len(unit) else None
 
 
 def _kept(file: FileOutcome) -> FileOutcome:

@@ -62,7 +62,7 @@ def _in_slot(*fields: tuple[int, int]) -> Callable[[int], bool]:
 DEAD = (
     Dead(r".*\.bak", "read only where the file beside it cannot be"),
     Dead("lock|abort.*", "their being there counts, no byte of them"),
-    Dead("checkpoint", "bytes 24 to 39 are read in controller mode only", positions=lambda at: at >= 24),
+    Dead("checkpoint", "bytes 24 to 39 are read in controller mode only", positions=lambda at: 24 <= at < 40),
     Dead("commitlog/.*|dledger-.*/data/.*", "no CRC covers flags, birth, hosts and properties of a record", "flip"),
     Dead("commitlog/.*|dledger-.*/data/.*", "a first file that is not there has expired", "remove"),
     Dead("compaction/compactionLog/.*", "a blank ends the file, whatever it says of its size", "flip"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,58 @@ def test_simulate_says_first_that_readers_wait_without_the_member_s_checkpoint(t
     run = rmqctl("simulate", store=root)
     assert run.code == 1
     assert run.out.startswith("a 5.3 broker starts and loses nothing; readers get nothing until the next put")
+
+
+def append_entry_of_a_newer_dledger(root: Path, magic: int, body: bytes, *, with_message: bool) -> tuple[int, int]:
+    """Put an entry without a message behind the last one, and the last message once more; gives places of both."""
+    (_, answer), *_ = asked("dledger", "entries")
+    index, term, pos, size, *_ = answer["entries"][-1]
+    data = (root / DATA).read_bytes()
+    at, last = pos - 65536 + size, data[pos - 65536 + 48 : pos - 65536 + size]
+    place = pos + size
+    entries = [(magic, body)]
+    if with_message:
+        second = place + 48 + len(body)
+        numbered = (int.from_bytes(last[20:28], "big") + 1).to_bytes(8, "big")
+        entries.append((1, last[:20] + numbered + (second + 48).to_bytes(8, "big") + last[36:]))
+    for step, (kind, contents_of) in enumerate(entries, 1):
+        where = 65536 + at
+        header = (kind, 48 + len(contents_of), index + step, term, where, 0, 0, 0, len(contents_of))
+        unit = struct.pack(">iqiqq", kind, where, 48 + len(contents_of), index + step, term)
+        damage(root, {"bytes": [[DATA, at, (DLEDGER_HEADER.pack(*header) + contents_of).hex()]]})
+        damage(root, {"bytes": [["dledger-n0/index/" + "0" * 20, (index + step) * 32, unit.hex()]]})
+        at += 48 + len(contents_of)
+    end = index + len(entries)
+    (root / "dledger-n0/checkpoint").write_text(f"committedIndex={end}\nendIndex={end}\n")
+    return place, 65536 + at
+
+
+@pytest.mark.parametrize(("magic", "body"), [(2, b""), (3, b'{"peers":"n0-localhost:1"}')])
+def test_entries_of_a_newer_dledger_are_passed_over_and_the_store_is_only_read(
+    magic: int, body: bytes, tmp_path: Path
+) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    place, end = append_entry_of_a_newer_dledger(root, magic, body, with_message=True)
+    found = {finding.kind: finding for finding in check(root)}
+    assert set(found) == {"newer", "missing-unit", "missing-index-entry"}
+    assert f"magic {magic}, log offset {place}" in found["newer"].detail
+    assert rmqctl("--format", "json", "usage", store=root).json["message_count"] == 275
+    run = rmqctl("rebuild", "--queues", "--yes", store=root)
+    assert (run.code, "newer than 0.3.1.2" in run.err) == (4, True)
+    shown = rmqctl("--format", "json", "checkpoint", "show", store=root)
+    assert (shown.code, shown.json["log_end"]) == (0, end)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["log_end"], start["lost"]["messages"]) == (place, 1)
+
+
+def test_an_entry_of_a_newer_dledger_at_the_logs_end_is_no_damage(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    append_entry_of_a_newer_dledger(root, 2, b"", with_message=False)
+    assert [finding.kind for finding in check(root)] == ["newer"]
+
+
+def test_a_wrong_index_behind_an_entry_of_a_newer_dledger_is_found(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    place, _ = append_entry_of_a_newer_dledger(root, 2, b"", with_message=True)
+    damage(root, {"bytes": [[DATA, place - 65536 + 48 + 15, "7f"]]})
+    assert "dledger-entry" in {finding.kind for finding in check(root)}

@@ -162,3 +162,10 @@ def test_without_the_binding_recover_says_how_to_install_it(without_rocksdict: N
     run = rmqctl("recover", "--abnormal", "--dry-run", store=five("rocksdb-aborted") / "store")
     assert run.code == 2
     assert "pip install 'rmqctl[rocksdb]'" in run.err
+
+
+@pytest.mark.parametrize(("name", "queue_end"), [("rocksdb", 55104), ("rocksdb-aborted", 39650)])
+def test_the_checkpoint_is_shown_beside_the_end_that_the_rocksdb_remembers(name: str, queue_end: int) -> None:
+    run = rmqctl("--format", "json", "checkpoint", "show", store=five(name) / "store")
+    assert (run.code, run.json["queues_built_to"], "are lost" in run.err) == (0, queue_end, False)
+    assert f"({queue_end})" in run.json["start_reason"]

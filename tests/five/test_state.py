@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from store.disk.store_reader import StoreReader
 from store.five.state import epochs_of, state_lines
 from store.forensics.structures import DETECTED
 from tests.cli.running import rmqctl
+from tests.five.stores import copy_of_five
+from tests.support.snapshots import contents
 from tests.support.stores import make_store
 
 EPOCHS = "2\n664415559\n1-0\n3-5000\n"
@@ -176,3 +179,35 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "kvStore/",
         "other names",
     ]
+
+
+def leave_newer_queues(root: Path) -> None:
+    (root / "consumequeue_r").mkdir()
+
+
+def write_newer_field(root: Path) -> None:
+    with (root / "checkpoint").open("r+b") as file:
+        file.seek(40)
+        file.write(b"\1")
+
+
+@pytest.mark.parametrize("leave", [leave_newer_queues, write_newer_field])
+def test_what_a_newer_broker_left_is_named_read_and_never_changed(
+    leave: Callable[[Path], None], tmp_path: Path
+) -> None:
+    root = copy_of_five("bcq", tmp_path)
+    leave(root)
+    before = contents(root)
+    assert kinds(root) == {"newer"}
+    [found] = rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]
+    assert (found["what"], found["rank"]) == ("newer", 4)
+    assert rmqctl("get", "PlainT", "--queue", 0, "--offset", 0, store=root).code == 0
+    assert rmqctl("checkpoint", "show", store=root).code == 0
+    for words in (
+        ["put", "PlainT", "x"],
+        ["recover", "--yes"],
+        ["rebuild", "--yes"],
+        ["checkpoint", "rewrite", "--yes"],
+    ):
+        assert rmqctl(*words, store=root).code == 4
+    assert contents(root) == before

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from store.disk.store_reader import StoredFile, StoreReader
-from store.formats.dledger import DLEDGER_HEADER
+from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
 from store.formats.run import Run
+from store.formats.sets import is_in
 
 HEADER_DTYPE = np.dtype(
     [
@@ -120,3 +121,13 @@ class EntryIndex:
                 pieces.append(np.frombuffer(data, INDEX_DTYPE, len(data) // INDEX_UNIT_SIZE))
                 start = end
         return np.concatenate(pieces)
+
+    def first_newer(self) -> IndexUnits:
+        """The unit of the first entry that DLedger 0.3.1.2 does not know; empty without one."""
+        for file in self.index_files:
+            data = self.files.read_written(file.path, file.size)
+            units = np.frombuffer(data, INDEX_DTYPE, len(data) // INDEX_UNIT_SIZE)
+            newer = np.flatnonzero(is_in(units["magic"], NEWER_MAGICS))
+            if len(newer):
+                return units[newer[:1]]
+        return np.empty(0, INDEX_DTYPE)
