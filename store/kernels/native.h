@@ -153,6 +153,21 @@ static inline integer find_either(bytes_in buffer, integer first, integer second
     return stop;
 }
 
+/* A bit for each of at most 64 bytes from start on, the lowest for the first, that is one byte or the other. Reads only
+   before stop. */
+static inline integer find_all(bytes_in buffer, integer first, integer second, integer start, integer stop) {
+    unsigned char a = (unsigned char)first, b = (unsigned char)second;
+    integer at = start, end = stop - start > 64 ? start + 64 : stop;
+    uint64_t found = 0;
+    for (; end - at >= 16; at += 16) found |= (uint64_t)matches(buffer + at, a, b) << (at - start);
+    if (at < end && end >= 16) /* the last 16 bytes, without those before `at` */
+        return found | (uint64_t)(matches(buffer + end - 16, a, b) >> (at - (end - 16))) << (at - start);
+    for (; at < end; at++) found |= (uint64_t)(buffer[at] == a || buffer[at] == b) << (at - start);
+    return found;
+}
+
+static inline integer lowest_bit(integer bits) { return __builtin_ctzll((unsigned long long)bits); }
+
 /* CRC-32 by isal's function, else by eight tables: table[k][b] is the CRC of byte b and k zero bytes behind it. */
 typedef uint32_t (*crc_function)(uint32_t initial, bytes_in data, uint64_t size);
 static uint32_t crc_table[8][256];

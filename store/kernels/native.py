@@ -143,6 +143,17 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
     return start + place if place >= 0 else stop
 
 
+def find_all(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
+    """A bit for each of at most 64 bytes from `start` on, the lowest for the first, that is one byte or the other."""
+    part = bytes(buffer[start : min(stop, start + 64)])
+    return sum(1 << place for place, byte in enumerate(part) if byte in (first, second))
+
+
+def lowest_bit(bits: int) -> int:
+    """The number of the lowest bit of those that are set, of which there is one."""
+    return (bits & -bits).bit_length() - 1
+
+
 def prefetch(buffer: Address, position: int) -> None:
     """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""
 

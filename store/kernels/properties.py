@@ -12,11 +12,23 @@ from __future__ import annotations
 from store.formats import properties as names
 from store.formats.columns import Column
 from store.kernels.cython import Address, Bytes, Flag, Long, Matrix, cfunc, kernel
-from store.kernels.native import find_bytes, find_either, prefetch, read_byte, read_int, read_long, size_of, start_of
+from store.kernels.native import (
+    find_all,
+    find_bytes,
+    lowest_bit,
+    prefetch,
+    read_byte,
+    read_int,
+    read_long,
+    size_of,
+    start_of,
+)
 
 # How far ahead of its turn a record's properties are asked for.
 PREFETCH_RECORDS = 6
 _LINE_SIZE = 64
+# Bytes that find_all looks at.
+BLOCK_SIZE = 64
 
 NAME_END = ord(names.NAME_VALUE_SEPARATOR)
 PART_END = ord(names.PROPERTY_SEPARATOR)
@@ -63,23 +75,27 @@ def name_code(buffer: Address, start: Long, size: Long) -> Long:
 def find_values(buffer: Address, start: Long, stop: Long, first: Long, second: Long) -> tuple[Long, Long, Long, Long]:
     """Find two names' values by code: start and end of each; the last part counts, -1 for none.
 
-    Both are looked for in one pass, which reads each byte once.
+    Both are looked for in one pass. The end counts as a PART_END, though no byte is read there.
     """
     first_start = first_stop = second_start = second_stop = -1
-    at = start
-    while at < stop:
-        name = find_either(buffer, NAME_END, PART_END, at, stop)
-        if name < stop and read_byte(buffer, name) == PART_END:
-            at = name + 1
-            continue
-        end = find_either(buffer, PART_END, PART_END, name, stop)
-        if name > at and end > name + 1:
-            code = name_code(buffer, at, name - at)
-            if code == first:
-                first_start, first_stop = name + 1, end
-            elif code == second:
-                second_start, second_stop = name + 1, end
-        at = end + 1
+    at, name = start, -1
+    for block in range(start, stop + 1, BLOCK_SIZE):
+        marks = find_all(buffer, NAME_END, PART_END, block, stop)
+        if stop - block < BLOCK_SIZE:
+            marks |= 1 << (stop - block)
+        while marks != 0:
+            place = block + lowest_bit(marks)
+            marks &= marks - 1
+            if place < stop and read_byte(buffer, place) == NAME_END:
+                name = place if name < 0 else name
+                continue
+            if at < name < place - 1:
+                code = name_code(buffer, at, name - at)
+                if code == first:
+                    first_start, first_stop = name + 1, place
+                elif code == second:
+                    second_start, second_stop = name + 1, place
+            at, name = place + 1, -1
     return first_start, first_stop, second_start, second_stop
 
 
