@@ -158,6 +158,10 @@ class Filesystem(FileTree):
         self._give_back(pace.passed(Window(path, view, start, stop)))
         return True
 
+    def make_writable(self, view: memoryview, start: int, stop: int) -> None:
+        """Makes the pages of a map's range, which have blocks, writable before they are written to at random."""
+        mapping.make_writable(view, start, stop)
+
     def _populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
         with os_errors(path, "read the file"):
             try:

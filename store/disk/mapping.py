@@ -25,6 +25,7 @@ from store.disk import lost_pages
 PAGE_SIZE = mmap.PAGESIZE
 # asm-generic/mman-common.h and asm-generic/errno.h; Python has no names for them.
 _MADV_POPULATE_READ = 22
+_MADV_POPULATE_WRITE = 23
 _EHWPOISON = 133
 _FAILED = ctypes.c_void_p(-1).value
 
@@ -91,6 +92,15 @@ def populate(view: memoryview, start: int, stop: int) -> bool:
 def _has_lost(view: memoryview, start: int, stop: int) -> bool:
     address = ctypes.addressof(view.obj)  # type: ignore[arg-type]
     return lost_pages.first_lost(address + start, address + stop) < address + stop
+
+
+def make_writable(view: memoryview, start: int, stop: int) -> None:
+    """Lets the kernel make the pages of [start, stop) writable at once, where it offers that (Linux 5.14).
+
+    A page that is read before it is written to takes two faults otherwise.
+    """
+    if sys.platform.startswith("linux"):
+        _advise(view, start, stop, _MADV_POPULATE_WRITE)
 
 
 def let_go(view: memoryview, start: int, stop: int) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from store import kernels
 from store.disk.filesystem import Descriptor, Filesystem
-from store.disk.mapping import anonymous_map
+from store.disk.mapping import PAGE_SIZE, anonymous_map
 from store.disk.readable import require_readable, require_written_readable
 from store.errors import StoreIOError
 from store.formats.index_page import (
@@ -66,6 +66,7 @@ class IndexFile:
         self._name_is_new = writable
         self._is_new = is_new
         self._reserved = 0
+        self._slots_are_writable = not is_new
         self._held: IndexHeader | None = None
         self._stored_size = fs.stat(descriptor.path).st_size
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
@@ -75,7 +76,9 @@ class IndexFile:
         """The header, as it is or was held; StoreIOError when the disk can't give it."""
         if self._held is not None:
             return self._held
-        self.require(0, HEADER_SIZE)
+        if not self._is_new:
+            # A new file's pages come from no device.
+            self.require(0, HEADER_SIZE)
         return decode_header(self.buffer)
 
     def hold(self) -> None:
@@ -214,11 +217,16 @@ class IndexFile:
         end = entry_position(self.slot_count, min(self.entry_count, newest + entry_count))
         if end > self._reserved and self._descriptor is not None:
             if not self._is_new:
-                # The kernel reads slots and entries of keys that it puts. A new file's pages come from no device.
+                # The kernel reads slots and entries of keys that it puts.
                 self.require(self._reserved, end - self._reserved)
             stop = min(len(self.buffer), end + RESERVED_AHEAD_BYTES)
             self._fs.preallocate(self._descriptor, self._reserved, stop - self._reserved)
             self._reserved = stop
+        slots_end = entry_position(self.slot_count, 0)
+        if not self._slots_are_writable and entry_count * PAGE_SIZE >= slots_end:
+            # So many keys touch most pages of the slots.
+            self._fs.make_writable(self.buffer, 0, slots_end)
+            self._slots_are_writable = True
 
     def write_header(self, header: IndexHeader) -> None:
         """Overwrites the header."""
