@@ -159,7 +159,7 @@ class Filesystem(FileTree):
         return True
 
     def make_writable(self, view: memoryview, start: int, stop: int) -> None:
-        """Makes the pages of a map's range, which have blocks, writable before they are written to at random."""
+        """Makes the pages of a map's range writable; they must have blocks."""
         mapping.make_writable(view, start, stop)
 
     def _populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:

@@ -95,7 +95,7 @@ def _has_lost(view: memoryview, start: int, stop: int) -> bool:
 
 
 def make_writable(view: memoryview, start: int, stop: int) -> None:
-    """Lets the kernel make the pages of [start, stop) writable at once, where it offers that (Linux 5.14).
+    """Makes the pages of [start, stop) writable at once, where the kernel offers that (Linux 5.14).
 
     A page that is read before it is written to takes two faults otherwise.
     """

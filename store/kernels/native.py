@@ -144,13 +144,13 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
 
 
 def find_all(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
-    """A bit for each of at most 64 bytes from `start` on, the lowest for the first, that is one byte or the other."""
+    """A bit for each of the next 64 bytes, the lowest for the first, that is one byte or the other."""
     part = bytes(buffer[start : min(stop, start + 64)])
     return sum(1 << place for place, byte in enumerate(part) if byte in (first, second))
 
 
 def lowest_bit(bits: int) -> int:
-    """The number of the lowest bit of those that are set, of which there is one."""
+    """The number of the lowest bit that is set; there must be one."""
     return (bits & -bits).bit_length() - 1
 
 
