@@ -41,6 +41,19 @@ def test_a_ratio_that_a_broker_takes_as_another_is_said(root: Path, percent: int
     assert remarks == (said if taken is not None else [])
 
 
+@pytest.mark.parametrize(
+    ("log", "other", "queues", "goes"), [(90, 90, 10, True), (90, 10, 10, False), (10, 90, 90, True)]
+)
+def test_of_several_folders_of_the_log_the_emptiest_counts(
+    log: int, other: int, queues: int, goes: bool, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = {"commitlog": log, "other": other, "consumequeue": queues}
+    (root / "other").mkdir()
+    monkeypatch.setattr(Filesystem, "used_ratio", lambda fs, folder: used[folder.name] / 100)
+    settings = {"storePathCommitLog": f"{root}/commitlog,{root}/other", **AT_ANOTHER_HOUR}
+    assert bool(removed(plan(root, force=False, settings=settings), "commitlog")) == goes
+
+
 def removed(change: Change, folder: str) -> list[str]:
     paths = [str(action.path.relative_to(change.root)) for action in change.actions]  # type: ignore[attr-defined]
     return [path for path in paths if path.startswith(folder)]

@@ -102,6 +102,16 @@ def test_a_record_whose_sum_alone_is_wrong_is_skipped(tmp_path: Path) -> None:
     assert [one.position for one in follower.damages] == [broken]
 
 
+def test_of_many_skipped_records_the_newest_hundred_are_named(tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = [log.put(Message("T", b"b", properties=b"A\x01b")).log_offset for _ in range(103)]
+    for place in places:
+        damage(log, place, 91 + 1 + 1 - 2, b"\0\1")
+    follower = dispatcher(log, collector)
+    follower.catch_up()
+    assert [one.file_start + one.position for one in follower.damages] == places[3:]
+
+
 @pytest.mark.parametrize("magic", [b"\1\2\3\4", b"\0\0\0\0"])
 def test_at_anything_worse_the_rest_of_the_segment_is_skipped(tmp_path: Path, magic: bytes) -> None:
     log, collector = new_log(tmp_path), Collector()

@@ -150,17 +150,55 @@ def test_a_query_says_which_files_it_visited_and_how_far_the_index_reaches(tmp_p
     assert (answer.last_update_timestamp_ms, answer.last_update_log_offset) == (START_MS + 29_000, places[-1])
 
 
-@pytest.mark.parametrize("links", [{3: 3}, {3: 2, 2: 3}, {1: 3}, {2: 99}, {3: -5}])
-def test_a_damaged_chain_does_not_hold_a_query_for_ever(tmp_path: Path, links: dict[int, int]) -> None:
+# Entry → the one before it as the damaged file says, and the entries that a query then reads.
+DAMAGED_CHAINS = [
+    ({3: 3}, [3]),
+    ({3: 2, 2: 3}, [3, 2, 3, 2]),
+    ({1: 3}, [3, 2, 1, 3]),
+    ({2: 99}, [3, 2]),
+    ({3: -5}, [3]),
+]
+
+
+@pytest.mark.parametrize(("links", "read"), DAMAGED_CHAINS)
+def test_a_damaged_chain_does_not_hold_a_query_for_ever(tmp_path: Path, links: dict[int, int], read: list[int]) -> None:
     log = SmallLog()
-    log.put_many(3, keys="k")
+    places = log.put_many(3, keys="k")
     path = built(tmp_path, log).files[0].path
     data = bytearray(path.read_bytes())
     for number, previous in links.items():
         at = entry_position(SLOTS, number) + ENTRY_SIZE - 4
         data[at : at + 4] = previous.to_bytes(4, "big", signed=True)
     path.write_bytes(data)
-    assert 1 <= len(offsets(open_index(tmp_path), "k", max_count=64)) <= 64
+    assert offsets(open_index(tmp_path), "k", max_count=64) == [places[number - 1] for number in read]
+
+
+# Seconds of three entries of one key behind the file's begin, and the entries found from a time on, newest first.
+TIMES = [
+    ([0, 5, 9], 6, [3]),
+    ([0, 9, 5], 6, []),
+    ([9, 5, 9], 6, [3]),
+    ([9, 5, 9], 5, [3, 2, 1]),
+    ([0, 5, 9], 0, [3, 2, 1]),
+    ([0, 5, 9], 10, []),
+]
+
+
+@pytest.mark.parametrize(("seconds", "begin", "read"), TIMES)
+def test_a_query_ends_at_the_first_entry_before_its_times(
+    tmp_path: Path, seconds: list[int], begin: int, read: list[int]
+) -> None:
+    log = SmallLog()
+    places = log.put_many(3, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[8:16] = (START_MS + 10_000).to_bytes(8, "big")
+    for number, second in enumerate(seconds, 1):
+        at = entry_position(SLOTS, number) + ENTRY_SIZE - 8
+        data[at : at + 4] = second.to_bytes(4, "big")
+    path.write_bytes(data)
+    found = offsets(open_index(tmp_path), "k", START_MS + begin * 1000, FAR_AHEAD)
+    assert found == [places[number - 1] for number in read]
 
 
 def test_a_slot_beyond_the_count_is_empty_unless_this_process_is_just_writing_the_file(tmp_path: Path) -> None:

@@ -56,6 +56,26 @@ def test_the_log_is_flushed_thoroughly_once_per_long_interval() -> None:
     assert queue.asked == [0, 4, 4, 0, 4]
 
 
+@pytest.mark.parametrize(("waited_ms", "least_pages"), [(9_999, 4), (10_000, 0), (10_001, 0)])
+def test_a_flush_of_the_log_is_thorough_from_the_interval_on(waited_ms: int, least_pages: int) -> None:
+    queue, clock = Queue(), Clock()
+    service = FlushRealTimeService(queue, Checkpoint(), StoreConfig(), clock)
+    service.work()
+    clock.now_ms += waited_ms
+    service.work()
+    assert queue.asked == [0, least_pages]
+
+
+@pytest.mark.parametrize(("waited_ms", "least_pages"), [(59_999, 2), (60_000, 0), (60_001, 0)])
+def test_a_flush_of_queues_is_thorough_from_the_interval_on(waited_ms: int, least_pages: int) -> None:
+    queue, clock = Queue(), Clock()
+    service = FlushConsumeQueueService(lambda: [queue], Checkpoint(), StoreConfig(), clock)
+    service.work()
+    clock.now_ms += waited_ms
+    service.work()
+    assert queue.asked == [0, least_pages]
+
+
 def test_the_checkpoint_gets_the_time_of_the_last_thorough_flush() -> None:
     queue, checkpoint = Queue(), Checkpoint()
     service = FlushRealTimeService(queue, checkpoint, StoreConfig(), Clock())

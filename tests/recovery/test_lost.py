@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from store import check, open_store
 from store.change.change import Change
+from store.formats.message import LOG_OFFSET_AT, store_timestamp_at
+from store.recovery.lost import _is_zeroed_cut
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.stores import LATER_MS, SMALL, Clock, make_store, recover, text_message, truncate
@@ -106,6 +109,63 @@ def test_records_behind_a_page_of_zeros_are_lost_though_no_unit_names_them(crash
     shutil.rmtree(crashed / "consumequeue")
     change, _ = recover(crashed, settings={"mappedFileSizeConsumeQueue": 400})
     assert counts(change) == lost(59, intact=59)
+
+
+@pytest.mark.parametrize(("later_ms", "count"), [(0, 59), (1, 59), (-1, 0)])
+def test_behind_zeros_a_record_is_a_leftover_if_its_time_is_before_the_last_valid_one(
+    later_ms: int, count: int, crashed: Path
+) -> None:
+    found = places(crashed)
+    with open_store(crashed, as_is=True) as store:
+        last_ms = store.get("T", 39 % QUEUES, 39 // QUEUES).messages[0].store_timestamp_ms
+    overwrite(crashed, found[40][0], bytes(found[40][1]))
+    for at, _ in found[41:]:
+        overwrite(crashed, at + store_timestamp_at(0), (last_ms + later_ms).to_bytes(8, "big"))
+    shutil.rmtree(crashed / "consumequeue")
+    change, _ = recover(crashed, settings={"mappedFileSizeConsumeQueue": 400})
+    # In the segments behind the one that ends at zeros nothing is a leftover.
+    in_this_segment = sum(at // 16384 == found[40][0] // 16384 for at, _ in found[41:])
+    assert counts(change) == lost(count or 59 - in_this_segment, intact=count or 59 - in_this_segment)
+
+
+@dataclass
+class Bytes:
+    """A segment that begins at log offset 4096."""
+
+    buffer: memoryview
+    file_start: int = 4096
+
+    @property
+    def size(self) -> int:
+        return len(self.buffer)
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return stop
+
+
+SECTOR_END = 512 - 8
+ZEROED_CUTS = {
+    "at its place": (100, bytes(8), b"\0", 0, True),
+    "at its place, to the end of a sector": (SECTOR_END, bytes(8), b"\1", 0, True),
+    "elsewhere, inside a sector": (100, bytes(8), b"\1", 1, True),
+    "elsewhere, to the end of a sector": (SECTOR_END, bytes(8), b"\1", 1, False),
+    "elsewhere, more zeros": (100, bytes(8), b"\0", 1, False),
+    "seven zeros": (100, bytes(7) + b"\1", b"\1", 0, False),
+    "too near the end": (1024 - 40, bytes(8), b"\1", 0, False),
+}
+
+
+@pytest.mark.parametrize("name", ZEROED_CUTS)
+def test_eight_zeros_are_an_earlier_cut_if_the_rest_of_a_record_follows(name: str) -> None:
+    position, head, next_byte, moved, is_cut = ZEROED_CUTS[name]
+    place = (4096 + position + moved).to_bytes(8, "big")
+    record = (head + next_byte).ljust(LOG_OFFSET_AT, b"\0") + place
+    data = (bytes(position) + record).ljust(1024, b"\0")[:1024]
+    assert _is_zeroed_cut(Bytes(memoryview(data)), position) == is_cut  # type: ignore[arg-type]
+
+
+def test_zeros_alone_are_no_earlier_cut() -> None:
+    assert not _is_zeroed_cut(Bytes(memoryview(bytes(1024)), -100), 100)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [0x7FFFFFFF, 16385, 90])
