@@ -13,6 +13,7 @@ import numpy as np
 from store import kernels
 from store.checking.findings import BROKEN_CHAIN, Finding
 from store.disk.readable import WINDOW_BYTES, Salvaged
+from store.dispatch.expected import Ints
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.kernels.index import (
     FALLING_ENTRIES,
@@ -46,17 +47,15 @@ class Chains:
     def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
         """Of the entries 1 … count - 1."""
         data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
-        newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
+        newest, found = np.zeros(slot_count, ">i4"), np.zeros(FOUND_COUNT, np.int64)
         for first in range(1, count, _WINDOW_ENTRIES):
             stop = min(count, first + _WINDOW_ENTRIES)
             file.read_again(entries_at + ENTRY_SIZE * first, entries_at + ENTRY_SIZE * stop)
             kernels.follow_chains(data, slot_count, first, stop, newest, found)
-        heads = np.frombuffer(data, ">i4", slot_count, HEADER_SIZE)
-        stored = np.where((heads < 0) | (heads > count), 0, heads)
         return cls(
             wrong_entries=int(found[WRONG_ENTRIES]),
             first_wrong_entry=int(found[FIRST_WRONG_ENTRY]),
-            wrong_slots=int(np.count_nonzero(stored != newest)),
+            wrong_slots=_count_wrong(np.frombuffer(data, ">i4", slot_count, HEADER_SIZE), newest, count),
             used_slots=int(np.count_nonzero(newest)),
             low=int(found[LOW_OFFSET]),
             high=int(found[HIGH_OFFSET]) if count > 1 else -1,
@@ -70,3 +69,10 @@ class Chains:
         if self.wrong_slots:
             detail = "a slot does not name its newest entry"
             yield Finding(BROKEN_CHAIN, name, 0, count=self.wrong_slots, detail=detail)
+
+
+def _count_wrong(stored: Ints, newest: Ints, count: int) -> int:
+    """Count slots that do not name their newest entry; one that names no entry is as good as empty."""
+    differing = np.flatnonzero(stored != newest)
+    named = stored[differing]
+    return int(np.count_nonzero(np.where((named < 0) | (named > count), 0, named) != newest[differing]))

@@ -192,23 +192,25 @@ def write_header(index: Address, header: Longs) -> None:
 
 
 @kernel
-def follow_chains(index: Bytes, slot_count: Long, first: Long, count: Long, newest: Longs, found: Longs) -> None:
+def follow_chains(index: Bytes, slot_count: Long, first: Long, count: Long, newest: Writable, found: Longs) -> None:
     """Hold the entries first … count - 1 against their slots' chains: each must name the one before.
 
     first   1, or the `count` of the call before, with the same `newest` and `found`
-    newest  int64 [slot_count], zeros at first: the newest entry of each slot
+    newest  the slots as the entries make them, written as in the file; zeros at first
     found   int64 [FOUND_COUNT], zeros at first: see WRONG_ENTRIES …
     """
-    file = start_of(index)
+    file, slots = start_of(index), start_of(newest)
     entries_at = HEADER_SIZE + SLOT_SIZE * slot_count
     for entry in range(first, count):
         at = entries_at + ENTRY_SIZE * entry
-        slot = read_int(file, at) % slot_count
-        if read_int(file, at + 16) != newest[slot]:
+        if entry + _LOOK_AHEAD < count:
+            prefetch(slots, SLOT_SIZE * (read_int(file, at + ENTRY_SIZE * _LOOK_AHEAD) % slot_count))
+        slot_at = SLOT_SIZE * (read_int(file, at) % slot_count)
+        if read_int(file, at + 16) != read_int(slots, slot_at):
             if found[WRONG_ENTRIES] == 0:
                 found[FIRST_WRONG_ENTRY] = entry
             found[WRONG_ENTRIES] += 1
-        newest[slot] = entry
+        write_int(slots, slot_at, entry)
         log_offset = read_long(file, at + 4)
         if entry == 1 or log_offset < found[LOW_OFFSET]:
             found[LOW_OFFSET] = log_offset

@@ -30,7 +30,7 @@ def index_file(slot_count: int, entries: list[tuple[int, int, int]]) -> bytearra
 
 def follow(data: bytearray, slot_count: int, count: int) -> tuple[list[int], list[int]]:
     def ask(kernels: ModuleType) -> tuple[list[int], list[int]]:
-        newest, found = np.zeros(slot_count, np.int64), np.zeros(FOUND_COUNT, np.int64)
+        newest, found = np.zeros(slot_count, ">i4"), np.zeros(FOUND_COUNT, np.int64)
         kernels.follow_chains(data, slot_count, 1, count, newest, found)
         return newest.tolist(), found.tolist()
 

@@ -67,7 +67,7 @@ class Workspace:
         self.order = np.zeros(CAPACITY, np.int64)
         self.starts = np.zeros(CAPACITY + 1, np.int64)
         self.header = np.zeros(6, np.int64)
-        self.newest = np.zeros(max(_SLOT_COUNTS), np.int64)
+        self.newest = np.zeros(max(_SLOT_COUNTS), ">i4")
         self.units = GuardedBuffer(UNIT_SIZE * CAPACITY)
         self.index = GuardedBuffer(INDEX_CAPACITY)
 
