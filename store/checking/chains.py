@@ -47,11 +47,12 @@ class Chains:
     def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
         """Of the entries 1 … count - 1."""
         data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
-        newest, found = np.zeros(slot_count, ">i4"), np.zeros(FOUND_COUNT, np.int64)
+        slots, found = bytearray(SLOT_SIZE * slot_count), np.zeros(FOUND_COUNT, np.int64)
         for first in range(1, count, _WINDOW_ENTRIES):
             stop = min(count, first + _WINDOW_ENTRIES)
             file.read_again(entries_at + ENTRY_SIZE * first, entries_at + ENTRY_SIZE * stop)
-            kernels.follow_chains(data, slot_count, first, stop, newest, found)
+            kernels.follow_chains(data, slot_count, first, stop, slots, found)
+        newest = np.frombuffer(slots, ">i4")
         return cls(
             wrong_entries=int(found[WRONG_ENTRIES]),
             first_wrong_entry=int(found[FIRST_WRONG_ENTRY]),

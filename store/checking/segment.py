@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,13 +174,16 @@ class _SegmentCheck:
         self.light_numbers: dict[Queue, int] = {}
         self.units = UnitsOfSegment(files, derived.queues, self.cursor, self.end, self.states.numbers)
         self.indexes = [EntryFile(files, file) for file in derived.indexes]
+        self._of_index: Future[list[Finding]] | None = None
 
     def run(self) -> tuple[list[Finding], SegmentSummary]:
         """Walks the segment; gives its findings and its summary."""
         stop = self.end - self.segment.number
         if stop > 0:
-            self._walk(LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, stop))
-            self._compare(None, self.end)
+            with ThreadPoolExecutor(1) as self._aside:
+                self._walk(LogSlice(self.segment.path, self.segment.number, self.segment.size, 0, stop))
+                self._compare(None, self.end)
+                self._collect()
         self.seam.queues = self.states.ends()
         return group_findings(self.findings), self.seam
 
@@ -244,13 +248,24 @@ class _SegmentCheck:
         units = NO_UNITS if run is None else self._expected(run)
         queues = self.states.numbers_of(units)
         self._compare_units(self.units.below(end), units, queues, starts)
+        self._collect()
+        self._of_index = self._aside.submit(self._compare_index, run, self.cursor, end, starts)
+        self.cursor = end
+
+    def _compare_index(self, run: Run | None, start: int, end: int, starts: Ints) -> list[Finding]:
+        """Compares the keys of the records from `start` to `end` with the index entries there."""
         entries = NO_ENTRIES if run is None else self._expected_entries(run)
         if self.has_index:
-            self.findings += index_differences(self.name, self.indexes, self.cursor, end, entries, starts)
-        elif len(entries.log_offset):
+            return list(index_differences(self.name, self.indexes, start, end, entries, starts))
+        if len(entries.log_offset):
             self.seam.first_key = int(entries.log_offset[0]) if self.seam.first_key < 0 else self.seam.first_key
             self.seam.key_count += len(entries.log_offset)
-        self.cursor = end
+        return []
+
+    def _collect(self) -> None:
+        """Waits for the comparison with the index that is still going on, and adds its findings."""
+        if self._of_index is not None:
+            self.findings += self._of_index.result()
 
     def _expected_entries(self, run: Run) -> Entries:
         """The entries that the index should have; of a writer's index those up to its newest entry.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,8 +38,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(params=[8e9, math.inf], ids=["cached", "read ahead"])
+def is_slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages come as they do, or too slowly for pages from the cache."""
+    monkeypatch.setattr(scan, "_CACHED_BYTES_PER_S", request.param)
+
+
 @pytest.fixture(params=[PAGE_SIZE, 16 * PAGE_SIZE, 1 << 20])
-def small_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def small_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, is_slow: None) -> None:
     monkeypatch.setattr(scan, "FIRST_WINDOW_BYTES", request.param)
     monkeypatch.setattr(scan, "WINDOW_BYTES", request.param)
     monkeypatch.setattr(readable, "WINDOW_BYTES", request.param)

@@ -30,9 +30,9 @@ def index_file(slot_count: int, entries: list[tuple[int, int, int]]) -> bytearra
 
 def follow(data: bytearray, slot_count: int, count: int) -> tuple[list[int], list[int]]:
     def ask(kernels: ModuleType) -> tuple[list[int], list[int]]:
-        newest, found = np.zeros(slot_count, ">i4"), np.zeros(FOUND_COUNT, np.int64)
+        newest, found = bytearray(4 * slot_count), np.zeros(FOUND_COUNT, np.int64)
         kernels.follow_chains(data, slot_count, 1, count, newest, found)
-        return newest.tolist(), found.tolist()
+        return np.frombuffer(newest, ">i4").tolist(), found.tolist()
 
     answer: tuple[list[int], list[int]] = both(ask)
     return answer

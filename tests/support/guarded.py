@@ -67,7 +67,7 @@ class Workspace:
         self.order = np.zeros(CAPACITY, np.int64)
         self.starts = np.zeros(CAPACITY + 1, np.int64)
         self.header = np.zeros(6, np.int64)
-        self.newest = np.zeros(max(_SLOT_COUNTS), ">i4")
+        self.newest = memoryview(bytearray(SLOT_SIZE * max(_SLOT_COUNTS)))
         self.units = GuardedBuffer(UNIT_SIZE * CAPACITY)
         self.index = GuardedBuffer(INDEX_CAPACITY)
 
@@ -166,8 +166,8 @@ def _write_index(work: Workspace, found: int, variant: int) -> None:
 def _follow_chains(index: Any, work: Workspace, slots: int) -> None:
     """Over as many entries as the bytes have room for."""
     count = (len(index) - HEADER_SIZE - SLOT_SIZE * slots) // ENTRY_SIZE
-    newest, found = work.newest[:slots], np.zeros(FOUND_COUNT, np.int64)
-    newest[:] = 0
+    newest, found = work.newest[: SLOT_SIZE * slots], np.zeros(FOUND_COUNT, np.int64)
+    newest[:] = bytes(len(newest))
     kernels.follow_chains(index, slots, 1, count, newest, found)
-    assert 0 <= int(newest.max()) <= max(count - 1, 0)
+    assert 0 <= int(np.frombuffer(newest, ">i4").max()) <= max(count - 1, 0)
     assert 0 <= found[WRONG_ENTRIES] <= max(count - 1, 0)
