@@ -23,7 +23,7 @@ _STEP_BYTES = 8 << 20
 
 
 class Pages(Protocol):
-    """What a walk reads: see store.commitlog.scan.Segment."""
+    """A walk's segment, as store.commitlog.scan.Segment describes it."""
 
     def readable_end(self, start: int, stop: int) -> int: ...
 
@@ -31,7 +31,7 @@ class Pages(Protocol):
 
 
 class ReadAhead:
-    """The pages [start, limit), read in by steps; at most a share of AHEAD_BYTES more than the walk asked for.
+    """Read the pages [start, limit) in by steps, at most a share of AHEAD_BYTES ahead of the walk.
 
     The end of the file is mostly a hole: where nothing was written nothing is read that was not asked for.
     """
