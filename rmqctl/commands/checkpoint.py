@@ -59,8 +59,11 @@ def run_show(ctx: typer.Context) -> Result:
     tables = [Table("times", times, [name.format("_ms") for name in shown])] + (
         [Table("offsets", offsets, [name.format("_offset") for name in shown])] if offsets else []
     )
+    if review.is_ahead:
+        verdict = "the checkpoint promises more than the files hold"
+    else:
+        verdict = "; ".join(review.faults) or "the files hold what it promises"
     is_wrong = review.is_ahead or bool(review.faults)
-    verdict = "the checkpoint promises more than the files hold" if is_wrong else "the files hold what it promises"
     return Result("checkpoint show", facts, tables, FINDINGS if is_wrong else OK, verdict)
 
 

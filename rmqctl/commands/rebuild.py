@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +18,12 @@ from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from store import Change
     from store.disk import Filesystem, StoreReader
     from store.layout import StoreLayout
-    from store.rebuild import Rebuild
+    from store.rebuild import Rebuild, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
@@ -71,9 +74,8 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store import VERIFYING
-    from store.opened import infer_config, require_log
-    from store.rebuild import RebuildScope, messages_behind, plan_publish, staged_files
+    from store.opened import require_log
+    from store.rebuild import RebuildScope, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
@@ -82,17 +84,43 @@ def run(
     ):
         if not force_empty_log:
             require_log(layout, fs)
-        reader = session.store.open_reader()
+        reader = session.store.open_reached() if force_empty_log else session.store.open_reader()
         if scope.queues:
             _warn_of_gaps(session, reader)
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
-        made = rebuild(folder, infer_config(layout, session.store.settings(), fs), scope, VERIFYING)
-        change = plan_publish(layout.root.absolute(), folder, scope, fs)
-        _note_lost(change, messages_behind(reader, scope, made.log_end))
+        change = _plan(session, layout, fs, folder, reader, scope, rebuild)
         if scope.is_narrow and not staged_files(folder, fs):
             session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
-        facts = {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
-        return run_change(session, "rebuild", change, consent, facts)
+        return run_change(session, "rebuild", change, consent)
+
+
+def _plan(
+    session: Session,
+    layout: StoreLayout,
+    fs: Filesystem,
+    folder: Path,
+    reader: StoreReader,
+    scope: RebuildScope,
+    rebuild: Rebuild,
+) -> Change:
+    """Builds the scope's files in `folder`; gives the plan that publishes them."""
+    from store import VERIFYING
+    from store.opened import infer_config
+    from store.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
+
+    config, has_log = infer_config(layout, session.store.settings(), fs), bool(reader.segments())
+    made = rebuild(folder, config, scope, VERIFYING)
+    change = plan_publish(layout.root.absolute(), folder, scope, fs)
+    lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
+    if ends_in_damage(reader, made.log_end):
+        change.notes.append(f"queues and index are built up to log offset {made.log_end}: {made.stopped_by}")
+    lost = messages_behind(reader, scope, made.log_end) if has_log else _shown(session, layout, fs, scope)
+    change.lost = lost
+    change.facts["lost_messages"] = total = sum(lost.values())
+    if total and has_log:
+        change.remarks.append(f"{count(total, 'message')} can be read behind the log's end; {_ADVICE}")
+    change.facts |= {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
+    return change
 
 
 def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
@@ -103,13 +131,15 @@ def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
             session.warn(f"{gap}: messages behind get other queue offsets; {hint_for('missing-segment')}")
 
 
-def _note_lost(change: Change, lost: dict[str, int]) -> None:
-    """Notes the messages, by topic, that no queue shows afterwards."""
-    total = sum(lost.values())
-    change.lost = lost
-    change.facts["lost_messages"] = total
-    if total:
-        change.remarks.append(f"{count(total, 'message')} can be read behind the log's end; {_ADVICE}")
+def _shown(session: Session, layout: StoreLayout, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
+    """The messages, by topic, that queues of the scope show beside an empty log."""
+    from store.forensics import look_at_store
+
+    counts: Counter[str] = Counter()
+    for queue in look_at_store(layout, session.store.settings(), fs).queues if scope.queues else ():
+        if scope.wants((queue.topic, queue.queue_id)):
+            counts[queue.topic] += queue.max_offset - queue.min_offset
+    return dict(sorted(counts.items()))
 
 
 def _engine(

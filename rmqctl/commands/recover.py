@@ -11,6 +11,7 @@ from rmqctl.backend import SPARK_ABOVE_GIB, Engine, EngineOption, Master, Remote
 from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
+from rmqctl.show import count
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
@@ -109,6 +110,15 @@ def run(
         return run_change(session, "recover", change, consent)
 
 
+def _note_lost_keys(session: Session, change: Change) -> None:
+    keys = int(str(change.facts.get("lost_index_keys", 0)))
+    if keys:
+        session.note(
+            f"note: after this {count(keys, 'key')} of messages that stay will not be found, as after a broker's "
+            "start; --keep-index builds them anew"
+        )
+
+
 def _mode(*, normal: bool, abnormal: bool) -> str:
     """The mode of the options; a usage error where both are given."""
     if normal and abnormal:
@@ -128,7 +138,7 @@ def _plan(
     from store import plan_recovery
 
     with session.progress("reading the log") as bar:
-        return plan_recovery(
+        change = plan_recovery(
             opened,
             mode=mode,
             keep_index=keep_index,
@@ -136,6 +146,8 @@ def _plan(
             force_empty_log=force_empty_log,
             progress=bar.update,
         )
+    _note_lost_keys(session, change)
+    return change
 
 
 def _plan_on_spark(

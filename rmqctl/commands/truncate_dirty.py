@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqctl.changing import ChangeOptions, DryRun, NoQuarantine, Quarantine, Yes, run_change
+from rmqctl.changing import ChangeOptions, DryRun, ForceEmptyLog, NoQuarantine, Quarantine, Yes, run_change
 from rmqctl.context import Session
 from rmqctl.result import Result
 from rmqctl.staged import planning
@@ -24,6 +24,7 @@ def run(
         int | None,
         typer.Option(min=0, metavar="N", help="Log offset to cut at.", show_default="the valid end"),
     ] = None,
+    force_empty_log: ForceEmptyLog = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     quarantine: Quarantine = None,
@@ -40,5 +41,5 @@ def run(
     from store import plan_truncate
 
     with planning(session, consent) as opened, session.progress("reading the log") as bar:
-        change = plan_truncate(opened, offset, progress=bar.update)
+        change = plan_truncate(opened, offset, force_empty_log=force_empty_log, progress=bar.update)
         return run_change(session, "truncate-dirty", change, consent)

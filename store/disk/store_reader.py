@@ -91,13 +91,14 @@ class StoreReader:
             raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
 
     def check_is_store(self) -> None:
-        """NotAStore unless the folder is there and holds a commitlog folder.
+        """NotAStore unless the folder holds a commitlog folder, or queues or index of a lost one.
 
         ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
         """
         self._check_is_folder()
         log = self._place.look_at("commitlog")
-        if log is None or not log.is_folder:
+        is_lost = log is None and any(self.exists(name) for name in _FOLDERS)
+        if not is_lost and (log is None or not log.is_folder):
             hint = "name a broker's storePathRootDir, and storePathCommitLog where its log is in another folder"
             raise NotAStore("no commitlog folder in it", file=self.address, hint=hint)
         for name in (*_FOLDERS, "checkpoint"):

@@ -13,15 +13,20 @@ from store.formats.run import Run
 from store.rebuild.scope import RebuildScope
 
 
-def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> dict[str, int]:
-    """Counts the scope's readable messages behind a damaged log end, by topic; none behind a sound end."""
-    segments = [StoredSegment(files, file) for file in files.segments()]
+def ends_in_damage(files: StoreReader, log_end: int) -> bool:
+    """Whether damage ends the log, and not its last record."""
+    segments = (StoredSegment(files, file) for file in files.segments())
     ended_in = next((one for one in segments if one.file_start <= log_end < one.file_start + one.size), None)
     if ended_in is None:
+        return False
+    return isinstance(next(scan_segment(ended_in, log_end - ended_in.file_start, rules=VERIFYING)), Damage)
+
+
+def messages_behind(files: StoreReader, scope: RebuildScope, log_end: int) -> dict[str, int]:
+    """Counts the scope's readable messages behind a damaged log end, by topic; none behind a sound end."""
+    if not scope.queues or not ends_in_damage(files, log_end):
         return {}
-    ends_in_damage = isinstance(next(scan_segment(ended_in, log_end - ended_in.file_start, rules=VERIFYING)), Damage)
-    if not ends_in_damage or not scope.queues:
-        return {}
+    segments = [StoredSegment(files, file) for file in files.segments()]
     table, counts = QueueTable(), Counter[str]()
     for step in readable_behind(segments, log_end, rules=VERIFYING, with_bad_bodies=True):
         if isinstance(step, Run):

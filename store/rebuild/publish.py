@@ -7,8 +7,12 @@ from pathlib import Path
 
 from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
+from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
+from store.index.index_service import IndexService
+from store.kernels.native import clock_ms
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
+from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import has_rocksdb, is_rocksdb_file
 from store.rebuild.scope import RebuildScope
 
@@ -16,6 +20,23 @@ from store.rebuild.scope import RebuildScope
 def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change:
     """The Change that puts the staged files in place of the scope's old ones."""
     return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), staging=staging)
+
+
+def lower_checkpoint(
+    change: Change, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
+) -> None:
+    """Lowers the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
+    assert change.staging is not None
+    checkpoint = StoreCheckpoint.load(layout.checkpoint, change.fs)
+    before = checkpoint.page
+    if scope.index:
+        index = IndexService(StoreLayout(change.staging), config, change.fs, writable=False, clock=clock_ms)
+        index.load()
+        checkpoint.index_ms = min(checkpoint.index_ms, index.flushed_until_ms)
+    if is_log_empty:
+        checkpoint.physic_ms = checkpoint.logics_ms = checkpoint.index_ms = 0
+    if checkpoint.page != before:
+        change.publish_bytes(layout.checkpoint, checkpoint.page.encode(), "says how far the store is safe")
 
 
 def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:

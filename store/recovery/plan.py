@@ -102,7 +102,7 @@ def plan_recovery(
 def _close(opened: OpenedStore, change: Change) -> None:
     """Step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
-    is_torn = bool(opened.log.segments.files) and not opened.checkpoint.is_whole
+    is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
     if change.actions or opened.abort.exists() or is_torn:
         add_checkpoint(opened, change)
     if opened.abort.exists():
@@ -204,7 +204,8 @@ def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -
         opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
         note_confirmed(opened, found.end.last_record)
     # What a torn page promises was never true.
-    if (found.lost.messages or not opened.checkpoint.is_whole) and not as_broker:
+    is_lower = found.lost.messages or not opened.checkpoint.is_whole or not opened.log.segments.files
+    if is_lower and not as_broker:
         lower_checkpoint(opened, found.end.last_store_timestamp_ms, found.log_end)
     if opened.queues.last_store_timestamp_ms:
         opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms

@@ -106,7 +106,7 @@ def recover_store(
     found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
     found.has_unit_at_end = opened.queues.built_to > queue_end
     if not opened.log.segments.files:
-        opened.queues.destroy()
+        drop_derived(opened, found, as_broker=as_broker)
         return found
     work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
     work.build_lost_queues(progress)
@@ -119,6 +119,18 @@ def recover_store(
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
     work.count_losses()
     return found
+
+
+def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
+    """Drops the queues beside an empty log, as a broker does, and the index.
+
+    The messages that they showed are noted as lost."""
+    losses = LossCounter(opened)
+    losses.read_units(0, END_OF_LOG)
+    found.lost = losses.report()
+    opened.queues.destroy()
+    if not as_broker:
+        opened.index.remove(list(opened.index.files))
 
 
 class _Recovery:

@@ -25,34 +25,36 @@ from store.recovery.lost import LossCounter
 from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_all_lost, build_cut_short
 from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
-from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
+from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log, drop_derived
 from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress, dispatch_stretch, walk
 
 
 @takes_path()
-def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progress: Progress | None = None) -> Change:
+def plan_truncate(
+    opened: OpenedStore,
+    log_offset: int | None = None,
+    *,
+    force_empty_log: bool = False,
+    progress: Progress | None = None,
+) -> Change:
     """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+
+    force_empty_log  goes on where the log is empty and queues are not; else that is refused
 
     BadRequest when no record begins or ends at `log_offset`.
     """
     segments = opened.log.segments.files
-    require_log(opened.layout, opened.fs)
+    if not force_empty_log:
+        require_log(opened.layout, opened.fs)
     if not segments:
-        raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
+        return _plan_for_empty_log(opened, forced=force_empty_log)
     built, _ = build_all_lost(opened, progress=progress)
-    start = segments[0].file_start
-    if log_offset is None:
-        end = walk(opened, start, [], progress)
-    else:
-        _require_boundary(opened, log_offset)
-        end = LogEnd(start, log_offset)
+    end = _end(opened, log_offset, progress)
     found = RecoveryReport("truncate", "the whole log is read", end)
     losses = LossCounter(opened)
     if log_offset is not None:
-        end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
-        losses.read_between(segments, log_offset, end_before.log_end)
-        losses.read_behind([s for s in segments if s.file_start + s.size > end_before.log_end], end_before)
+        _count_records_from(opened, log_offset, losses)
     cut_log(opened, found)
     if log_offset is None:
         losses.read_behind(found.behind, end)
@@ -75,6 +77,39 @@ def plan_truncate(opened: OpenedStore, log_offset: int | None = None, *, progres
     if not change.is_empty or not opened.checkpoint.is_whole:
         lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
         add_checkpoint(opened, change)
+    return change
+
+
+def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None) -> LogEnd:
+    """Step 1."""
+    start = opened.log.segments.files[0].file_start
+    if log_offset is None:
+        return walk(opened, start, [], progress)
+    _require_boundary(opened, log_offset)
+    return LogEnd(start, log_offset)
+
+
+def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounter) -> None:
+    """Counts the records at and behind a log offset that is to be cut at."""
+    segments = opened.log.segments.files
+    end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
+    losses.read_between(segments, log_offset, end_before.log_end)
+    losses.read_behind([s for s in segments if s.file_start + s.size > end_before.log_end], end_before)
+
+
+def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change:
+    """Removes the queues and index of an empty log."""
+    if not forced:
+        raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
+    found = RecoveryReport("truncate", "the commit log is empty", LogEnd(0, 0))
+    opened.queues.recover()
+    drop_derived(opened, found)
+    change = new_change(opened, "truncate-dirty")
+    change.facts = {"log_end": 0, "stopped_by": "the commit log is empty"}
+    add_lost(change, found.lost)
+    add_derived(opened, change, why_index="the commit log is empty")
+    lower_checkpoint(opened, 0, 0)
+    add_checkpoint(opened, change)
     return change
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -43,17 +44,67 @@ def test_a_recovery_brings_lost_queue_files_back_byte_for_byte(lost: str, mode: 
     assert contents(root / "consumequeue") == before
 
 
-@pytest.mark.parametrize("words", [["put", "T", "x"], ["recover", "--yes"], ["rebuild", "--yes"]], ids=lambda w: w[0])
-def test_an_empty_log_beside_filled_queues_is_refused_unless_forced(words: list[str], root: Path) -> None:
+FORCED = [["put", "T", "x"], ["recover", "--yes"], ["rebuild", "--yes"], ["truncate-dirty", "--yes"]]
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+@pytest.mark.parametrize("words", FORCED, ids=lambda words: words[0])
+def test_an_empty_log_beside_filled_queues_is_refused_unless_forced(
+    words: list[str], has_folder: bool, root: Path
+) -> None:
     shutil.rmtree(root / "commitlog")
-    (root / "commitlog").mkdir()
+    if has_folder:
+        (root / "commitlog").mkdir()
     before = snapshot(root, without=("lock",))
     refused = rmqctl(*words, store=root)
     assert refused.code == 4
     assert f"{QUEUES} queues" in refused.err
     assert "--force-empty-log" in refused.err
     assert snapshot(root, without=("lock",)) == before
-    assert rmqctl(*words, "--force-empty-log", store=root).code == 0
+    forced = rmqctl(*words, "--force-empty-log", store=root)
+    assert f"{COUNT} messages" in forced.out + forced.err
+    assert forced.code == (1 if words[0] == "put" else 0)
+    assert rmqctl("check", store=root).code == 0
+
+
+def test_a_simulated_start_on_an_empty_log_loses_what_its_queues_show(root: Path) -> None:
+    shutil.rmtree(root / "commitlog")
+    run = rmqctl("simulate", store=root)
+    assert run.code == 1
+    assert f"loses {COUNT} messages" in run.out
+
+
+def test_a_torn_checkpoint_of_an_empty_store_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "checkpoint").write_bytes(b"torn")
+    assert rmqctl("checkpoint", "rewrite", "--yes", store=tmp_path).code == 0
+    assert rmqctl("check", store=tmp_path).code == 0
+
+
+def test_a_rebuilt_index_is_promised_no_more_than_it_holds(root: Path) -> None:
+    shutil.rmtree(root / "index")
+    # One file of the default size holds all keys, and is not full.
+    assert rmqctl("rebuild", "--index", "--yes", store=root).code == 0
+    assert rmqctl("check", store=root).code == 0
+
+
+def test_a_rebuild_that_ends_at_damage_says_so_in_its_exit_code(root: Path) -> None:
+    with min((root / "commitlog").iterdir()).open("r+b") as segment:
+        segment.seek(100)
+        segment.write(b"damaged")
+    run = rmqctl("rebuild", "--queues", "--dry-run", store=root)
+    assert run.code == 1
+    assert "built up to log offset" in run.err
+
+
+def test_recover_says_how_to_keep_the_keys_that_it_gives_up(root: Path) -> None:
+    (root / "abort").touch()
+    (root / "checkpoint").write_bytes(bytes(4096))
+    notes = {words: rmqctl("recover", *words, "--dry-run", store=root).err for words in ((), ("--keep-index",))}
+    kept = rmqctl("recover", "--dry-run", "--format", "json", store=root)
+    lost = json.loads(kept.out)["lost_index_keys"]
+    assert ("--keep-index builds them anew" in notes[()]) == bool(lost)
+    assert "builds them anew" not in notes["--keep-index",]
 
 
 @pytest.mark.parametrize("words", [["truncate-dirty", "--yes"], ["checkpoint", "rewrite", "--yes"]])

@@ -96,7 +96,7 @@ def damaged(store: Path, tmp_path: Path) -> Path:
 )
 def test_messages_behind_damage_are_counted_and_said(words: list[str], lost: int, damaged: Path) -> None:
     run = rmqctl("rebuild", *words, "--yes", "--format", "json", store=damaged)
-    assert (run.code, run.json["lost_messages"]) == (0, lost)
+    assert (run.code, run.json["lost_messages"]) == (1, lost)
     assert ("can be read behind the log's end" in run.err) is (lost > 0)
 
 
