@@ -133,16 +133,19 @@ def run_show(
     Every entry of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json, consumerFilter.json and
     the other tables under config/, from the copy that a broker would load.
     """
+    from store.brokerconfig import read_config_files
     from store.forensics import table_entries
+    from store.opened import make_layout
 
     session: Session = ctx.obj
-    review = _review(session)
+    root, fs = session.store.reached
+    files = read_config_files(make_layout(root, session.store.settings(), fs).config, fs)
     rows = [
         {**asdict(entry), "value": to_json(entry.value)}
-        for entry in table_entries([file for file in review.files if name.lower() in file.name.lower()])
+        for entry in table_entries([file for file in files if name.lower() in file.name.lower()])
         if pattern in entry.name
     ]
-    verdict = f"{count(len(rows), 'entry').replace('entrys', 'entries')} of {count(len(review.files), 'table')}"
+    verdict = f"{count(len(rows), 'entry').replace('entrys', 'entries')} of {count(len(files), 'table')}"
     return Result("config show", {"entry_count": len(rows)}, [Table("entries", rows, ENTRY_COLUMNS)], OK, verdict)
 
 

@@ -66,8 +66,9 @@ def run(
 def _verdict(found: Examination) -> str:
     if not found.worst:
         return f"a sound {found.info.line} store with {count(found.info.message_count, 'message')}"
+    newer = f"; a {found.info.kind}, which is only read" if found.info.newer_files else ""
     words = {1: "a broker does not start", 2: "messages are lost", 3: "something is wrong", 4: "something to know"}
-    return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}"
+    return f"{words[found.worst]}: {found.diagnoses[0].what}; {count(len(found.diagnoses), 'finding')}{newer}"
 
 
 def _commands(found: Examination) -> list[dict[str, Any]]:

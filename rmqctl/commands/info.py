@@ -62,8 +62,9 @@ def _verdict(info: StoreInfo) -> str:
     amount = "its queues can't be read"
     if info.are_queues_read:
         amount = f"{count(info.message_count, 'message')} in the queues of {count(info.topic_count, 'topic')}"
-    problems = count(len(info.problems), "problem") if info.problems else "nothing is missing"
-    return f"a {info.line} store, {amount}; {problems}"
+    missing = f"nothing that {info.line} knows is missing" if info.newer_files else "nothing is missing"
+    problems = count(len(info.problems), "problem") if info.problems else missing
+    return f"a {info.kind}, {amount}; {problems}"
 
 
 def _row(problem: Problem) -> dict[str, str]:

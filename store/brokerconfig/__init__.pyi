@@ -1,4 +1,5 @@
 from store.brokerconfig.config_file import ConfigFile as ConfigFile
+from store.brokerconfig.config_file import read_config_files as read_config_files
 from store.brokerconfig.consumer_filters import ConsumerFilter as ConsumerFilter
 from store.brokerconfig.consumer_filters import read_consumer_filters as read_consumer_filters
 from store.brokerconfig.review import ConfigFinding as ConfigFinding

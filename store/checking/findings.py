@@ -37,6 +37,7 @@ WRONG_SIZE = "wrong-size"
 QUEUE_TYPE = "queue-type"
 INNER_BATCH = "inner-batch"
 LIGHT_POISON = "light-queue-poison"
+LIGHT_POISON_ROCKSDB = "light-queue-poison-rocksdb"
 LIGHT_UNMATCHED = "light-queue-unmatched"
 FOREIGN_FILE = "foreign-file"
 LINK = "link"
@@ -107,6 +108,7 @@ KINDS = {
     QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
     INNER_BATCH: "a record of several messages does not hold what it says",
     LIGHT_POISON: "a message names light queues so that a 5.3 broker does not start",
+    LIGHT_POISON_ROCKSDB: "a message names light queues so that dispatch to a RocksDB does not get past it",
     LIGHT_UNMATCHED: "a message names light queues, and a 5.3 broker dispatches it to none",
     WRONG_SIZE: "a file whose length is not that of the store's other files",
 }

@@ -79,7 +79,7 @@ def check_rocksdb(
     with Scratch() as scratch:
         try:
             database = open_database(folder, scratch.folder, Filesystem())
-            log = _read_log(files, delay_levels_ms, horizon)
+            log = _read_log(files, delay_levels_ms, horizon, is_alone=not beside_files)
             is_closed = horizon is None and not files.exists("abort")
             yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
         except (BadRequest, DamagedFile) as error:
@@ -91,11 +91,13 @@ def check_rocksdb(
 class _Log:
     """The units that the log's records should have, by queue.
 
+    is_alone    whether no queue files are beside the RocksDB
     start, end  of the log
     queued_end  of its last record with a unit in front of the first damage or zeros, where a broker's log ends
     """
 
     maker: UnitMaker
+    is_alone: bool
     start: int
     end: int
     queued_end: int
@@ -110,17 +112,17 @@ class _Log:
         self.end = run.end
         if not self.is_ended:
             self.queued_end = max(self.queued_end, found.end)
-        self.poison += light_poison(found.light)
+        self.poison += light_poison(found.light, in_rocksdb=self.is_alone)
 
     def of(self, queue: Queue) -> BatchUnitArray:
         found = self.units.get(queue)
         return np.concatenate(found) if found else np.zeros(0, BATCH_UNIT_DTYPE)
 
 
-def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None) -> _Log:
+def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, is_alone: bool) -> _Log:
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
-    log = _Log(UnitMaker(delay_levels_ms), start, start, start)
+    log = _Log(UnitMaker(delay_levels_ms), is_alone, start, start, start)
     for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
         if isinstance(step, Run) and (horizon is None or step.start < horizon):
             log.take(step)

@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from store import kernels
 from store.formats.columns import Column
 from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, decode_properties
 from store.formats.run import Int64Array, Run
+from store.formats.sets import is_in
 from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX
 from store.layout import is_topic_folder_name
 
@@ -52,23 +54,23 @@ def find_light_parts(run: Run, rows: Int64Array, *, enable_lmq: bool) -> LightPa
 
     enable_lmq  light queues have the queue id 0, else the record's
     """
-    columns = run.columns
+    columns, named = run.columns, np.empty(run.count, np.int64)
+    named = named[: kernels.rows_with_property(run.buffer, run.array, run.count, _NAMES, named)]
     faults: list[int] = []
     unmatched: list[int] = []
     found: dict[QueueKey, list[tuple[int, int]]] = {}
-    for row in rows.tolist():
+    for row in rows[is_in(rows, named)].tolist():
         at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
-        properties = bytes(run.buffer[at : at + size])
-        if _NAMES not in properties or _is_retried(run, row):
+        if _is_retried(run, row):
             continue
         try:
-            named = _light_queues(decode_properties(properties))
+            queues = _light_queues(decode_properties(run.buffer[at : at + size]))
         except ValueError:
             faults.append(int(columns.log_offset[row]))
             continue
-        if named is None:
+        if queues is None:
             unmatched.append(int(columns.log_offset[row]))
-        for name, queue_offset in named or ():
+        for name, queue_offset in queues or ():
             queue_id = 0 if enable_lmq and name.startswith(LMQ_PREFIX) else int(columns.queue_id[row])
             found.setdefault((name, queue_id), []).append((row, queue_offset))
     return LightParts([_part(run, key, units) for key, units in found.items()], faults, unmatched)
@@ -100,10 +102,16 @@ def _light_queues(properties: dict[str, str]) -> list[tuple[str, int]] | None:
         return []
     if len(names) != len(offsets):
         return None
-    usable = [(name, int(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
-    if not all(-_LAST_OFFSET <= offset <= _LAST_OFFSET for _, offset in usable):
+    return [(name, _long(text)) for name, text in zip(names, offsets, strict=True) if is_topic_folder_name(name)]
+
+
+def _long(text: str) -> int:
+    """The number of a text that Java's Long.parseLong takes, else ValueError."""
+    # Python passes over blanks and low lines.
+    value = int(text) if not set(text) - set("+-0123456789") else _LAST_OFFSET + 1
+    if not -_LAST_OFFSET <= value <= _LAST_OFFSET:
         raise ValueError("a queue offset is no long")
-    return usable
+    return value
 
 
 def _split(text: str) -> list[str]:

@@ -64,6 +64,7 @@ _RANKS = {
     kinds.QUEUE_TYPE: Rank.NO_START,
     kinds.INNER_BATCH: Rank.LOSS,
     kinds.LIGHT_POISON: Rank.NO_START,
+    kinds.LIGHT_POISON_ROCKSDB: Rank.LOSS,
     kinds.LIGHT_UNMATCHED: Rank.LOSS,
     kinds.COMPACTION_FILES: Rank.NO_START,
     kinds.COMPACTION_RECORD: Rank.LOSS,

@@ -33,7 +33,7 @@ from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import NotAStore, StoreError
 from store.forensics.lost_parts import find_lost_extensions, find_lost_parts
 from store.forensics.queue_ends import QueueEnd, queue_ends
-from store.forensics.structures import Structure, find_structures
+from store.forensics.structures import NEWER, Structure, find_structures
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
@@ -110,6 +110,17 @@ class StoreInfo:
     def is_rocksdb(self) -> bool:
         """Whether the queues are in a RocksDB, and in no files."""
         return any(one.holds_queues for one in self.structures)
+
+    @property
+    def newer_files(self) -> list[str]:
+        """Files that a broker newer than those known here left."""
+        return [one.file for one in self.structures if one.name == NEWER]
+
+    @property
+    def kind(self) -> str:
+        """Name the kind of store: by the broker's line, or by the files of a newer broker."""
+        newer = ", ".join(self.newer_files)
+        return f"store of a broker {NEWER} ({newer})" if newer else f"{self.line} store"
 
     @property
     def topic_count(self) -> int:

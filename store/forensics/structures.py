@@ -24,6 +24,8 @@ from store.opened.detect import has_rocksdb, newer_structures
 if TYPE_CHECKING:
     from store.five.state import StateLine
 
+NEWER = "newer than 5.3"
+"""Name of a structure that no broker known here writes."""
 TIMER_PARTS = ("timerwheel", "timerlog", "config/timercheck")
 _QUEUE_FOLDERS = ("consumequeue", "consumequeue_ext")
 PLAIN_NAMES = frozenset(
@@ -87,7 +89,7 @@ def _rocksdb_queues(store: _Store) -> Iterator[Structure]:
 
 def _newer(store: _Store) -> Iterator[Structure]:
     for path, found in newer_structures(store.layout, store.fs):
-        yield Structure("newer than 5.3", path.name, f"{found}: the store is only read")
+        yield Structure(NEWER, path.name, f"{found}: the store is only read")
 
 
 def _batch_queues(store: _Store) -> Iterator[Structure]:

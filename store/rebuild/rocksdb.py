@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
-from store.five.rocksdb.database import QueueDatabase, open_database
+from store.five.rocksdb.database import QueueDatabase, open_database, require_binding
 from store.five.rocksdb.units import UnitMaker
 from store.five.rocksdb.writer import DatabaseWriter
 from store.formats.run import Run
@@ -27,6 +27,8 @@ class RocksdbQueues:
     def __init__(self, old: Path, folder: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem) -> None:
         self._scope = scope
         self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
+        # An error is about the store's folder, and not about where the new one is staged.
+        require_binding(old)
         self._writer = DatabaseWriter(folder, fs)
         self._end, self._horizon = -1, None
         self.light_faults: list[int] = []

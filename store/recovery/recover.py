@@ -62,6 +62,7 @@ class RecoveryReport:
     remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
     findings          damage and disorder met while dispatching, as sentences for people
     differences       where the result is not what a broker would leave
+    light_faults      records at which the dispatch to a RocksDB stays
     """
 
     mode: str
@@ -76,6 +77,7 @@ class RecoveryReport:
     findings: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    light_faults: list[int] = field(default_factory=list)
 
     @property
     def log_end(self) -> int:

@@ -3,10 +3,13 @@
     queues' end    the log offset that the RocksDB remembers as CHECKPOINT, 0 without one
     after a crash  the walk begins at the newest segment whose first record names a log offset up to it; the times in
                    the checkpoint file are not read
+    light queues   a batch of up to 256 messages, of which one has queue offsets there that are no numbers, is tried
+                   again for ever: no message behind it gets a unit
     dispatch       overwrites equal keys; after a shutdown the record that begins at the queues' end is left out
     truncation     moves the newest unit of each queue in front of the log's end; the files are RocksDB's own
 
-Source: RocksDBConsumeQueueStore.recover, truncateDirty, CommitLog.isMappedFileMatchedRecover (5.3.3).
+Source: RocksDBConsumeQueueStore.recover, truncateDirty, putMessagePosition0, RocksGroupCommitService.groupCommit,
+CommitLog.isMappedFileMatchedRecover (5.3.3).
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ import numpy as np
 
 from store.commitlog.end import LogEnd
 from store.commitlog.scan import Segment
+from store.consumequeue.light_queues import find_light_parts
 from store.errors import BadRequest, DamagedFile
 from store.five.rocksdb.database import QueueDatabase, open_database
-from store.formats.message import LOG_OFFSET_AT
+from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
+from store.formats.run import Run
 from store.opened.detect import has_rocksdb
 from store.opened.opened_store import OpenedStore
 from store.recovery.lost import LossCounter, QueueUnits
@@ -89,7 +94,9 @@ def _walk(
     segments = opened.log.segments.files
     if not segments:
         return found
-    found.end = walk(opened, max(start.log_offset, segments[0].file_start), progress=progress)
+    behind = -1 if found.mode == "abnormal" else found.queue_end_before
+    handlers = [_LightFaults(found.light_faults, behind)] if opened.config.enable_lmq else []
+    found.end = walk(opened, max(start.log_offset, segments[0].file_start), handlers, progress)
     cut_log(opened, found)
     losses = LossCounter(opened)
     losses.read_behind(found.behind, found.end)
@@ -97,6 +104,19 @@ def _walk(
         losses.count_units(_units_behind(database, found.log_end), found.log_end, END_OF_LOG)
     found.lost = losses.report()
     return found
+
+
+class _LightFaults:
+    """Note the dispatched records behind a log offset whose queue offsets in light queues are no numbers."""
+
+    def __init__(self, faults: list[int], behind: int) -> None:
+        self._faults, self._behind = faults, behind
+
+    def dispatch(self, run: Run) -> None:
+        # Neither PREPARED nor ROLLBACK.
+        is_queued = run.columns.sys_flag & TRANSACTION_PREPARED == 0
+        rows = np.flatnonzero(is_queued & (run.columns.log_offset > self._behind))
+        self._faults += find_light_parts(run, rows, enable_lmq=True).faults
 
 
 def _units_behind(database: QueueDatabase, log_end: int) -> Iterator[QueueUnits]:

@@ -112,6 +112,7 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
         report = foretell_rocksdb_start(opened, mode, scratch, progress)
         outcome = _outcome(opened, report)
         outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
+        outcome.traps += [_rocksdb_poison(at) for at in report.light_faults[:1]]
         return outcome
     return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
 
@@ -156,8 +157,6 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
         return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
-        if opened.config.queues_in_rocksdb:
-            return Trap(code="light-queue-poison-rocksdb", detail=detail)
         return Trap(code="light-queue-poison", detail=detail)
     truncates = found.queue_end_before >= found.log_end
     for queue in opened.queues if opened.line.starts_at_queue_end and not truncates else ():
@@ -168,6 +167,15 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
 
 
 # What goes wrong after a start.
+
+
+def _rocksdb_poison(log_offset: int) -> Trap:
+    """Describe the record that stops the dispatch to a RocksDB."""
+    detail = (
+        f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {log_offset}; its batch is tried again for "
+        "ever, so that no message behind it gets a unit, and after 3 s puts are refused"
+    )
+    return Trap(code="light-queue-poison-rocksdb", detail=detail)
 
 
 def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:

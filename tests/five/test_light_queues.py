@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,17 @@ def test_units_without_a_message_and_messages_without_a_unit_are_found(tmp_path:
     assert {one.kind for one in check(root)} == {"queue-gap", "missing-unit"}
     damage(root, {"bytes": [["consumequeue/%LMQ%b/0/00000000000000000000", 47, "07"]]})
     assert "unit-nowhere" in {one.kind for one in check(root) if one.topic == "%LMQ%b"}
+
+
+@pytest.mark.leaves_damage
+def test_a_queue_offset_that_java_does_not_read_is_poison(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    path = root / "commitlog/00000000000000000000"
+    data = bytearray(path.read_bytes())
+    [two_digits, *_] = re.finditer(rb"INNER_MULTI_QUEUE_OFFSET\x01[0-9]{2}", data)
+    data[two_digits.end() - 2] = ord(" ")
+    path.write_bytes(data)
+    assert "light-queue-poison" in {one.kind for one in check(root)}
 
 
 @pytest.mark.parametrize(("name", "starts"), [("lmq-poison1", True), ("lmq-poison2", False)])

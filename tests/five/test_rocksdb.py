@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -182,6 +183,42 @@ def test_check_without_the_binding_checks_the_rest_and_says_how_to_install_it(wi
     [found] = run.json["findings"]
     assert (run.code, run.json["checked_bytes"], found["kind"]) == (1, 65536, "rocksdb-state")
     assert "pip install 'rmqctl[rocksdb]'" in found["detail"]
+
+
+def poison(root: Path, number: int) -> None:
+    """Makes a queue offset of the light queues of one message no number."""
+    path = root / "commitlog/00000000000000000000"
+    data = bytearray(path.read_bytes())
+    marks = list(re.finditer(rb"INNER_MULTI_QUEUE_OFFSET\x01[0-9]", data))
+    data[marks[number].end() - 1] = ord("x")
+    path.write_bytes(data)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(("name", "traps"), [("rocksdb-aborted", ["light-queue-poison-rocksdb"]), ("rocksdb", [])])
+def test_poison_of_a_light_queue_stops_dispatch_but_no_start(name: str, traps: list[str], tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    poison(root, -1)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert (start["starts"], [one["name"] for one in start["traps"]]) == (True, traps)
+    assert all("enableLmq=false" in one["remedy"] for one in start["traps"])
+    [found] = [one for one in check(root) if one.kind.startswith("light-queue")]
+    assert (found.kind, "enableLmq=false" in found.detail) == ("light-queue-poison-rocksdb", True)
+    assert rmqctl("--format", "json", "doctor", store=root).json["worst_rank"] == 2
+
+
+def test_tables_are_shown_without_the_binding(without_rocksdict: None) -> None:
+    assert rmqctl("config", "show", store=five("rocksdb") / "store").code == 0
+
+
+@pytest.mark.parametrize("words", [["recover", "--abnormal"], ["rebuild", "--queues"]])
+@pytest.mark.parametrize("name", NAMES)
+def test_without_the_binding_a_change_names_the_store_s_folder(
+    name: str, words: list[str], without_rocksdict: None
+) -> None:
+    root = five(name) / "store"
+    run = rmqctl(*words, "--dry-run", store=root)
+    assert (run.code, str(root / "consumequeue") in run.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", REFUSED)

@@ -78,6 +78,15 @@ def test_structures_of_5_are_named(tmp_path: Path, folder: str, name: str) -> No
     assert name in [one.name for one in look(root).structures]
 
 
+@pytest.mark.parametrize("command", ["info", "doctor"])
+def test_files_of_a_newer_broker_are_in_the_first_line(command: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    (root / "consumequeue_r").mkdir()
+    text = " ".join(rmqctl(command, store=root).out.split("\n\n")[0].split())
+    assert "a store of a broker newer than 5.3 (consumequeue_r)" in text
+    assert "sound" not in text
+
+
 def test_a_rocksdb_that_does_not_open_is_a_problem(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 5)
     shutil.rmtree(root / "consumequeue")
