@@ -107,7 +107,12 @@ class WritingOpener:
             contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
         ):
             change = plan_recovery(
-                staged, force_empty_log=self.force_empty_log, every_unit=False, progress=self.request.progress
+                staged,
+                force_empty_log=self.force_empty_log,
+                every_unit=False,
+                # An owner without slaves: what is in its log is confirmed.
+                only_confirmed=False,
+                progress=self.request.progress,
             )
             log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
             resting = _unchanged(staged.queues.resting(), change, layout)

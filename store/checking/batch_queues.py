@@ -71,11 +71,13 @@ def check_batch_queues(
     delay_levels_ms: Sequence[int],
     file_size: int,
     horizon: int | None = None,
+    confirmed: int | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings of all batch queues.
 
     file_size  that the settings give, 0 for the one of most files
     horizon    of a writer: records behind it are not looked at
+    confirmed  of a broker in controller mode: records behind it may have no units
     """
     layout = StoreLayout(Path(files.address))
     for mismatch in mismatched_topics(layout, Filesystem()):
@@ -93,7 +95,7 @@ def check_batch_queues(
     for queue in sorted({*stored, *log.units}):
         check = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
         expected = log.of(queue)
-        yield from group_findings([*check.alone(), *check.against(expected, start, horizon)])
+        yield from group_findings([*check.alone(), *check.against(expected, start, horizon, confirmed)])
 
 
 class _Expected:
@@ -188,11 +190,15 @@ class _QueueCheck:
             detail = f"byte {place + int(written[0])} is not 0, and no unit"
             yield self._finding(UNIT_NOWHERE, file, next_offset, detail)
 
-    def against(self, expected: BatchUnitArray, log_start: int, horizon: int | None) -> Iterator[Finding]:
+    def against(
+        self, expected: BatchUnitArray, log_start: int, horizon: int | None, confirmed: int | None
+    ) -> Iterator[Finding]:
         """Yield the differences between the queue's units and the log's records."""
         pieces = [(file, self._written(file)) for file in self.stored]
         found = np.concatenate([batch_units_of(b""), *(units for _, units in pieces)])
         missing = ~is_in(expected["log_offset"], found["log_offset"])
+        if confirmed is not None:
+            missing &= expected["log_offset"] + expected["size"] <= confirmed
         for unit in expected[missing]:
             detail = f"the record at log offset {unit['log_offset']} has no unit"
             yield self._finding(MISSING_UNIT, None, int(unit["queue_offset"]), detail)

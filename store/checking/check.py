@@ -34,7 +34,7 @@ from store.checking.findings import (
 )
 from store.checking.listing import Listing, Share
 from store.checking.parallel import MapTasks, ordered_map
-from store.checking.promises import checkpoint_file_findings, promise_findings
+from store.checking.promises import checkpoint_file_findings, confirmed_offset, promise_findings
 from store.checking.seams import SegmentSummary, lost_index_findings, seam_findings
 from store.checking.segment import Derived, SegmentRules, Surveys, check_segment
 from store.checking.survey import IndexFile, QueueFile, QueueListing, survey_index, survey_queues
@@ -70,9 +70,11 @@ class CheckOptions:
     threads: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def rules(self, horizon: int | None = None, *, has_light: bool = False) -> SegmentRules:
+    def rules(
+        self, horizon: int | None = None, *, has_light: bool = False, confirmed: int | None = None
+    ) -> SegmentRules:
         """Make the rules for the walk of a segment."""
-        return SegmentRules(self.config.delay_levels_ms, horizon, has_light)
+        return SegmentRules(self.config.delay_levels_ms, horizon, has_light, confirmed)
 
     @property
     def config(self) -> StoreConfig:
@@ -152,6 +154,7 @@ class _Check:
         self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
         self.has_rocksdb = files.is_local and has_rocksdb(layout.consumequeue, fs)
+        self.confirmed = confirmed_offset(files)
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()
@@ -229,7 +232,9 @@ class _Check:
         settings = self.options.settings
         levels = self.options.config.delay_levels_ms
         file_size = int(settings.get("mapperFileSizeBatchConsumeQueue", 0))
-        yield from check_batch_queues(self.files, self.batch_topics, levels, file_size, self.progress.horizon)
+        yield from check_batch_queues(
+            self.files, self.batch_topics, levels, file_size, self.progress.horizon, self.confirmed
+        )
 
     def _survey(self) -> Iterator[Finding]:
         survey = partial(survey_share, self.files, self.listing_rules())
@@ -250,7 +255,8 @@ class _Check:
         self.progress.bytes_in_all = sum(segment.size for segment in chosen)
         surveys = Surveys(self.surveys)
         shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
-        work = partial(check_share, self.files, self.options.rules(self.progress.horizon, has_light=self.has_light))
+        rules = self.options.rules(self.progress.horizon, has_light=self.has_light, confirmed=self.confirmed)
+        work = partial(check_share, self.files, rules)
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
             self.kinds |= {finding.kind for finding in findings}

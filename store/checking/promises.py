@@ -10,6 +10,7 @@ from store.checking.survey import IndexFile, QueueFile
 from store.commitlog.commit_log import read_store_timestamp
 from store.disk.store_reader import StoredFile, StoreReader
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.layout import EPOCHS
 from store.recovery.checkpoint_review import Reached, page_faults, promises_of
 
 # Enough of a record for its store time, whatever the size of its hosts.
@@ -21,6 +22,14 @@ def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
     name = files.name_of("checkpoint")
     for fault in page_faults(*_read_page(files)):
         yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)
+
+
+def confirmed_offset(files: StoreReader) -> int | None:
+    """Reads the confirm offset of a broker in controller mode; None without one."""
+    if files.is_segment or not files.exists(EPOCHS):
+        return None
+    page, _ = _read_page(files)
+    return page.confirm_log_offset if page.confirm_log_offset > 0 else None
 
 
 def promise_findings(

@@ -49,7 +49,7 @@ from store.dispatch.expected import (
 )
 from store.formats.columns import DamageReason
 from store.formats.run import Run
-from store.formats.sets import distinct
+from store.formats.sets import distinct, is_in
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount_is
 
@@ -90,11 +90,13 @@ class SegmentRules:
 
     horizon    records at and behind this log offset are a writer's and not looked at; None for the whole log
     has_light  whether the queues that messages name beside their own have units
+    confirmed  of a broker in controller mode: records that end behind this log offset may have no units and entries
     """
 
     delay_levels_ms: tuple[int, ...]
     horizon: int | None = None
     has_light: bool = False
+    confirmed: int | None = None
 
 
 def check_segment(
@@ -273,9 +275,10 @@ class _SegmentCheck:
         A writer may have a run's units in the queues, and not its entries in the index.
         """
         entries = expected_entries(run)
-        if self.rules.horizon is None:
-            return entries
-        return entries.up_to(max((index.file.high for index in self.indexes), default=-1))
+        reached = max((index.file.high for index in self.indexes), default=-1)
+        if self.rules.confirmed is not None:
+            return entries.up_to(max(reached, self.rules.confirmed - 1))
+        return entries if self.rules.horizon is None else entries.up_to(reached)
 
     def _expected(self, run: Run) -> Units:
         units = expected_units(run, self.rules.delay_levels_ms, self.table)
@@ -291,6 +294,10 @@ class _SegmentCheck:
         for number, before, rows in self.states.broken(queues, expected):
             offsets, places = expected.queue_offset[rows], expected.log_offset[rows]
             self.findings += continuity_findings(self.name, names[number], before, offsets, places)
+        if self.rules.confirmed is not None:
+            due = expected.log_offset + expected.size <= self.rules.confirmed
+            due |= is_in(expected.log_offset, found.units["log_offset"].astype(np.int64))
+            expected, queues = Units(expected.queues, *(column[due] for column in expected[1:])), queues[due]
         unknown = self.states.is_lmq & (not self.rules.has_light)
         differing = differing_queues(found, expected, queues, starts, unknown)
         found_rows, expected_rows = _rows_of(found.queue, differing), _rows_of(queues, differing)

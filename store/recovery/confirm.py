@@ -1,7 +1,8 @@
 """The confirm offset of a broker in controller mode: up to there its slaves have the log.
 
 A 5.x broker in controller mode gives units only to records that end at or before the confirm offset, and takes the
-offset from the checkpoint. Outside of controller mode the field is no promise.
+offset from the checkpoint: consumers would read messages that a new master may cut. Outside of controller mode the
+field is no promise. A checkpoint without the field, 0, lets a broker dispatch nothing; here it is no limit.
 
 Source: CommitLog.recoverAbnormally, setConfirmOffset (5.3.3).
 """
@@ -26,7 +27,7 @@ def confirm_offset(opened: OpenedStore) -> int | None:
     return opened.checkpoint.confirm_log_offset
 
 
-def keep_confirm_offset(opened: OpenedStore, log_end: int) -> list[str]:
+def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bool) -> list[str]:
     """Puts the confirm offset of controller mode into the log; describes the records behind it."""
     confirm = confirm_offset(opened)
     if confirm is None:
@@ -35,7 +36,16 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int) -> list[str]:
     if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm
-    return [f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"]
+    remark = f"{behind} bytes behind the confirm offset {confirm} may lack on slaves: a new master may cut them"
+    return [
+        f"{remark}{'. They get no new units here, but from a broker whose slaves have them' if only_confirmed else ''}"
+    ]
+
+
+def up_to_confirmed(opened: OpenedStore, handlers: Sequence[Handler], *, as_broker: bool) -> Sequence[Handler]:
+    """Limits handlers to confirmed records in controller mode."""
+    confirm = confirm_offset(opened)
+    return handlers if confirm is None or not (confirm or as_broker) else [UpTo(handlers, confirm)]
 
 
 class UpTo:

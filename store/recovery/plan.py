@@ -58,12 +58,14 @@ def plan_recovery(
     force_empty_log: bool = False,
     rebuild: Rebuild | None = None,
     every_unit: bool = True,
+    only_confirmed: bool = True,
     progress: Progress | None = None,
 ) -> Change:
     """The whole recovery of a store: of its path, or of one that was opened with an overlay.
 
     as_broker  loses what a broker loses
     every_unit  looks for damage inside of queues, which a broker reads at their ends only
+    only_confirmed   gives units to confirmed records alone, in controller mode; False for an owner without slaves
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
     rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
     """
@@ -78,13 +80,14 @@ def plan_recovery(
     elif rebuild is not None:
         found = recover_by_rebuild(opened, rebuild)
     else:
-        found = recover_store(opened, mode=mode, keep_index=keep_index, as_broker=as_broker, progress=progress)
+        rules = {"keep_index": keep_index, "as_broker": as_broker, "only_confirmed": only_confirmed}
+        found = recover_store(opened, mode=mode, **rules, progress=progress)
     database = _database_actions(opened, found)
     change = new_change(opened, "recover")
     change.facts = recovery_facts(opened, found)
     add_lost(change, found.lost)
     change.notes, change.foreign = found.findings, describe_foreign_names(opened)
-    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end)]
+    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=only_confirmed)]
     _cut_log(opened, change, found)
     if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
         change.damaged = find_stray_units(opened, found.log_end)
@@ -95,11 +98,10 @@ def plan_recovery(
         add_derived(opened, change)
         change.actions += database
     _set_times(opened, found, as_broker=as_broker)
-    _close(opened, change)
-    return change
+    return _close(opened, change)
 
 
-def _close(opened: OpenedStore, change: Change) -> None:
+def _close(opened: OpenedStore, change: Change) -> Change:
     """Step 3."""
     change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
     is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
@@ -107,6 +109,7 @@ def _close(opened: OpenedStore, change: Change) -> None:
         add_checkpoint(opened, change)
     if opened.abort.exists():
         change.actions.append(Remove(opened.layout.abort, "the store is in order again"))
+    return change
 
 
 def _can_build_rocksdb(opened: OpenedStore) -> bool:

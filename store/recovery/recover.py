@@ -34,7 +34,7 @@ from store.formats.topics import SCHEDULE_TOPIC
 from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.subscription import use_bit_maps
-from store.recovery.confirm import UpTo, confirm_offset
+from store.recovery.confirm import up_to_confirmed
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
 from store.recovery.lost_index import build_lost_index
@@ -91,6 +91,7 @@ def recover_store(
     keep_index: bool = False,
     as_broker: bool = False,
     dispatch: bool = True,
+    only_confirmed: bool = False,
     progress: Progress | None = None,
 ) -> RecoveryReport:
     """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory.
@@ -98,6 +99,7 @@ def recover_store(
     keep_index  rebuilds the index files that a broker deletes after a crash
     as_broker   loses what a broker loses
     dispatch    False leaves step 8 out: what a broker's load leaves before its start
+    only_confirmed  in controller mode, gives units to confirmed records alone
     """
     opened.as_broker = as_broker
     if opened.config.enable_calc_filter_bit_map:
@@ -111,12 +113,15 @@ def recover_store(
         drop_derived(opened, found, as_broker=as_broker)
         return found
     work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
+    if only_confirmed:
+        work.queues_only = up_to_confirmed(opened, work.queues_only, as_broker=as_broker)
+        work.handlers = up_to_confirmed(opened, work.handlers, as_broker=as_broker)
     work.build_lost_queues(progress)
     work.walk_and_cut(progress)
     work.cut_queues()
     if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
-        _catch_up(opened, found, [opened.queues] if abnormal else work.handlers)
+        _catch_up(opened, found, work.queues_only if abnormal else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
     work.count_losses()
@@ -144,9 +149,9 @@ class _Recovery:
         self.opened, self.found, self.start = opened, found, start
         self.keep_index, self.as_broker = keep_index, as_broker
         self.is_abnormal = found.mode == "abnormal"
-        self.handlers: list[Handler] = [opened.queues]
-        if opened.config.message_index_enable:
-            self.handlers.append(opened.index)
+        self.queues_only: Sequence[Handler] = [opened.queues]
+        indexes = [opened.index] if opened.config.message_index_enable else []
+        self.handlers: Sequence[Handler] = [opened.queues, *indexes]
         self.keeps_times = opened.line.recovers_with_delay_levels or not as_broker
         self.builds_lost_queues = self.builds_lost_index = False
         self.unkept_keys = 0
@@ -236,8 +241,7 @@ class _Recovery:
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""
         if self.is_abnormal:
-            confirm = confirm_offset(self.opened) if self.as_broker else None
-            return self.handlers if confirm is None else [UpTo(self.handlers, confirm)]
+            return self.handlers
         if self.as_broker and self.opened.line.dispatches_in_recovery:
             return [_Behind(self.handlers, self.found.queue_end_before)]
         return []

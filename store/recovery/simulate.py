@@ -114,7 +114,8 @@ def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress 
         outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
         outcome.traps += [_rocksdb_poison(at) for at in report.light_faults[:1]]
         return outcome
-    return _outcome(opened, recover_store(opened, mode=mode, as_broker=True, dispatch=False, progress=progress))
+    found = recover_store(opened, mode=mode, as_broker=True, dispatch=False, only_confirmed=True, progress=progress)
+    return _outcome(opened, found)
 
 
 def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:

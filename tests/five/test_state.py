@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from store import Message, check, open_store
 from store.disk.store_reader import StoreReader
 from store.five.state import epochs_of, state_lines
 from store.forensics.structures import DETECTED
+from store.formats.derived import units_of
 from tests.cli.running import rmqctl
-from tests.five.stores import copy_of_five
+from tests.five.stores import copy_of_five, five
 from tests.support.snapshots import contents
 from tests.support.stores import make_store
 
@@ -211,3 +213,51 @@ def test_what_a_newer_broker_left_is_named_read_and_never_changed(
     ):
         assert rmqctl(*words, store=root).code == 4
     assert contents(root) == before
+
+
+def controlled(tmp_path: Path, confirm_index: int) -> tuple[Path, int]:
+    """A killed store in controller mode, its queues lost, confirmed up to the end of one message."""
+    root = copy_of_five("bcq-aborted", tmp_path)
+    with open_store(root, as_is=True) as store:
+        last = store.get("PlainT", 0, confirm_index).messages[0]
+    confirm = last.log_offset + last.size
+    page = bytearray(4096)
+    page[32:40] = confirm.to_bytes(8, "big")
+    (root / "checkpoint").write_bytes(page)
+    (root / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "batchconsumequeue")
+    return root, confirm
+
+
+def test_a_recovery_gives_no_units_behind_the_confirm_offset_and_check_misses_none(tmp_path: Path) -> None:
+    root, confirm = controlled(tmp_path, 20)
+    sizes = ("--set", "mappedFileSizeConsumeQueue=400", "--set", "mapperFileSizeBatchConsumeQueue=460")
+    run = rmqctl("--format", "json", *sizes, "recover", "--yes", store=root)
+    assert (run.code, run.json["log_end"] > confirm) == (0, True)
+    files = sorted((root / "consumequeue/PlainT/0").iterdir())
+    units = units_of(b"".join(path.read_bytes() for path in files))
+    live = units[units["size"] > 0]
+    assert (len(live), int(live[-1]["log_offset"] + live[-1]["size"])) == (21, confirm)
+    assert kinds(root) == set()
+
+
+def test_a_lost_unit_before_the_confirm_offset_is_missed(tmp_path: Path) -> None:
+    root, confirm = controlled(tmp_path, 20)
+    rmqctl("recover", "--yes", store=root)
+    unit = next((root / "consumequeue/PlainT/0").iterdir())
+    with unit.open("r+b") as file:
+        file.seek(20 * 20)
+        file.write(bytes(20))
+    [found] = check(root)
+    assert (found.kind, found.offset < confirm) == ("missing-unit", True)
+
+
+def test_a_put_behind_the_confirm_offset_gets_the_next_queue_offset_of_the_log(tmp_path: Path) -> None:
+    root, _ = controlled(tmp_path, 20)
+    rmqctl("recover", "--yes", store=root)
+    with open_store(five("bcq-aborted") / "store") as store:
+        following = {(queue.topic, queue.queue_id): queue.max_offset for queue in store.queues()}["PlainT", 0]
+    put = rmqctl("--format", "json", "put", "PlainT", "after", "--queue", 0, store=root)
+    assert put.json["results"][0]["queue_offset"] == following
+    assert kinds(root) == set()
