@@ -299,8 +299,8 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
     from store.checking import findings as module
 
     kinds = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
-    # Those of bad sectors and of 5.x's structures have tests of their own.
-    elsewhere = {"queue-type", "inner-batch", "unreadable-units", "unreadable-index", "state-file"}
+    # Those of bad sectors, of links and of 5.x's structures have tests of their own.
+    elsewhere = {"queue-type", "inner-batch", "unreadable-units", "unreadable-index", "state-file", "link"}
     elsewhere |= {"bad-properties-crc", "copied-crc", "light-queue-poison", "light-queue-unmatched"}
     elsewhere |= {kind for kind in kinds if kind.startswith(("compaction-", "timer-", "dledger-", "rocksdb-"))}
     assert kinds == {damage.__name__.replace("_", "-") for damage in DAMAGES} | elsewhere
