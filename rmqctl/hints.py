@@ -107,6 +107,7 @@ MENDED_BY = {
     "compaction-files": "compaction mend",
     "compaction-leftover": "compaction mend",
     "compaction-position": "compaction mend",
+    "compaction-uncopied": "compaction mend",
     "compaction-unit": "compaction mend",
     "checkpoint-ahead": "checkpoint rewrite",
     "checkpoint-invalid": "checkpoint rewrite",

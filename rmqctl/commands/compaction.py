@@ -31,6 +31,9 @@ def run_mend(
     file named .delete is left. This gives a file its name back where nothing replaced it, makes lost units from the
     records, moves up what the run had not moved yet, and takes away what is left over. Everything removed goes to
     quarantine.
+
+    After a clean stop it also copies the messages that have no copy, as a broker's dispatch would have: no start of a
+    broker does. A queue with other faults is mended first; run it again for its messages.
     """
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)

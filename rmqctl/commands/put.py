@@ -142,7 +142,7 @@ def _tell_of_compaction(session: Session, topic: str | None) -> None:
     if named:
         session.warn(
             f"a put does not feed the compaction log of {', '.join(named)}, which consumers read: put messages of "
-            "such topics through the broker"
+            "such topics through the broker, or run `rmqctl compaction mend` afterwards"
         )
 
 

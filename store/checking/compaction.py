@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from store.brokerconfig.topics import compacted_topics
-from store.checking.compacted_records import Originals, record_faults
+from store.checking.compacted_records import record_faults
 from store.checking.findings import (
     COMPACTION_FILES,
     COMPACTION_LEFTOVER,
     COMPACTION_POSITION,
     COMPACTION_RECORD,
+    COMPACTION_UNCOPIED,
     COMPACTION_UNIT,
     Finding,
 )
@@ -41,6 +42,7 @@ from store.five.compaction.files import (
     records_of,
     start_faults,
 )
+from store.five.compaction.originals import Originals
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.wording import amount
@@ -100,9 +102,9 @@ class _QueueCheck:
             queue_offset, count = found
             detail = (
                 f"{amount(count, 'message')} from queue offset {queue_offset} on without a copy here: no broker "
-                "copies them or gives them to consumers; put them again through the broker"
+                "copies them or gives them to consumers"
             )
-            yield self._find(COMPACTION_RECORD, log, log.number + log.size, detail, count)
+            yield self._find(COMPACTION_UNCOPIED, log, log.number + log.size, detail, count)
 
     def _find(self, kind: str, file: StoredFile, offset: int, detail: str, count: int = 1) -> Finding:
         topic, queue_id = self.queue.queue

@@ -45,6 +45,7 @@ COMPACTION_FILES = "compaction-files"
 COMPACTION_RECORD = "compaction-record"
 COMPACTION_UNIT = "compaction-unit"
 COMPACTION_LEFTOVER = "compaction-leftover"
+COMPACTION_UNCOPIED = "compaction-uncopied"
 COMPACTION_POSITION = "compaction-position"
 TIMER_FILES = "timer-files"
 TIMER_WHEEL = "timer-wheel"
@@ -92,6 +93,7 @@ KINDS = {
     COMPACTION_FILES: "files of a compacted topic differ in names or lengths, or are set aside",
     COMPACTION_RECORD: "a record of a compacted topic is damaged, misplaced, or not that of the commit log",
     COMPACTION_UNIT: "a unit of a compacted topic is missing, or does not say what its record says",
+    COMPACTION_UNCOPIED: "messages of a compacted topic have no copy in its compaction log, which consumers read",
     COMPACTION_LEFTOVER: "a compaction that was cut short left a file",
     COMPACTION_POSITION: "the table of compacted positions is missing or cannot be right",
     TIMER_FILES: "a file of the timer is missing, or has a wrong length",

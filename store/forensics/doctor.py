@@ -68,6 +68,7 @@ _RANKS = {
     kinds.LIGHT_UNMATCHED: Rank.LOSS,
     kinds.COMPACTION_FILES: Rank.NO_START,
     kinds.COMPACTION_RECORD: Rank.LOSS,
+    kinds.COMPACTION_UNCOPIED: Rank.LOSS,
     kinds.COMPACTION_LEFTOVER: Rank.NOTE,
     kinds.COMPACTION_POSITION: Rank.NOTE,
     kinds.TIMER_FILES: Rank.LOSS,

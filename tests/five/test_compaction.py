@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from store import check, open_store
-from store.disk.store_reader import StoreReader
+from store.disk.store_reader import StoredFile, StoreReader
 from store.five.compaction.files import queues_of, read_units, records_of, units_of_log
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, damage, five, lines
 from tests.support.answers import mismatches
+from tests.support.golden import copy_store
 from tests.support.snapshots import contents
 
 NAMES = ("compaction", "compaction-aborted")
@@ -108,8 +109,8 @@ def test_units_that_do_not_say_what_the_records_say_are_made_from_them(how: dict
     assert _survivors(root) == _survivors(five("compaction") / "store")
 
 
-@pytest.mark.parametrize(("path", "lost"), [(f"{UNITS}/{LAST}", set()), (f"{LOG}/{LAST}", {"compaction-record"})])
-def test_a_cut_file_gets_its_length_again_and_the_copies_it_lost_stay_named(
+@pytest.mark.parametrize(("path", "lost"), [(f"{UNITS}/{LAST}", set()), (f"{LOG}/{LAST}", {"compaction-uncopied"})])
+def test_a_cut_file_gets_its_length_again_and_by_a_second_run_the_copies_it_lost(
     path: str, lost: set[str], tmp_path: Path
 ) -> None:
     root = copy_of_five("compaction", tmp_path)
@@ -117,8 +118,9 @@ def test_a_cut_file_gets_its_length_again_and_the_copies_it_lost_stay_named(
     assert "compaction-files" in {finding.kind for finding in check(root)}
     assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
     assert {finding.kind for finding in check(root)} == lost
-    if not lost:
-        assert _survivors(root) == _survivors(five("compaction") / "store")
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    assert _survivors(root) == _survivors(five("compaction") / "store")
 
 
 @pytest.mark.parametrize("name", ["compaction", "bcq"])
@@ -197,7 +199,66 @@ def test_messages_that_a_put_left_without_a_copy_are_found_after_a_clean_stop(tm
     assert rmqctl("put", "CompB", "one", "--key", "k1", store=root).code == 0
     assert rmqctl("put", "CompB", "two", "--key", "k2", store=root).code == 0
     [finding] = check(root)
-    assert (finding.kind, finding.topic, finding.count) == ("compaction-record", "CompB", 2)
+    assert (finding.kind, finding.topic, finding.count) == ("compaction-uncopied", "CompB", 2)
     assert finding.detail.startswith("2 messages from queue offset 121 on without a copy here")
     (root / "abort").touch()
-    assert "compaction-record" not in {one.kind for one in check(root)}
+    assert "compaction-uncopied" not in {one.kind for one in check(root)}
+    (root / "abort").unlink()
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert list(check(root)) == []
+    with open_store(root) as store:
+        assert [message.body for message in store.messages("CompB", 0)][-2:] == [b"one", b"two"]
+
+
+# Messages without a copy: the bytes of the copies are those of the broker.
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_copies_made_anew_are_those_of_the_broker_byte_by_byte(name: str, lost: int, tmp_path: Path) -> None:
+    root = copy_store(five(name) / "store-before", tmp_path / "store")
+    before = contents(root / "compaction")
+    for folder in (LOG, UNITS):
+        for file in sorted((root / folder).glob("0*"))[-lost:]:
+            file.unlink()
+    assert {finding.kind for finding in check(root)} == {"compaction-uncopied"}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert contents(root / "compaction") == before
+
+
+def test_copies_behind_the_last_one_of_a_file_are_those_of_the_broker_byte_by_byte(tmp_path: Path) -> None:
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    before = contents(root / "compaction")
+    log, units = (max((root / folder).glob("0*")) for folder in (LOG, UNITS))
+    [first, *_] = read_units(StoreReader(str(root)), StoredFile(str(units.relative_to(root)), 0, 0, 0))
+    log.write_bytes(log.read_bytes()[: first["size"]].ljust(log.stat().st_size, b"\0"))
+    units.write_bytes(units.read_bytes()[:46].ljust(units.stat().st_size, b"\0"))
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert contents(root / "compaction") == before
+
+
+def test_a_queue_without_a_compaction_log_gets_one_of_the_length_of_others(tmp_path: Path) -> None:
+    root = copy_store(five("compaction") / "store-before", tmp_path / "store")
+    before = contents(root / "compaction")
+    for folder in (LOG, UNITS):
+        shutil.rmtree(root / folder)
+    assert {finding.kind for finding in check(root)} == {"compaction-record"}
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert contents(root / "compaction") == before
+
+
+def test_without_any_file_whose_length_is_known_none_is_made(tmp_path: Path) -> None:
+    root = copy_of_five("compaction", tmp_path)
+    shutil.rmtree(root / "compaction")
+    run = rmqctl("compaction", "mend", "--yes", store=root)
+    assert (run.code, "none is left whose files say how long they are" in run.out + run.err) == (0, True)
+    assert not (root / "compaction").exists()
+
+
+def test_a_killed_store_gets_no_copies_for_its_start_makes_them(tmp_path: Path) -> None:
+    root = copy_of_five("compaction-aborted", tmp_path)
+    for folder in (LOG, UNITS):
+        max((root / folder).glob("0*")).unlink()
+    before = contents(root / "compaction")
+    assert rmqctl("compaction", "mend", "--yes", store=root).code == 0
+    assert contents(root / "compaction") == before

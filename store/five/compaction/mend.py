@@ -8,23 +8,29 @@ files in compacting/, replicating/   they go: the next run begins anew
 units that are not their records'     the units are made from the records, where all of these are sound
 a file of another length             it gets the length of the others; a torn record at its end goes
 position-checkpoint lost             its copy takes its place; without one everything is compacted again
+messages without a copy              they are copied from the commit log, after a clean stop and where nothing else of
+                                     their queue is to be mended
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from store.brokerconfig.topics import compacted_topics
 from store.change.actions import Remove
 from store.change.change import Change
 from store.commitlog.scan import Damage
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
+from store.five.compaction.feed import LastPair, feed
 from store.five.compaction.files import (
     DELETED,
     LOG,
     POSITIONS,
+    Queue,
     QueueFiles,
     iterate_names,
+    queue_files,
     queues_of,
     read_positions,
     read_units,
@@ -32,6 +38,7 @@ from store.five.compaction.files import (
     units_of_log,
     usual_size,
 )
+from store.five.compaction.originals import Originals
 from store.layout import StoreLayout, parse_segment_name, segment_name
 
 
@@ -45,11 +52,16 @@ class _Mend:
         self.root, self.fs = layout.root.absolute(), fs
         self.files = StoreReader(str(self.root), fs)
         self.change = Change("compaction mend", self.root, fs, staging=staging)
+        self.topics = compacted_topics(layout.config, fs)
 
     def plan(self) -> Change:
         queues = queues_of(self.files)
         for queue in queues:
+            mended = len(self.change.actions)
             self._mend(queue)
+            if len(self.change.actions) == mended:
+                self._feed(queue, usual_size(queue.logs), usual_size(queue.units))
+        self._feed_lost({queue.queue for queue in queues}, queues)
         if queues or self.files.file_at(POSITIONS) is not None:
             self._mend_positions()
         return self.change
@@ -96,6 +108,37 @@ class _Mend:
         wanted = units_of_log(runs, outcome, unit_size)
         if bytes(self.files.read(units.path)) != wanted:
             self._publish_bytes(units.path, wanted, "made from the records of the same name")
+
+    def _feed_lost(self, known: set[Queue], queues: list[QueueFiles]) -> None:
+        """Copies the messages of queues of compacted topics that have no files here."""
+        sizes = {(usual_size(queue.logs), usual_size(queue.units)) for queue in queues if queue.pairs}
+        for topic, queue_id in self.files.queues():
+            if topic not in self.topics or (topic, queue_id) in known:
+                continue
+            if sizes:
+                self._feed(queue_files(self.files, (topic, queue_id)), *max(sizes))
+            else:
+                # No broker starts with files of another length than its settings say.
+                lost = f"{topic}, queue {queue_id} has no compaction log"
+                self.change.remarks.append(f"{lost}, and none is left whose files say how long they are")
+
+    def _feed(self, queue: QueueFiles, log_size: int, unit_size: int) -> None:
+        """Copies the messages behind the last copy; a start copies none that has its unit in the queue."""
+        if queue.queue[0] not in self.topics or self.files.exists("abort"):
+            return
+        last, last_offset = LastPair(0, b"", 0, 0), -1
+        for log, units in queue.pairs:
+            runs, outcome = records_of(self.files, log)
+            if isinstance(outcome, Damage):
+                return
+            end = int(runs[-1].columns.position[-1] + runs[-1].columns.size[-1]) if runs else 0
+            last = LastPair(log.number, bytes(self.files.read(log.path, 0, end)), end, sum(run.count for run in runs))
+            offsets = read_units(self.files, units)["queue_offset"]
+            last_offset = int(offsets[-1]) if len(offsets) else last_offset
+        originals = Originals(self.files, queue.queue)
+        for pair in feed(last, originals.records_behind(last_offset), log_size, unit_size):
+            for folder, data in zip(queue.folders, (pair.log, pair.units), strict=True):
+                self._publish_bytes(f"{folder}/{segment_name(pair.name)}", data, "with the messages that had no copy")
 
     def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
         """Whether files that were set aside get their name back.
