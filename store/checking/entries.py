@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from store.checking.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
+from store.checking.rising import RisingOffsets
 from store.checking.survey import IndexFile
 from store.checking.units import split_by_start
 from store.disk.readable import Salvaged
@@ -17,8 +17,6 @@ from store.formats.derived import entries_of
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, MAX_TIME_DIFF_SECONDS, SLOT_SIZE
 from store.formats.sets import distinct, is_in
 
-_ENTRIES_AT_ONCE = 1 << 16
-"""Entries that are read in at once, more than most stretches of log have."""
 NO_KEY = "whose record has no such key"
 
 
@@ -34,12 +32,12 @@ class EntryFile:
         found = Salvaged(self._stretch.buffer) if file.rises else self._stretch.salvage()
         self.entries = entries_of(found.buffer, file.slot_count, file.count)[1:]
         self._unreadable = [*found.items(self._at, ENTRY_SIZE)]
-        self._found = 0, 0
+        self._rising = RisingOffsets(self.entries["log_offset"], self._require)
 
     def between(self, low: int, high: int) -> tuple[Ints, np.ndarray]:
         """Numbers and entries with low <= log offset < high."""
         if self.file.rises:
-            first, behind = self._find(low), self._find(high)
+            first, behind = self._rising.row_of(low), self._rising.row_of(high)
             self._require(first, behind)
             return np.arange(first + 1, behind + 1), self.entries[first:behind].copy()
         column = self.entries["log_offset"]
@@ -48,27 +46,6 @@ class EntryFile:
             inside[first:behind] = False
         rows = np.flatnonzero(inside)
         return rows + 1, self.entries[rows]
-
-    def _find(self, log_offset: int) -> int:
-        """Row of the first entry with this log offset or a higher one.
-
-        A walk asks for one stretch after the other, so the search begins where the last one ended.
-        """
-        row, found_for = self._found
-        row = row if log_offset >= found_for else 0
-        behind = min(row + _ENTRIES_AT_ONCE, len(self.entries))
-        while behind < len(self.entries) and self._log_offset_of(behind - 1) < log_offset:
-            row, behind = behind, min(3 * behind - 2 * row, len(self.entries))
-        while behind - row > _ENTRIES_AT_ONCE:
-            middle = (row + behind) // 2
-            row, behind = (middle, behind) if self._log_offset_of(middle) < log_offset else (row, middle)
-        self._require(row, behind)
-        self._found = bisect_left(self.entries["log_offset"], log_offset, row, behind), log_offset
-        return self._found[0]
-
-    def _log_offset_of(self, row: int) -> int:
-        self._require(row, row + 1)
-        return int(self.entries["log_offset"][row])
 
     def _require(self, first: int, behind: int) -> None:
         self._stretch.require(self._at + ENTRY_SIZE * first, self._at + ENTRY_SIZE * behind)

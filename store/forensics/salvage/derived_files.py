@@ -7,14 +7,18 @@ gives none.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from store.checking.entries import EntryFile
+from store.checking.rising import RisingOffsets
 from store.checking.survey import IndexFile, survey_index
+from store.disk import readable
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import StoreError
 from store.formats.derived import units_of
@@ -25,25 +29,43 @@ STRETCH_ITEMS = 1 << 19
 """About so many units and entries are held at a time."""
 LOG_END = (1 << 63) - 1
 
-_UNIT = np.dtype([("log_offset", "i8"), ("queue_offset", "i8"), ("tags_code", "i8"), ("queue", "i4"), ("size", "i4")])
-_ENTRY = np.dtype([("log_offset", "i8"), ("key_hash", "i4")])
+Rows = slice | np.ndarray
+
+
+class NamedUnits(NamedTuple):
+    """Columns of queue units by log offset; `queue` is the queue's number in DerivedFiles.queues."""
+
+    log_offset: Int64Array
+    queue_offset: Int64Array
+    tags_code: Int64Array
+    queue: Int64Array
+    size: Int64Array
+
+    def rows(self, rows: Rows) -> NamedUnits:
+        return NamedUnits(*(column[rows] for column in self))
+
+
+class NamedEntries(NamedTuple):
+    """Columns of index entries by log offset."""
+
+    log_offset: Int64Array
+    key_hash: Int64Array
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Units and entries that name log offsets in [start, stop), by log offset.
-
-    units    with the queue's number in DerivedFiles.queues
-    entries  log offset and key hash
-    """
+    """Units and entries that name log offsets in [start, stop)."""
 
     start: int
     stop: int
-    units: np.ndarray
-    entries: np.ndarray
+    units: NamedUnits
+    entries: NamedEntries
 
 
-NOTHING = Stretch(0, 0, np.empty(0, _UNIT), np.empty(0, _ENTRY))
+_NO_ROWS = np.empty(0, np.int64)
+_NO_UNITS = NamedUnits(*[_NO_ROWS] * 5)
+_NO_ENTRIES = NamedEntries(*[_NO_ROWS] * 2)
+NOTHING = Stretch(0, 0, _NO_UNITS, _NO_ENTRIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +84,17 @@ class _QueueFile:
 
 
 class DerivedFiles:
-    """The files of a store's queues and index."""
+    """The files of a store's queues and index.
+
+    aside  a thread beside the caller's: what is done with entries and with units is independent
+    """
 
     def __init__(self, reader: StoreReader | None) -> None:
         """Looks at all files; without a reader there are none."""
         self._reader = reader
+        self.aside = ThreadPoolExecutor(1)
+        self._found: dict[str, tuple[int, int]] = {}
+        """By queue file where the last search ended (RisingOffsets)."""
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
         self._units = list(self._look_at_queues(reader)) if reader is not None else []
         self._indexes = list(_look_at_index(reader)) if reader is not None else []
@@ -80,17 +108,18 @@ class DerivedFiles:
         if self._length == LOG_END:
             start, stop = 0, LOG_END
         stop = max(stop, start + self._length)
-        return Stretch(start, stop, self._units_in(start, stop), self._entries_in(start, stop))
+        entries = self.aside.submit(self._entries_in, start, stop)
+        return Stretch(start, stop, self._units_in(start, stop), entries.result())
 
     def units_before(self, log_offset: int) -> int:
         """Counts the units that name records in front of a log offset."""
         named = (one for one in self._units if one.low < log_offset)
-        return sum(one.count if one.high < log_offset else len(self._read(one, 0, log_offset)) for one in named)
+        return sum(one.count if one.high < log_offset else len(self._read(one, 0, log_offset).size) for one in named)
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
         """Starts and ends of the records that units name at and behind a log offset, by start."""
         units = self._units_in(log_offset, LOG_END)
-        return units["log_offset"], units["log_offset"] + units["size"]
+        return units.log_offset, units.log_offset + units.size
 
     def _look_at_queues(self, reader: StoreReader) -> Iterator[_QueueFile]:
         files = [(file, number) for queue, number in self.queues.items() for file in reader.queue_files(*queue)]
@@ -102,39 +131,53 @@ class DerivedFiles:
                 rises = len(rows) == len(written) and bool((np.diff(named) >= 0).all())
                 yield _QueueFile(file, number, len(rows), int(named.min()), int(named.max()), rises)
 
-    def _units_in(self, start: int, stop: int) -> np.ndarray:
+    def _units_in(self, start: int, stop: int) -> NamedUnits:
         named = (one for one in self._units if one.low < stop and start <= one.high)
-        return _by_log_offset([self._read(one, start, stop) for one in named], _UNIT)
+        return NamedUnits(*_by_log_offset([_NO_UNITS, *(self._read(one, start, stop) for one in named)]))
 
-    def _read(self, one: _QueueFile, start: int, stop: int) -> np.ndarray:
+    def _read(self, one: _QueueFile, start: int, stop: int) -> NamedUnits:
         """The units of a file that name log offsets in [start, stop)."""
         assert self._reader is not None
-        units = _written_units(self._reader, one.file)
         if one.rises:
-            first = bisect_left(units["log_offset"], start)
-            rows = np.arange(first, bisect_left(units["log_offset"], stop, first))
+            first, units = self._rising_units(self._reader, one, start, stop)
+            rows = np.arange(first, first + len(units))
         else:
+            units = _written_units(self._reader, one.file)
             rows = _named_rows(units, start, stop)
-        found = np.empty(len(rows), _UNIT)
-        found["queue"], found["queue_offset"] = one.queue, rows + one.file.number // UNIT_SIZE
-        for name in ("log_offset", "tags_code", "size"):
-            found[name] = units[name][rows]
-        return found
+            units = units[rows]
+        offsets, codes, sizes = (units[name].astype(np.int64) for name in ("log_offset", "tags_code", "size"))
+        return NamedUnits(offsets, rows + one.file.number // UNIT_SIZE, codes, np.full(len(rows), one.queue), sizes)
 
-    def _entries_in(self, start: int, stop: int) -> np.ndarray:
-        pieces = []
+    def _rising_units(self, reader: StoreReader, one: _QueueFile, start: int, stop: int) -> tuple[int, np.ndarray]:
+        """The row of the first unit with a log offset in [start, stop), and these units; only they are read."""
+        try:
+            data = reader.map(one.file.path, 0, one.count * UNIT_SIZE)
+            units = units_of(data.buffer)
+            require = partial(_require_units, data)
+            rising = RisingOffsets(units["log_offset"], require, self._found.get(one.file.path, (0, 0)))
+            first, behind = rising.row_of(start), rising.row_of(stop)
+            require(first, behind)
+        except StoreError:
+            return 0, units_of(b"")
+        self._found[one.file.path] = rising.found
+        return first, units[first:behind]
+
+    def _entries_in(self, start: int, stop: int) -> NamedEntries:
+        pieces = [_NO_ENTRIES]
         for one in self._indexes:
             if self._reader is not None and one.low < stop and start <= one.high:
                 _, entries = EntryFile(self._reader, one).between(start, stop)
-                found = np.empty(len(entries), _ENTRY)
-                found["log_offset"], found["key_hash"] = entries["log_offset"], entries["key_hash"]
-                pieces.append(found)
-        return _by_log_offset(pieces, _ENTRY)
+                pieces.append(NamedEntries(*(entries[name].astype(np.int64) for name in NamedEntries._fields)))
+        return NamedEntries(*_by_log_offset(pieces))
 
 
 def _look_at_index(reader: StoreReader) -> Iterator[IndexFile]:
     for file in reader.index_files():
         yield from (one for one in survey_index(reader, file, {}) if isinstance(one, IndexFile))
+
+
+def _require_units(data: readable.Stretch, first: int, behind: int) -> None:
+    data.require(first * UNIT_SIZE, behind * UNIT_SIZE)
 
 
 def _written_units(reader: StoreReader, file: StoredFile) -> np.ndarray:
@@ -153,6 +196,11 @@ def _named_rows(units: np.ndarray, start: int, stop: int) -> Int64Array:
     return np.flatnonzero((units["size"] > 0) & (offsets >= start) & (offsets < stop))
 
 
-def _by_log_offset(pieces: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
-    every = np.concatenate(pieces) if pieces else np.empty(0, dtype)
-    return every[np.argsort(every["log_offset"], kind="stable")]
+def _by_log_offset(pieces: Sequence[NamedUnits | NamedEntries]) -> Iterator[Int64Array]:
+    """The columns of all pieces, sorted by the first, the log offset."""
+    columns = [np.concatenate(column) for column in zip(*pieces, strict=True)]
+    offsets = columns[0]
+    if (offsets[1:] >= offsets[:-1]).all():
+        return iter(columns)
+    order = np.argsort(offsets, kind="stable")
+    return (column[order] for column in columns)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import expected_entries, expected_units
-from store.forensics.salvage.derived_files import NOTHING, DerivedFiles
+from store.forensics.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits
 from store.forensics.salvage.grade import Grade, SalvagedRun, stretches
 from store.formats.queue_unit import MAX_EXT_ADDRESS
 from store.formats.run import Int64Array, Run
@@ -78,8 +78,10 @@ class Evidence:
         self._reach(found)
         codes = np.zeros(found.count, np.int8)
         codes[_zero_tails(found.run)] = 3
-        codes[self._wrong_keys(found)] = 2
-        codes[self._wrong_units(found)] = 1
+        wrong_keys = self._files.aside.submit(self._wrong_keys, found)
+        wrong_units = self._wrong_units(found)
+        codes[wrong_keys.result()] = 2
+        codes[wrong_units] = 1
         for first, stop in stretches(codes):
             reason = _REASONS[int(codes[first])]
             grade = Grade.PARTIAL if reason else Grade.CERTAIN
@@ -94,7 +96,7 @@ class Evidence:
 
     def _wrong_units(self, found: SalvagedRun) -> Int64Array:
         """Rows whose units all say otherwise."""
-        if not len(self._stretch.units):
+        if not len(self._stretch.units.size):
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
         self._meet(expected.queues[len(self._numbers) :])
@@ -102,26 +104,24 @@ class Evidence:
         one_of = np.full(found.count, -1)
         one_of[np.searchsorted(found.log_offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
         has_unit = one_of[rows] >= 0
-        units, rows = units[has_unit], rows[has_unit]
+        units, rows = units.rows(has_unit), rows[has_unit]
         one = one_of[rows]
         wrong = (
-            (units["queue"] != self._numbers[expected.queue[one]])
-            | (units["queue_offset"] != expected.queue_offset[one])
-            | (units["size"] != expected.size[one])
-            | ((units["tags_code"] != expected.tags_code[one]) & self._has_tags[expected.queue[one]])
-            & (units["tags_code"] > MAX_EXT_ADDRESS)
+            (units.queue != self._numbers[expected.queue[one]])
+            | (units.queue_offset != expected.queue_offset[one])
+            | (units.size != expected.size[one])
+            | ((units.tags_code != expected.tags_code[one]) & self._has_tags[expected.queue[one]])
+            & (units.tags_code > MAX_EXT_ADDRESS)
         )
         return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
 
-    def _units_of(self, found: SalvagedRun) -> tuple[np.ndarray, Int64Array]:
+    def _units_of(self, found: SalvagedRun) -> tuple[NamedUnits, Int64Array]:
         """The units that name the records, but those of light queues, and the row of each."""
-        first, stop = np.searchsorted(
-            self._stretch.units["log_offset"], (found.log_offsets[0], found.log_offsets[-1] + 1)
-        )
-        units = self._stretch.units[first:stop]
-        rows = np.searchsorted(found.log_offsets, units["log_offset"])
-        names_record = (found.log_offsets[rows] == units["log_offset"]) & ~is_in(units["queue"], self._light)
-        return units[names_record], rows[names_record]
+        units, offsets = self._stretch.units, found.log_offsets
+        units = units.rows(slice(*np.searchsorted(units.log_offset, (offsets[0], offsets[-1] + 1))))
+        rows = np.searchsorted(offsets, units.log_offset)
+        names_record = (offsets[rows] == units.log_offset) & ~is_in(units.queue, self._light)
+        return units.rows(names_record), rows[names_record]
 
     def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
         """Note the queues that a run is the first to have."""
@@ -133,22 +133,21 @@ class Evidence:
 
     def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
         """Rows that have entries in the index, but of other keys."""
-        low, high = np.searchsorted(
-            self._stretch.entries["log_offset"], (found.log_offsets[0], found.log_offsets[-1] + 1)
-        )
-        if not len(self._stretch.entries):
+        known, log_offsets = self._stretch.entries, found.log_offsets
+        if not len(known.log_offset):
             return np.empty(0, np.int64)
-        offsets = self._stretch.entries["log_offset"][low:high]
-        entries = _combined(offsets, self._stretch.entries["key_hash"][low:high])
+        low, high = np.searchsorted(known.log_offset, (log_offsets[0], log_offsets[-1] + 1))
+        offsets = known.log_offset[low:high]
+        entries = _combined(offsets, known.key_hash[low:high])
         expected = expected_entries(found.run)
-        rows = np.searchsorted(found.log_offsets, expected.log_offset)
-        combined = _combined(found.log_offsets[rows], expected.key_hash)
+        rows = np.searchsorted(log_offsets, expected.log_offset)
+        combined = _combined(log_offsets[rows], expected.key_hash)
         if np.array_equal(combined, entries):
             return np.empty(0, np.int64)
-        has_entry = is_in_sorted(found.log_offsets[rows], offsets)
+        has_entry = is_in_sorted(log_offsets[rows], offsets)
         missing = has_entry & ~is_in(combined, entries)
         foreign = offsets[~is_in(entries, combined)]
-        return np.concatenate([rows[missing], np.flatnonzero(is_in(found.log_offsets, foreign))])
+        return np.concatenate([rows[missing], np.flatnonzero(is_in(log_offsets, foreign))])
 
 
 _REASONS = ("", "its queue unit says otherwise", "its index entries name other keys", "its properties end in zeros")
