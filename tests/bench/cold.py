@@ -1,4 +1,8 @@
-"""Reading what is not in the page cache: scan, check and recover beside `dd` on the same files, in turns."""
+"""Reading what is not in the page cache: scan, check, recover and salvage beside `dd` on the same files, in turns.
+
+The first figure of each is the operation in this process, whose start-up is over; the second is the whole command. A
+salvage that writes is bounded by writing, so its walk has rows, and the whole one another.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,17 @@ import os
 import shlex
 import statistics
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from store import check, open_store
 from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
+from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from tests.bench import stores
 from tests.bench.context import KIB, Bench
 from tests.bench.report import Row
@@ -22,31 +29,69 @@ from tests.bench.walks import plan_here
 
 # A device that is never asked for more than one command at a time gives this share of its rate.
 WANTED_RATIO = 0.9
+LARGE_COUNT = 4_200_000
+"""Messages of 1 KiB in the store of --large: 5 GB, beside which a start-up hardly counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRead:
+    """One that reads a store in some state.
+
+    work           does it in this process
+    command        the words of the command that does it, none where there is no such command
+    reads_derived  whether it reads queues and index too
+    """
+
+    name: str
+    state: str
+    work: Callable[[Path], object]
+    command: tuple[str, ...] = ()
+    reads_derived: bool = False
 
 
 def cold(bench: Bench) -> Iterator[Row]:
     """Bytes per second; the median of the runs, as a shared device's rate varies from run to run."""
-    root = bench.store(KIB)
-    for name, state, work in (
-        ("scan", "closed", _scan),
-        ("check", "closed", lambda root: list(check(root))),
-        ("recover --abnormal", "nothing derived", lambda root: plan_here(root, "abnormal")),
-    ):
-        stores.put_into_state(root, state)
-        folder = root if name == "check" else root / "commitlog"
-        written = {path: _written_end(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-        size = sum(written.values())
-        works = partial(_copy, written), partial(work, root)
-        turns = [[_timed(written, one) for one in works] for _ in range(bench.runs)]
-        theirs, ours = (size / statistics.median(seconds) for seconds in zip(*turns, strict=True))
-        yield Row(f"{name}, {state}, not in the page cache", ours, "B/s", "dd", theirs, target_ratio=WANTED_RATIO,
-                  note=f"{size / 1e9:.2f} GB")  # fmt: skip
+    counts = [bench.count(KIB)] + [bench.scaled(LARGE_COUNT)] * bench.large
+    for count in counts:
+        root = bench.store(KIB, count)
+        for one in OPERATIONS:
+            stores.put_into_state(root, one.state)
+            yield from _rows(bench, root, one)
+    yield _salvage_to_store(bench, bench.store(KIB))
 
 
-def _timed(written: dict[Path, int], work: Callable[[], object]) -> float:
+def _rows(bench: Bench, root: Path, one: ColdRead) -> Iterator[Row]:
+    """The operation in this process, and as a command where it has one, beside dd in turns."""
+    folder = root if one.reads_derived else root / "commitlog"
+    written = {path: _written_end(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    size = sum(written.values())
+    works: dict[str, Callable[[], object]] = {"dd": partial(_copy, written), "in process": partial(one.work, root)}
+    if one.command:
+        works["the whole command"] = partial(_command, root, *one.command)
+    turns = [[_timed(written, work) for work in works.values()] for _ in range(bench.runs)]
+    rates = {name: size / statistics.median(times) for name, times in zip(works, zip(*turns, strict=True), strict=True)}
+    theirs = rates.pop("dd")
+    for name, rate in rates.items():
+        yield Row(f"{one.name}, {one.state}, {size / 1e9:.2f} GB not in the page cache, {name}", rate, "B/s", "dd",
+                  theirs, target_ratio=WANTED_RATIO)  # fmt: skip
+
+
+def _salvage_to_store(bench: Bench, root: Path) -> Row:
+    """A salvage to a new store on the same device; bytes of the log per second."""
+    stores.put_into_state(root, "closed")
+    files = dict.fromkeys(path for path in root.rglob("*") if path.is_file())
+    seconds = []
+    for _ in range(bench.runs):
+        with bench.empty("salvaged") as target:
+            seconds.append(_timed(files, partial(_command, root, "salvage", "--to", str(target))))
+    rate = stores.log_bytes(root) / statistics.median(seconds)
+    return Row("salvage --to, not in the page cache, the whole command", rate, "B/s", note="bounded by writing")
+
+
+def _timed(files: Iterable[Path], work: Callable[[], object]) -> float:
     """Seconds of the work, with none of the files in the page cache before."""
     fs = Filesystem()
-    for path in written:
+    for path in files:
         descriptor = fs.open_read(path)
         os.fsync(descriptor.number)
         fs.dont_need(descriptor, 0, 0)
@@ -69,7 +114,26 @@ def _written_end(path: Path) -> int:
     return max((stop for _, stop in Filesystem().written_ranges(path, 0)), default=0)
 
 
+def _command(root: Path, *words: str) -> None:
+    command = [sys.executable, "-m", "rmqctl", "--store", str(root), *words]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
 def _scan(root: Path) -> None:
     with open_store(root, as_is=True) as store:
         for _ in scan_log(store.opened.log.segments.files, rules=ScanRules(check_crc=True, accept_v2=False)):
             pass
+
+
+def _salvage(root: Path) -> None:
+    for _ in salvage_runs(root, Filesystem(), SalvageReport()):
+        pass
+
+
+OPERATIONS = (
+    ColdRead("scan", "closed", _scan),
+    ColdRead("check", "closed", lambda root: list(check(root)), ("check",), reads_derived=True),
+    ColdRead("salvage's walk", "closed", _salvage, ("salvage",), reads_derived=True),
+    ColdRead("recover --abnormal", "nothing derived", lambda root: plan_here(root, "abnormal"),
+              ("recover", "--abnormal", "--dry-run")),
+)  # fmt: skip
