@@ -1,4 +1,4 @@
-"""Search log offsets that rise, as those of an index file's entries and a queue file's units mostly do."""
+"""Search log offsets that rise, as those of index entries and of a queue file's units mostly do."""
 
 from __future__ import annotations
 
