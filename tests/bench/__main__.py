@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = options.operations or [name for name in OPERATIONS if name != "large" or options.large]
     folder = Path(tempfile.mkdtemp(prefix="rmqctl-bench-", dir=options.dir))
     against = tuple(shlex.split(options.against or ""))
-    bench = Bench(folder, options.share or SHARES[options.size], options.runs, against=against)
+    bench = Bench(folder, options.share or SHARES[options.size], options.runs, options.large, against)
     rows: list[Row] = []
     try:
         for name in names:
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", choices=SHARES, default="full", help="small: a tenth of the messages")
     parser.add_argument("--share", type=float, help="of the messages, in place of --size")
     parser.add_argument("--runs", type=int, default=3, help="best of so many (default 3)")
-    parser.add_argument("--large", action="store_true", help="recover 10 GiB too")
+    parser.add_argument("--large", action="store_true", help="recover 10 GiB too, and read 5 GB cold")
     parser.add_argument("--dir", type=Path, help="folder on the device to measure; needs some GB")
     parser.add_argument(
         "--against",
