@@ -112,6 +112,7 @@ def _plan(
     made = rebuild(folder, config, scope, VERIFYING)
     change = plan_publish(layout.root.absolute(), folder, scope, fs)
     lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
+    change.notes += made.findings
     if ends_in_damage(reader, made.log_end):
         change.notes.append(f"queues and index are built up to log offset {made.log_end}: {made.stopped_by}")
     lost = messages_behind(reader, scope, made.log_end) if has_log else _shown(session, layout, fs, scope)

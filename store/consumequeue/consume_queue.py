@@ -66,8 +66,9 @@ class OutOfOrder:
     """Messages one behind the other whose queue offsets are not their units' places.
 
     queue_offset, place  of the first of them
+    has_unit             whether they have units: of two messages with one queue offset, the second has none
 
-    A broker puts the units there too ("logic queue order maybe wrong").
+    A broker puts the units there too ("logic queue order maybe wrong"), and none for a queue offset that is in use.
     """
 
     topic: str
@@ -75,19 +76,23 @@ class OutOfOrder:
     queue_offset: int
     place: int
     count: int = 1
+    has_unit: bool = True
 
     def joined(self, other: OutOfOrder) -> OutOfOrder | None:
         """These messages and `other`, where that is of the same queue and goes on where they end."""
-        end = replace(other, queue_offset=self.queue_offset + self.count, place=self.place + self.count)
+        place = self.place + self.count if self.has_unit else self.place
+        end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
         is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
         return replace(self, count=self.count + other.count) if is_next else None
 
     def describe(self) -> str:
         """The finding as a sentence for people."""
         name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
+        came = f"came where {self.place} is next"
+        came += "" if self.has_unit else ", without a unit: others have these queue offsets; put them again"
         if self.count == 1:
-            return f"{name}: the message with queue offset {self.queue_offset} came where {self.place} is next"
-        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} came where {self.place} is next"
+            return f"{name}: the message with queue offset {self.queue_offset} {came}"
+        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} {came}"
 
 
 class ConsumeQueue:
@@ -249,7 +254,7 @@ class ConsumeQueue:
         elif queue_offset:
             current = file.file_start + file.wrote
             if expected < current:
-                return None
+                return OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE, has_unit=False)
             if expected != current:
                 finding = OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE)
         self.max_physic_offset = end

@@ -74,7 +74,8 @@ def rebuild_locally(
     index.close()
     if database is not None:
         database.finish()
-    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)))
+    found = tuple(queues.describe_findings())
+    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
 
 
 def _rocksdb_queues(

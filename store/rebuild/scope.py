@@ -42,13 +42,14 @@ class RebuildScope:
 class RebuildReport:
     """The result of a rebuild.
 
-    `log_end` is the valid end; `stopped_by` says why the log ends there.
+    `log_end` is the valid end; `stopped_by` says why the log ends there. `findings` describe messages out of order.
     """
 
     log_end: int
     stopped_by: str
     record_count: int
     file_count: int
+    findings: tuple[str, ...] = ()
 
 
 Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]

@@ -110,3 +110,18 @@ def test_what_an_earlier_cut_left_behind_a_sound_end_is_not_lost(damaged: Path) 
     (damaged / "abort").touch()
     recover(damaged, settings=SMALL, mode="abnormal")
     assert rmqctl("rebuild", "--yes", "--format", "json", store=damaged).json["lost_messages"] == 0
+
+
+@pytest.mark.leaves_damage
+def test_a_message_whose_queue_offset_another_has_is_named_as_left_out(store: Path, tmp_path: Path) -> None:
+    root = copy_store(store, tmp_path / "store")
+    with open_store(root, settings=SMALL) as opened:
+        last = opened.get("T", 1, 19).messages[0]
+    # As 5.3 numbers a message behind one whose unit was lost.
+    segment = max(path for path in (root / "commitlog").iterdir() if int(path.name) <= last.log_offset)
+    with segment.open("r+b") as file:
+        file.seek(last.log_offset - int(segment.name) + 20)
+        file.write((18).to_bytes(8, "big"))
+    run = rmqctl("rebuild", "--topic", "T", "--queue", 1, "--yes", store=root)
+    assert run.code == 1
+    assert "T, queue 1: the message with queue offset 18 came where 19 is next, without a unit" in run.err
