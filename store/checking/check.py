@@ -312,7 +312,9 @@ def _has_state_of_5(files: StoreReader, queues: Sequence[QueueListing]) -> bool:
     """Whether a file is there that only a 5.x broker writes, or a queue of its pop consumers."""
     names = (
         "epochFileCheckpoint",
+        "epochFileCheckpoint.bak",
         "brokerIdentity",
+        "brokerIdentity-temp",
         "config/consumerOrderInfo.json",
         "config/tieredStoreMetadata.json",
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
+from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED, StoreLayout
 from store.opened.detect import has_rocksdb, newer_structures
@@ -155,6 +156,12 @@ def _pop_consumers(store: _Store) -> Iterator[Structure]:
             yield Structure("pop consumers", f"consumequeue/{name}", detail)
 
 
+def _light_queues(store: _Store) -> Iterator[Structure]:
+    count = sum(name.startswith(LMQ_PREFIX) for name in store.fs.list_names(store.layout.consumequeue))
+    if count:
+        yield Structure("light queues", "consumequeue", f"{amount(count, 'folder')} of INNER_MULTI_DISPATCH (%LMQ%…)")
+
+
 def _key_value_store(store: _Store) -> Iterator[Structure]:
     if "kvStore" in store.root:
         yield Structure("kvStore", "kvStore", "messages in flight of pop consumers, in a RocksDB that is not read")
@@ -198,6 +205,7 @@ DETECTED: tuple[tuple[str, Callable[[_Store], Iterator[Structure]]], ...] = (
     ("config/consumerOrderInfo.json", _order_info),
     ("consumequeue/rmq_sys_REVIVE_LOG_*/", _pop_consumers),
     ("kvStore/", _key_value_store),
+    ("consumequeue/%LMQ%*/", _light_queues),
     ("other names", _unknown),
 )
 """What is looked at, in this order, and the function that does."""

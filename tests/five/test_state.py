@@ -58,6 +58,11 @@ def test_epochs_beyond_the_log_are_found(root: Path) -> None:
     assert kinds(root) == {"state-file"}
 
 
+def test_an_identity_before_its_registration_is_checked_by_itself(root: Path) -> None:
+    (root / "brokerIdentity-temp").write_text("C#b#1")
+    assert kinds(root) == {"state-file"}
+
+
 @pytest.mark.parametrize(("text", "found"), [("C#b#1", set()), ("C#b", {"state-file"}), ("C#b#x", {"state-file"})])
 def test_a_brokers_identity_has_three_parts(text: str, found: set[str], root: Path) -> None:
     (root / "brokerIdentity").write_text(text)
@@ -179,6 +184,7 @@ def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> Non
         "config/consumerOrderInfo.json",
         "consumequeue/rmq_sys_REVIVE_LOG_*/",
         "kvStore/",
+        "consumequeue/%LMQ%*/",
         "other names",
     ]
 

@@ -68,6 +68,7 @@ def test_the_line_is_told_with_its_sign(name: str) -> None:
         ("compaction/compactionLog/T/0", "compacted topics"),
         ("consumequeue_r", "newer than 5.3"),
         ("kvStore", "kvStore"),
+        ("consumequeue/%LMQ%a/0", "light queues"),
         ("somewhere", "unknown"),
         ("timerlog", "timer messages"),
     ],
