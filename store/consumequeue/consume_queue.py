@@ -180,8 +180,6 @@ class ConsumeQueue:
             self.files.delete_last_file()
         if self.is_cut_short:
             self.max_physic_offset = -1
-        if self.ext is not None:
-            self.ext.truncate_by_max_address(1)
 
     def has_lost_extension(self, min_log_offset: int) -> bool:
         """Whether a unit of a record from `min_log_offset` on names a place that no extension file holds."""
