@@ -22,6 +22,7 @@ CHECKPOINT_SIZE = 4096
 FIELDS = struct.Struct(">qqqqq")
 FIELD_NAMES = ("physic_ms", "logics_ms", "index_ms", "master_flushed_offset", "confirm_log_offset")
 SAFETY_MARGIN_MS = 3000
+YEAR_10000_MS = 253_402_300_800_000
 
 
 class CheckpointPage(NamedTuple):
@@ -37,6 +38,16 @@ class CheckpointPage(NamedTuple):
     def encode(self) -> bytes:
         """The whole page, 4096 bytes."""
         return (FIELDS.pack(*self[:5]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
+
+    def encode_mended(self) -> bytes:
+        """The whole page with 0 for every negative number, which no broker writes."""
+        return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES}).encode()
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a broker may have written the fields: times up to the year 9999, offsets from 0 on."""
+        times_ms, offsets = self[:3], self[3:5]
+        return all(0 <= time_ms < YEAR_10000_MS for time_ms in times_ms) and all(offset >= 0 for offset in offsets)
 
     @property
     def min_timestamp_ms(self) -> int:

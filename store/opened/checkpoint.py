@@ -41,7 +41,9 @@ class StoreCheckpoint:
         if not fs.exists(path):
             return cls(path, fs, CheckpointPage(), None)
         data = fs.read_file(path)
-        return cls(path, fs, decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data))
+        page = decode_checkpoint(data[:CHECKPOINT_SIZE])
+        # Behind fields that no broker writes nothing is worth keeping.
+        return cls(path, fs, page if page.is_possible else page._replace(rest=b""), len(data))
 
     @property
     def page(self) -> CheckpointPage:
@@ -77,7 +79,7 @@ class StoreCheckpoint:
         """
         with self._flushing:
             descriptor = self._fs.open_write(self.path) if self._fs.exists(self.path) else self._create()
-            self._fs.write(descriptor, 0, self.page.encode())
+            self._fs.write(descriptor, 0, self.page.encode_mended())
             self._fs.fdatasync(descriptor)
 
     def _create(self) -> Descriptor:

@@ -17,7 +17,7 @@ from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreCon
 from store.disk.filesystem import Entry, Filesystem
 from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.errors import BadRequest, ForeignFile, NotAStore, StoreIOError, UnsupportedFormat
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELDS, decode_checkpoint
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
@@ -216,8 +216,9 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     found = fs.look_at(layout.checkpoint)
     # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
     if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
-        data = fs.read(fs.open_read(layout.checkpoint), FIELDS.size, CHECKPOINT_SIZE - FIELDS.size)
-        if any(data):
+        page = decode_checkpoint(fs.read(fs.open_read(layout.checkpoint), 0, CHECKPOINT_SIZE))
+        # Fields that no broker writes are damage, and so is what follows them.
+        if page.rest and page.is_possible:
             yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
     if layout.dledger is not None:
         from store.disk.store_reader import StoreReader

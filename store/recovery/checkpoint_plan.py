@@ -45,7 +45,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
         "index_ms": page.index_ms,
     }
     if page != before or opened.checkpoint.file_size is None:
-        change.publish_bytes(opened.layout.checkpoint, page.encode(), "promises what the files hold")
+        change.publish_bytes(opened.layout.checkpoint, page.encode_mended(), "promises what the files hold")
         change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
         change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
     return change

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from store import check
+from store.checking.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID
 from store.formats.checkpoint_page import CheckpointPage
 from store.recovery.checkpoint_review import Promise, Reached, page_faults, promises_of
 from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
 from tests.support.stores import make_store
 
 REACHED = Reached(log_end=9000, log_ms=500, queue_ms=400, index_ms=300)
@@ -136,3 +139,16 @@ def test_a_lost_or_torn_checkpoint_is_written_anew(
     assert rmqctl(*command, store=root).code == 0
     checked = rmqctl("check", store=root)
     assert checked.code == 0, checked.out
+
+
+NOISE = [b"\xff" * 4096, bytes(range(256)) * 16, (b"\xff" * 40).ljust(4096, b"\0"), b"\x80" + bytes(4095)]
+
+
+@pytest.mark.parametrize("page", NOISE)
+@pytest.mark.parametrize("name", ["normal", "normal5"])
+def test_a_rewrite_mends_a_checkpoint_that_no_broker_writes(name: str, page: bytes, copy_of: CopyOf) -> None:
+    _, root = copy_of(name)
+    (root / "checkpoint").write_bytes(page)
+    assert {finding.kind for finding in check(root)} <= {CHECKPOINT_AHEAD, CHECKPOINT_INVALID}
+    assert rmqctl("checkpoint", "rewrite", "--yes", store=root).code == 0
+    assert list(check(root)) == []
