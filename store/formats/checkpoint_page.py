@@ -40,7 +40,7 @@ class CheckpointPage(NamedTuple):
         return (FIELDS.pack(*self[:5]) + self.rest).ljust(CHECKPOINT_SIZE, b"\0")
 
     def encode_mended(self) -> bytes:
-        """The whole page with 0 for every negative number, which no broker writes."""
+        """Encodes the whole page with 0 for negative numbers: no broker has them."""
         return self._replace(**{name: max(0, getattr(self, name)) for name in FIELD_NAMES}).encode()
 
     @property

@@ -71,6 +71,7 @@ def test_without_a_writer_the_whole_log_is_checked(tmp_path: Path) -> None:
     assert (check_it(tmp_path, progress), progress.horizon) == ([], None)
 
 
+@pytest.mark.leaves_damage  # an index that gets no entries
 def test_entries_that_the_writer_has_still_to_put_are_no_finding(
     writer: WritableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

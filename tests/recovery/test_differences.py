@@ -174,6 +174,19 @@ def test_of_a_sound_store_nothing_differs(line: str, tmp_path: Path) -> None:
     assert named(make_store(tmp_path / "store", COUNT), compat=line) == set()
 
 
+@pytest.mark.parametrize(
+    ("line", "as_broker", "is_built"), [("5.3", True, False), ("5.3", False, True), ("4.9", True, True)]
+)
+def test_5_3_alone_leaves_out_the_record_that_begins_where_the_queues_end(
+    line: str, as_broker: bool, is_built: bool, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", COUNT)
+    lose_the_last_unit(root)
+    recover(root, settings=SMALL, compat=line, as_broker=as_broker)
+    (queue, *_), offset = (root / "consumequeue" / "T" / str(LAST % 3)).glob("*400"), LAST // 3 % 20 * 20
+    assert any(queue.read_bytes()[offset : offset + 20]) == is_built
+
+
 def test_5_3_alone_leaves_out_a_record_without_a_queue_before_a_cut(tmp_path: Path) -> None:
     found = {}
     for line in ("4.9", "5.3"):

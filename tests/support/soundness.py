@@ -66,11 +66,17 @@ class Soundness:
         """Adds what is wrong with the store to what was."""
         kinds = kinds_of(root)
         self._before[root] = self._before.get(root, Counter()) | kinds
-        if kinds or (root / "abort").exists():
+        if _holds_files(root) and (kinds or (root / "abort").exists()):
             self._damaged.add(root)
 
     def _may_stay(self, root: Path, kind: str) -> bool:
         return kind in LEFT_BY_CUTS or (root in self._damaged and kind in MENDED_BY)
+
+
+def _holds_files(root: Path) -> bool:
+    """Whether a writer was here before; a store that is just made has no checkpoint yet, and that is no damage."""
+    folders = ("commitlog", "consumequeue", "index")
+    return any(path.is_file() for folder in folders for path in (root / folder).rglob("*"))
 
 
 def kinds_of(root: Path) -> Kinds:
