@@ -88,6 +88,15 @@ def test_a_key_is_found_whatever_the_index_covers(tmp_path: Path, damage: str) -
     assert len(offsets("all", "--no-life", store=root)) == 150
 
 
+@pytest.mark.parametrize("lost", ["consumequeue/TopicA", "consumequeue/TopicB/1", "consumequeue"])
+def test_a_key_of_several_topics_is_found_in_those_that_lost_their_folder_too(lost: str, copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    whole = offsets("all", "--no-life", store=root)
+    shutil.rmtree(root / lost)
+    assert offsets("all", "--no-life", store=root) == whole
+    assert find("order130", store=root)["life"]
+
+
 def test_it_says_what_came_from_the_index_and_what_from_a_scan(store: Path) -> None:
     answer = find("k7", store=store)
     assert answer["indexed_bytes"] > 0

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, IndexHeader, decode_header, index_key
+from store.formats.topics import LMQ_PREFIX
 from store.index.geometry import Geometry, given_geometry, infer_geometry
 from store.index.index_file import IndexFile
 
@@ -76,6 +80,10 @@ class IndexCoverage:
             found.append(Stretch(at, stop))
         return [one for one in found if one.start < one.stop]
 
+    def unanswered(self, reader: StoreReader, start: int, stop: int) -> list[Stretch]:
+        """The stretches that no file covers, and those of records in no queue: nobody knows the topics of these."""
+        return _union([*self.uncovered(start, stop), *_unnamed(reader, start, stop)])
+
     def ask(self, topics: Iterable[str], key: str) -> set[int]:
         """Log offsets that the index names for the key in any of the topics; hash collisions are among them."""
         found: set[int] = set()
@@ -92,3 +100,32 @@ class IndexCoverage:
             if one.header.begin_log_offset <= log_offset <= one.header.end_log_offset:
                 for number in one.file.entry_numbers(index_key(topic, key), log_offset):
                     yield one.path, number
+
+
+def _unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
+    """The stretches of [start, stop) that no unit of a queue with a folder names."""
+    parts = [np.empty((0, 2), np.int64)]
+    largest = max((segment.size for segment in reader.segments()), default=0)
+    for topic, queue_id in reader.queues():
+        # Units of light queues name records of other topics.
+        for file in reader.queue_files(topic, queue_id) if not topic.startswith(LMQ_PREFIX) else ():
+            units = units_of(reader.salvage_written(file.path, file.size).buffer)
+            is_named = (units["size"] > 0) & (units["size"] <= largest) & ~is_pre_blank(units)
+            named = units[is_named]
+            parts.append(np.stack([named["log_offset"], named["log_offset"] + named["size"]], axis=1))
+    places = np.concatenate(parts)
+    places = places[np.argsort(places[:, 0])]
+    ends = np.maximum.accumulate(np.concatenate([[start], places[:, 1]]))
+    begins = np.concatenate([places[:, 0], [stop]])
+    gaps = np.flatnonzero((begins > ends) & (ends < stop))
+    return [Stretch(int(ends[gap]), min(int(begins[gap]), stop)) for gap in gaps.tolist()]
+
+
+def _union(stretches: list[Stretch]) -> list[Stretch]:
+    found: list[Stretch] = []
+    for stretch in sorted(stretches):
+        if found and stretch.start <= found[-1].stop:
+            found[-1] = Stretch(found[-1].start, max(found[-1].stop, stretch.stop))
+        else:
+            found.append(stretch)
+    return found

@@ -1,7 +1,8 @@
 """find: records by key, unique key, message id or text, over all topics.
 
     1. a message id names its record's place: it is looked up
-    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers
+    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers;
+       without topics.json also in those that no queue names: a topic whose folder is lost is not known
     3. where both found nothing, the text is searched in all bytes of the log
     4. the unique keys of what was found are searched in the same way: the life of the message
 
@@ -109,11 +110,18 @@ class Finder:
         self.index = IndexCoverage(reader, settings, fs)
         self._segments = segments = reader.segments()
         self._log = Stretch(segments[0].number, segments[-1].number + segments[-1].size) if segments else Stretch(0, 0)
-        self._topics = list(_topics(reader, layout, fs))
+        listed = _listed_topics(layout, fs)
+        self._topics = sorted({topic for topic, _ in reader.queues()} | (listed or set()))
         # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
         is_indexed = bool(self._topics) and not has_trace_of_batch_queues(layout, fs)
         self._use_index = use_index and is_indexed
-        self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
+        self._uncovered = [self._log]
+        if self._use_index:
+            # Without topics.json a topic whose folder is lost has no name to ask the index for.
+            is_known = listed is not None
+            self._uncovered = (
+                self.index.uncovered(*self._log) if is_known else self.index.unanswered(reader, *self._log)
+            )
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
     def find(self, text: str, most: int) -> Found:
@@ -248,16 +256,15 @@ def _is_named(message: StoredMessage, keys: list[str]) -> bool:
     return message.uniq_key in keys or any(key in keys for key in message.keys)
 
 
-def _topics(reader: StoreReader, layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
-    """Topics of the queues' folders and of topics.json."""
-    names = {topic for topic, _ in reader.queues()}
+def _listed_topics(layout: StoreLayout, fs: Filesystem) -> set[str] | None:
+    """The topics of topics.json, None without a table that can be read."""
     try:
-        copy = read_config_file(layout.config, "topics.json", fs).loaded
+        document = read_config_file(layout.config, "topics.json", fs).loaded
     except StoreError:
-        copy = None
-    yield from sorted(
-        names | members((copy.document or {}).get("topicConfigTable") if copy is not None else None).keys()
-    )
+        return None
+    if document is None or not document.document:
+        return None
+    return set(members(document.document.get("topicConfigTable")))
 
 
 def _offsets(layout: StoreLayout, fs: Filesystem) -> ConsumerOffsets:
