@@ -81,7 +81,7 @@ class IndexCoverage:
         return [one for one in found if one.start < one.stop]
 
     def unanswered(self, reader: StoreReader, start: int, stop: int) -> list[Stretch]:
-        """The stretches that no file covers, and those of records in no queue: nobody knows the topics of these."""
+        """The stretches that no file covers, and those of records in no queue, whose topics are not known."""
         return _union([*self.uncovered(start, stop), *_unnamed(reader, start, stop)])
 
     def ask(self, topics: Iterable[str], key: str) -> set[int]:
