@@ -95,7 +95,7 @@ def run_change(
             return dataclasses.replace(plan, exit_code=FINDINGS, verdict="nothing was changed")
     change_id = _apply(session, change, consent)
     if change_id is not None:
-        where = f" --quarantine {consent.quarantine}" if consent.quarantine is not None else ""
+        where = f" --quarantine {consent.quarantine.absolute()}" if consent.quarantine is not None else ""
         session.note(f"undo with: rmqctl --store {session.store.place} undo {change_id}{where}")
     facts = {**plan.read_facts(), "applied": True, "change_id": change_id}
     verdict = f"changed the store in {count(len(change.actions), 'step')}{_losses(change)}"

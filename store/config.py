@@ -450,4 +450,7 @@ def _convert(name: str, type_name: str, value: Any) -> Any:
             return float(text)
     except (KeyError, ValueError):
         raise BadRequest(f"setting {name} needs {_WANTED[type_name]}, not {value[:40]!r}") from None
+    if "\0" in text:
+        # No path can hold it.
+        raise BadRequest(f"setting {name} holds a zero byte: {value[:40]!r}")
     return text

@@ -346,3 +346,25 @@ def assert_one_sentence(done: Run, code: int, file: str) -> Run:
     assert file in done.err
     assert done.out == ""
     return done
+
+
+ODD: dict[str, tuple[list[str], str]] = {
+    "a number of 90,000 digits": (["get", "T", "--sql", f"a > {'1' * 90_000}"], "does not fit in 64 bits"),
+    "brackets without end": (["find", "--body", "(" * 5_000], "no regular expression"),
+    "a key that is not UTF-8": (["find", "\udcff"], "lone surrogate"),
+    "a body that is not UTF-8": (["find", "--body", "\udcff"], "lone surrogate"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_words_are_a_usage_error_in_one_short_sentence(name: str, store: Path) -> None:
+    words, reason = ODD[name]
+    done = rmqctl(*words, store=store)
+    assert (done.code, reason in done.err, len(done.err) < 200) == (2, True, True)
+
+
+def test_a_path_with_a_zero_byte_in_a_broker_conf_is_refused(store: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("storePathCommitLog=\\u0000a\n")
+    done = rmqctl("info", "--broker-conf", conf, store=store)
+    assert (done.code, "zero byte" in done.err) == (2, True)

@@ -126,7 +126,7 @@ class Finder:
 
     def find(self, text: str, most: int) -> Found:
         """Steps 1 to 3; at most so many messages."""
-        if not text or len(text.encode()) > MOST_KEY_BYTES:
+        if not text or len(_encoded(text)) > MOST_KEY_BYTES:
             raise BadRequest("give a key, a message id or a text to find")
         by_id = self._at_message_id(text)
         if by_id is not None:
@@ -143,9 +143,11 @@ class Finder:
     def find_body(self, pattern: str, most: int) -> Found:
         """Records whose body, decompressed, holds the pattern."""
         try:
-            compiled = re.compile(pattern.encode())
-        except re.error as error:
+            compiled = re.compile(_encoded(pattern))
+        except (re.error, OverflowError) as error:
             raise BadRequest(f"no regular expression: {error}") from None
+        except RecursionError:
+            raise BadRequest("no regular expression: brackets inside brackets without end") from None
         hits = self._scan([self._log], with_body(compiled))
         return self._taken("body", hits, most, lambda one: compiled.search(one.body) is not None)
 
@@ -243,6 +245,13 @@ class Finder:
                     return None
                 return message if message.log_offset == log_offset else None
         return None
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(f"a lone surrogate in {text[:40]!r}; give text that is UTF-8") from None
 
 
 def _has_key(record: StoredMessage, keys: list[str]) -> bool:

@@ -16,6 +16,9 @@ from store.reading.filter.java_values import Long, Value, compare, java_double, 
 
 Properties = Mapping[str, str]
 Evaluate = Callable[[Properties], Value]
+_MOST_DIGITS = 19
+"""Of a long. Python converts no text of more than 4,300."""
+_SHOWN = 40
 
 
 class Meaningless(Exception):
@@ -58,6 +61,10 @@ def _check_number(node: Node) -> None:
         raise Meaningless(f"{node.text} cannot be compared by <, <=, >, >= or BETWEEN")
 
 
+def _shortened(token: str) -> str:
+    return token if len(token) <= _SHOWN else f"{token[:_SHOWN]}…"
+
+
 def _unquote(token: str) -> str:
     return str(token)[1:-1].replace("''", "'")
 
@@ -69,15 +76,16 @@ class Builder:
         return _constant(_unquote(token), str(token))
 
     def whole(self, token: str) -> Node:
-        number = int(str(token).rstrip("lL"))
+        digits = str(token).rstrip("lL")
+        number = int(digits) if len(digits.lstrip("0")) <= _MOST_DIGITS else 1 << 63
         if number >= 1 << 63:
-            raise Meaningless(f"{token} does not fit in 64 bits")
+            raise Meaningless(f"{_shortened(token)} does not fit in 64 bits")
         return _constant(number if number < 1 << 31 else Long(number), str(token))
 
     def fraction(self, token: str) -> Node:
         number = float(token)
         if math.isinf(number):
-            raise Meaningless(f"{token} is too large")
+            raise Meaningless(f"{_shortened(token)} is too large")
         return _constant(number, str(token))
 
     def true(self) -> Node:
