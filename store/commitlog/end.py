@@ -42,6 +42,10 @@ class LogEnd:
         """Bytes between start and end, with the blanks on the way."""
         return self.log_end - self.start
 
+    def describe_unreadable(self) -> list[str]:
+        """Sentences for people on the pages that the walk passed over."""
+        return [f"passed over {damage.describe()}" for damage in self.unreadable]
+
     def describe(self) -> str:
         """Why the log ends here, as a clause for people."""
         return "an empty log" if self.outcome is None else self.outcome.describe()

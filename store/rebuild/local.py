@@ -74,7 +74,7 @@ def rebuild_locally(
     index.close()
     if database is not None:
         database.finish()
-    found = tuple(queues.describe_findings())
+    found = (*end.describe_unreadable(), *queues.describe_findings())
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
 
 

@@ -38,6 +38,7 @@ def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) ->
     overlay = opened.overlay
     assert overlay is not None, "a plan is made on a store with an overlay"
     change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
+    change.notes = end.describe_unreadable()
     change.facts = {
         "log_end": log_end,
         "physic_ms": page.physic_ms,

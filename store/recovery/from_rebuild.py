@@ -56,7 +56,7 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
         losses.read_units(end.log_end, END_OF_LOG)
         found.lost = losses.report()
     found.differences = applying(opened, end, queue_end_before, delayed=delayed, keep_index=True, as_broker=False)
-    found.findings = opened.queues.describe_findings()
+    found.findings = list(dict.fromkeys([*made.findings, *opened.queues.describe_findings()]))
     return found
 
 

@@ -205,7 +205,7 @@ class _Recovery:
         self.found.lost = self.losses.report()
         self.found.lost.index_keys = self.unkept_keys
         self.found.lost.delayed = 0 if self.keeps_times else self.delayed_count
-        self.found.findings += self.opened.queues.describe_findings()
+        self.found.findings += [*self.found.end.describe_unreadable(), *self.opened.queues.describe_findings()]
 
     def _drop_index(self, progress: Progress | None) -> None:
         """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.

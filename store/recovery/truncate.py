@@ -64,6 +64,7 @@ def plan_truncate(
     built += build_lost_index(opened, found.log_end, progress=progress)
     change = new_change(opened, "truncate-dirty")
     change.remarks = [*opened.assumed, *built] if built else []
+    change.notes = end.describe_unreadable()
     change.facts = {
         "log_end": found.log_end,
         "stopped_by": end.describe() if log_offset is None else "the offset that was given",

@@ -52,8 +52,8 @@ def show_view(
         note(
             f"the last owner did not shut down; this is the store as recovery will leave it (the log ends at {log_end})"
         )
-    for damage in found.end.unreadable:
-        note(f"passed over {damage.describe()}")
+    for passed in found.end.describe_unreadable():
+        note(passed)
     if isinstance(found.end.outcome, Damage) and not is_live:
         note(f"the log ends at {log_end} because of {found.end.describe()}")
 

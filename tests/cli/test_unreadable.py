@@ -202,6 +202,28 @@ def test_no_command_dies_over_an_unreadable_page_of_a_real_mount(place: str, hea
     assert not faults, "\n".join(faults)
 
 
+CHANGING = [
+    ["recover", "--normal", "--dry-run"],
+    ["rebuild", "--dry-run"],
+    ["truncate-dirty", "--dry-run"],
+    ["put", "T", "x"],
+]
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("words", CHANGING, ids=lambda words: words[0])
+def test_a_changing_command_says_which_pages_of_the_log_it_passed_over(
+    words: list[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = shutil.copytree(healthy, tmp_path / "store")
+    sector = Sector.all_of(store)["a page in the middle of the log"]
+    spoil(monkeypatch, store / sector.path, sector.page)
+    run = rmqctl(*words, store=store)
+    assert run.code == 1
+    assert f"passed over {LOG}" in run.err
+    assert "bytes 28672 to 32768" in run.err
+
+
 INDEX_PLACES = ["the header of the index", "the entries of the index"]
 
 
