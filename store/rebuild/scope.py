@@ -42,8 +42,8 @@ class RebuildScope:
 class RebuildReport:
     """The result of a rebuild.
 
-    `log_end` is the valid end; `stopped_by` says why the log ends there. `findings` describe unreadable pages before, and
-    messages out of order.
+    `log_end` is the valid end; `stopped_by` says why the log ends there. `findings` describe unreadable pages before,
+    and messages out of order.
     """
 
     log_end: int
