@@ -45,15 +45,15 @@ JAVA_HINT = "install one, for instance: apt install openjdk-17-jre-headless"
 CONNECT_TIMEOUT_S = 5.0
 # One JVM does everything then; bodies and Parquet pages are large, and the parallel collector moves none of them.
 LOCAL_JVM_MEMORY = "2g"
-# Other JVMs than OpenJDK's know few of the options. A method is compiled well only from four times Java's own limits
+# Other JVMs than OpenJDK's know few of the options. A method is compiled well only from ten times Java's own limits
 # on: that compiler takes cores from the tasks of a short query or rebuild.
 LOCAL_JVM_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UseParallelGC",
-    "-XX:Tier4InvocationThreshold=20000",
-    "-XX:Tier4MinInvocationThreshold=2400",
-    "-XX:Tier4CompileThreshold=60000",
-    "-XX:Tier4BackEdgeThreshold=160000",
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
 )
 DEFAULT_PORTS = {"spark": 7077, "sc": 15002}
 

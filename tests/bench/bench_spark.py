@@ -10,7 +10,8 @@ each after Spark has started:
     sql             the same once more
     export          everything to Parquet, on local[2]
     worker memory   the largest private memory of any Python worker while the above ran
-    spark of local  rate of Spark's rebuild by that of the local one
+    spark of local  rate of Spark's rebuild by that of the local one, both on the machine's cores
+    CPU             the same by seconds of CPU, those of JVM and Python workers together; of each rebuild the seconds
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from store.spark.query import run_query, write_export
 from store.spark.rebuild import rebuild_on_spark
 from store.spark.session import open_session
 from store.tables.export import Export
+from tests.bench.spark_start import children_cpu_s
 
 BATCH = 20_000
-NO_RATES = ("worker MiB", "spark start", "spark of local")
+NO_RATES = ("worker MiB", "spark start", "spark of local", "spark of local, CPU")
 COUNT_BY_TOPIC = "select topic, count(*), sum(size) from messages group by topic"
 
 
@@ -77,9 +79,11 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         return scratch / name
 
     def timed(name: str, work: Callable[[], Any]) -> None:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), _cpu_s()
         work()
         found[name] = time.perf_counter() - began
+        if name.endswith("rebuild"):
+            found[f"{name}, CPU"] = _cpu_s() - cpu
 
     timed(
         "local rebuild",
@@ -99,8 +103,13 @@ def measure(root: Path, scratch: Path) -> dict[str, float]:
         timed("export", lambda: write_export(spark, [str(root)], scratch / "parquet", Export("parquet")))
     found["worker MiB"] = peak[0] / (1 << 20)
     found["spark of local"] = found["local rebuild"] / found["spark rebuild"]
+    found["spark of local, CPU"] = found["local rebuild, CPU"] / found["spark rebuild, CPU"]
     shutil.rmtree(scratch, ignore_errors=True)
     return found
+
+
+def _cpu_s() -> float:
+    return time.process_time() + children_cpu_s()
 
 
 @contextmanager
@@ -144,7 +153,7 @@ def main() -> None:
         print(f"{gib:g} GiB")
         for name, value in found.items():
             rate = f"{gib * 1024 / value:10.0f} MiB/s" if name not in NO_RATES else ""
-            print(f"  {name:15} {value:8.2f}{rate}")
+            print(f"  {name:19} {value:8.2f}{rate}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from store.spark.class_archive import FOLDER_VARIABLE
@@ -27,19 +29,27 @@ def measure() -> dict[str, float]:
         started = time.perf_counter()
         spark.range(10).count()
         answered = time.perf_counter()
-        cpu = time.process_time() + _children_cpu_s()
+        cpu = time.process_time() + children_cpu_s()
     return {"start": started - began, "first answer": answered - began, "CPU": cpu}
 
 
-def _children_cpu_s() -> float:
-    """CPU seconds of this process's running descendants, which are the JVM alone."""
-    ticks, parents = 0, {os.getpid()}
-    for path in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
-        fields = path.read_text().rpartition(")")[2].split()
-        if int(fields[1]) in parents:
-            parents.add(int(path.parent.name))
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+def children_cpu_s() -> float:
+    """CPU seconds of this process's running descendants: the JVM, and Spark's Python workers."""
+    processes = dict(_processes())
+    family, older = {os.getpid()}, set[int]()
+    while family != older:
+        older, family = family, family | {pid for pid, (parent, _) in processes.items() if parent in family}
+    return sum(ticks for pid, (_, ticks) in processes.items() if pid in family - {os.getpid()}) / os.sysconf(
+        "SC_CLK_TCK"
+    )
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, int]]]:
+    """Every process with its parent and its ticks of CPU."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            yield int(path.parent.name), (int(fields[1]), int(fields[11]) + int(fields[12]))
 
 
 def _in_process(folder: str) -> dict[str, float]:
