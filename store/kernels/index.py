@@ -15,7 +15,17 @@ from store.formats import index_page as page
 from store.formats.columns import Column
 from store.kernels.cython import Address, Bytes, Long, Longs, Matrix, Writable, cfunc, kernel
 from store.kernels.hashing import WORD_MASK, hash_text, to_key_hash
-from store.kernels.native import find_either, prefetch, read_int, read_long, size_of, start_of, write_int, write_long
+from store.kernels.native import (
+    find_either,
+    prefetch,
+    prefetch_near,
+    read_int,
+    read_long,
+    size_of,
+    start_of,
+    write_int,
+    write_long,
+)
 from store.kernels.properties import KEYS, PREFETCH_RECORDS, SPACE, UNIQ_KEY, find_values, prefetch_properties
 
 TRANSACTION_ROLLBACK = 0xC
@@ -122,7 +132,7 @@ def put_index_entries(
     at = start
     while at < stop and slot_count > 0 and header[INDEX_COUNT] < capacity:
         if at + _LOOK_AHEAD < stop:
-            prefetch(file, HEADER_SIZE + SLOT_SIZE * (hashes[at + _LOOK_AHEAD] % slot_count))
+            prefetch_near(file, HEADER_SIZE + SLOT_SIZE * (hashes[at + _LOOK_AHEAD] % slot_count))
         row = records[at]
         log_offset = columns[Column.LOG_OFFSET, row]
         if log_offset >= header[END_OFFSET]:

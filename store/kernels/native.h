@@ -96,6 +96,11 @@ static inline void prefetch(bytes_in buffer, integer position) {
     __builtin_prefetch((const void *)((uintptr_t)buffer + (uintptr_t)position), 0, 2);
 }
 
+/* The same into the first level: for a line that is read on its own, and changed. */
+static inline void prefetch_near(bytes_in buffer, integer position) {
+    __builtin_prefetch((const void *)((uintptr_t)buffer + (uintptr_t)position), 1, 3);
+}
+
 /* First position in start ... stop - 4 of an int whose upper three bytes are those of head, or -1. */
 static inline integer find_head(bytes_in buffer, integer head, integer start, integer stop) {
     const unsigned char wanted[3] = {(unsigned char)(head >> 24), (unsigned char)(head >> 16),

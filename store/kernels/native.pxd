@@ -23,6 +23,7 @@ cdef extern from "native.h" nogil:
     long long find_all(const unsigned char *buffer, long long first, long long second, long long start, long long stop)
     long long lowest_bit(long long bits)
     void prefetch(const unsigned char *buffer, long long position)
+    void prefetch_near(const unsigned char *buffer, long long position)
     void set_crc_function(unsigned long long address)
     unsigned int call_crc_function(const unsigned char *buffer, unsigned long long size)
 

@@ -158,6 +158,10 @@ def prefetch(buffer: Address, position: int) -> None:
     """Fetch the cache line at `position`, inside the buffer or not, for a read to come; here nothing."""
 
 
+def prefetch_near(buffer: Address, position: int) -> None:
+    """Fetch the line into the first level of the cache, for a change to come; here nothing."""
+
+
 def has_lost_page() -> bool:
     """Whether a page was lost (lost_pages.h); never where kernels run uncompiled."""
     return False
