@@ -4,7 +4,8 @@
     index           the unit of each entry, in all five fields; no unit behind the last entry
     newer entries   without a message: passed over, their indexes counted
     currterm        at least the term of the last entry
-    checkpoint      a committed index that is not above the last entry's, the end index of a clean stop
+    checkpoint      a committed index and an end index not below it, neither above the last entry's; both may be behind,
+                    of a broker that was killed and whose queues were recovered
 
 Imported only where a store has such a log. What is wrong inside of the records, the walk of the log finds.
 """
@@ -169,13 +170,13 @@ class _Check:
         yield from self._form_findings()
         if last < 0:
             return
-        is_killed = self.files.exists("abort")
+        committed = -1 if state.committed_index is None else min(state.committed_index, last)
         if state.end_index is None and state.committed_index is not None:
             yield Finding(
                 DLEDGER_STATE, checkpoint, 0, detail="no endIndex, which is written with every committedIndex"
             )
-        if state.end_index is not None and (state.end_index > last or (state.end_index < last and not is_killed)):
-            detail = f"endIndex={state.end_index}, the last entry is {last}"
+        if state.end_index is not None and not committed <= state.end_index <= last:
+            detail = f"endIndex={state.end_index}, committedIndex={state.committed_index}, the last entry is {last}"
             yield Finding(DLEDGER_STATE, checkpoint, 0, count=max(1, state.end_index - last), detail=detail)
         if state.term is None:
             yield Finding(DLEDGER_STATE, term, 0, detail="no currTerm: the member begins at term 0 and votes once more")
