@@ -139,6 +139,7 @@ def run_show(
 
     session: Session = ctx.obj
     root, fs = session.store.reached
+    session.store.open_reached()  # refuses a folder without a broker's files
     files = read_config_files(make_layout(root, session.store.settings(), fs).config, fs)
     rows = [
         {**asdict(entry), "value": to_json(entry.value)}

@@ -54,7 +54,7 @@ def test_a_name_that_keeps_only_another_line_from_starting_is_a_note(tmp_path: P
     root = tmp_path / "store"
     with open_store(root, read_only=False, settings=SMALL, compat="5.3") as store:
         store.put(text_message(0))
-    (root / "consumequeue/T/notes").write_text("not the broker's")
+    (root / "consumequeue/T/0/sub").mkdir()
     run = put(root, "--compat", "5.3")
     assert run.code == 0, run.err
     assert "note:" in run.err
