@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from store.opened import OpenedStore
     from store.serving import StoreClient
 
+READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
+
 
 class GivenStore:
     """The store that --store names, for one run of one command."""
@@ -109,7 +111,11 @@ class GivenStore:
                 self._session.note(f"note: the setting {name} has no effect here{instead and f': {instead}'}")
         count = sum(not has_effect(name) for name in file_settings)
         if count:
-            self._session.note(f"note: {count} settings in the broker configuration have no effect here")
+            names = "`rmqctl config settings` names them"
+            self._session.note(f"note: {count} settings in the broker configuration have no effect here; {names}")
+        given = {**file_settings, **self._options.settings}
+        if given.get(READ_ONLY_PATHS) and "," not in given.get("storePathCommitLog", ""):
+            self._session.note(f"note: {READ_ONLY_PATHS} has no effect without several folders in storePathCommitLog")
 
     def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
         """The files of --store, for commands that don't open the store; refuses a folder that is no store.

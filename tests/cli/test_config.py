@@ -54,6 +54,17 @@ def test_a_setting_without_effect_is_said_once(store: Path, command: tuple[str, 
     assert run.err.count("haListenPort has no effect here") == 1
 
 
+@pytest.mark.parametrize(("folders", "count"), [("log", 1), ("log,more", 0)])
+def test_read_only_folders_beside_a_single_one_are_said_to_be_without_effect(
+    folders: str, count: int, tmp_path: Path
+) -> None:
+    paths = ",".join(str(tmp_path / name) for name in folders.split(","))
+    settings = ("--set", f"storePathCommitLog={paths}", "--set", f"readOnlyCommitLogStorePaths={tmp_path / 'old'}")
+    run = rmqctl(*settings, "put", "T", "x", store=tmp_path / "store")
+    assert run.code == 0
+    assert run.err.count("readOnlyCommitLogStorePaths has no effect") == count
+
+
 @pytest.mark.parametrize(
     ("name", "instead"),
     [("enableScheduleAsyncDeliver", "a delivery ends before the next"), ("debugLockEnable", "no stack traces")],

@@ -3,7 +3,8 @@
     python -m tests.recovery.power_cuts --cuts 10000 --seed 7        prints one line for each hundred cuts
 
 A run works on a simulated disk (tests/support/simulated_disk.py): it makes a store, puts with sync or async flush, and
-then recovers, rebuilds, truncates, cleans or undoes. For each cut the disk as it would be found is copied. Then
+then recovers, rebuilds, truncates, cleans, undoes, rewrites the checkpoint or purges. For each cut the disk as it would
+be found is copied. Then
     1. a change that was cut short is undone, and the store is recovered
     2. every message that was promised is there, at its queue offset, with its body: one put with sync flush that was
        acknowledged, or any put before a shutdown that came to its end; what truncate or clean takes is not promised
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store import open_store
-from store.change.quarantine import interrupted_change, undo
+from store.change.quarantine import interrupted_change, purge, undo
 from store.change.workspace import staging_folder
 from store.checking.check import check_files
 from store.checking.findings import (
@@ -43,9 +44,11 @@ from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
 from store.disk.store_reader import StoreReader
 from store.errors import NotAStore
+from store.formats.checkpoint_page import CheckpointPage
 from store.rebuild.local import rebuild_locally
 from store.rebuild.publish import plan_publish
 from store.rebuild.scope import RebuildScope
+from store.recovery.checkpoint_plan import plan_checkpoint
 from tests.recovery.served_records import records_of, torn_records, unexplained
 from tests.support.simulated_disk import Cut, SimulatedDisk
 from tests.support.stores import SMALL, Clock, planning, recover, text_message, truncate
@@ -115,6 +118,19 @@ class Work:
         with planning(self.root, settings=SMALLER, fs=self.disk) as opened:
             return plan_clean(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True).apply()
 
+    def rewrite_checkpoint(self) -> str | None:
+        """Of a checkpoint that promises too much."""
+        descriptor = self.disk.open_write(self.root / "checkpoint")
+        self.disk.write(descriptor, 0, CheckpointPage(FAR_FUTURE_MS, FAR_FUTURE_MS, FAR_FUTURE_MS).encode())
+        self.disk.fdatasync(descriptor)
+        with planning(self.root, settings=SMALLER, fs=self.disk) as opened:
+            return plan_checkpoint(opened).apply()
+
+    def purge(self) -> None:
+        change_id = self.truncate()
+        if change_id is not None:
+            purge(self.root, [change_id], fs=self.disk)
+
     def undo(self) -> None:
         kept = dict(self.promises.kept)
         change_id = self.truncate()
@@ -131,6 +147,8 @@ WORKS: dict[str, Callable[[Work], object]] = {
     "truncate": Work.truncate,
     "clean": Work.clean,
     "undo": Work.undo,
+    "checkpoint rewrite": Work.rewrite_checkpoint,
+    "purge": Work.purge,
 }
 
 

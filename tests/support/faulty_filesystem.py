@@ -29,7 +29,7 @@ MADE_OF_OTHERS = frozenset(
         "zero",
     }
 )
-ADVICE = frozenset({"finish_pace", "pace"})
+ADVICE = frozenset({"finish_pace", "make_writable", "pace"})
 """Asks nothing of a device, and can't fail."""
 MOST_OPERATIONS = 10_000
 
