@@ -15,8 +15,11 @@ from typing import ClassVar, Protocol
 from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
 
-AHEAD_BYTES = 128 << 20
-"""Of all walks of the process together: with a window for each of eight walks as much as a command keeps mapped."""
+AHEAD_BYTES = 48 << 20
+"""Of all walks of the process together: with the windows of two walks less than a command keeps mapped (128 MiB).
+
+Pages that are given back before the walk comes to them would be read twice.
+"""
 AHEAD_WINDOW_BYTES = 16 << 20
 """A walk's window while its pages are read ahead."""
 _STEP_BYTES = 8 << 20
