@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,14 +90,20 @@ class _Check:
 
     def __init__(self, session: Session, files: StoreReader, options: CheckOptions) -> None:
         from store.checking import Progress
+        from store.opened import make_layout
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
         self.withheld: tuple[str, ...] = () if files.segments() else MENDING_ORDER
+        is_local = files.is_local and not files.is_segment
+        layout = make_layout(Path(files.address), options.settings) if is_local else None
+        if files.dledger is not None or (layout is not None and layout.dledger is not None):
+            # Only the member's group may cut its entries.
+            self.withheld += ("truncate-dirty",)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        from store.checking import MISSING_SEGMENT, check_files
+        from store.checking import MISSING_SEGMENT, NEWER, check_files
 
         kinds: dict[str, None] = {}
         commands: set[str | None] = set()
@@ -106,6 +113,8 @@ class _Check:
             ):
                 self.count += 1
                 kinds[finding.kind] = None
+                if finding.kind == NEWER:
+                    self.withheld = MENDING_ORDER
                 if finding.kind == MISSING_SEGMENT:
                     self.withheld += ("rebuild --queues",)
                 command = self._mended_by(finding)

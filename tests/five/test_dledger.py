@@ -321,3 +321,21 @@ def test_a_wrong_index_behind_an_entry_of_a_newer_dledger_is_found(tmp_path: Pat
     place, _ = append_entry_of_a_newer_dledger(root, 2, b"", with_message=True)
     damage(root, {"bytes": [[DATA, place - 65536 + 48 + 15, "7f"]]})
     assert "dledger-entry" in {finding.kind for finding in check(root)}
+
+
+def test_check_names_no_command_that_a_dledger_log_refuses(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    case = "header of the last entry zero"
+    damage(root, next(line["damage"] for line in lines("dledger", "damaged.jsonl") if line["damage"]["name"] == case))
+    run = rmqctl("--format", "json", "check", store=root)
+    named = {row["kind"]: row["mended_by"] for row in run.json["findings"]}
+    assert named["stale-tail"] is None
+    assert "truncate-dirty" not in run.err
+
+
+def test_check_names_no_command_for_what_a_newer_dledger_wrote(tmp_path: Path) -> None:
+    root = copy_of_five("dledger", tmp_path)
+    append_entry_of_a_newer_dledger(root, 2, b"", with_message=True)
+    run = rmqctl("--format", "json", "check", store=root)
+    assert {row["mended_by"] for row in run.json["findings"]} == {None}
+    assert "mend with" not in run.err
