@@ -13,6 +13,7 @@ from store.cleaning.rules import (
     SegmentAge,
     Trigger,
     count_expired,
+    describe_limits,
     find_trigger,
     judge_segments,
 )
@@ -57,6 +58,36 @@ def test_the_forced_ratio_is_clamped_to_30_and_85_by_5_3_alone(settings: int, of
     config = StoreConfig(disk_space_clean_forcibly_ratio=settings)
     assert Retention.of(config, LINE_4_9).forced_above == of_4_9
     assert Retention.of(config, LINE_5_3).forced_above == of_5_3
+
+
+@pytest.mark.parametrize(
+    ("settings", "of_4_9", "of_5_3"), [(90, 0.9, 0.9), (91, 0.91, 0.9), (34, 0.34, 0.35), (35, 0.35, 0.35)]
+)
+def test_the_ratio_of_a_full_disk_is_clamped_to_35_and_90_by_5_3_alone(
+    settings: int, of_4_9: float, of_5_3: float
+) -> None:
+    config = StoreConfig(disk_space_warning_level_ratio=settings)
+    assert Retention.of(config, LINE_4_9).full_above == of_4_9
+    assert Retention.of(config, LINE_5_3).full_above == of_5_3
+
+
+@pytest.mark.parametrize(
+    ("used", "forced", "full", "of_4_9", "of_5_3"),
+    [
+        (75, 85, 90, [], []),
+        (96, 85, 90, ["diskMaxUsedSpaceRatio=96 is taken as 95"], ["diskMaxUsedSpaceRatio=96 is taken as 95"]),
+        (75, 99, 90, [], ["diskSpaceCleanForciblyRatio=99 is taken as 85"]),
+        (75, 85, 20, [], ["diskSpaceWarningLevelRatio=20 is taken as 35"]),
+    ],
+)
+def test_a_ratio_that_is_taken_as_another_is_described(
+    used: int, forced: int, full: int, of_4_9: list[str], of_5_3: list[str]
+) -> None:
+    config = StoreConfig(
+        disk_max_used_space_ratio=used, disk_space_clean_forcibly_ratio=forced, disk_space_warning_level_ratio=full
+    )
+    for line, expected in ((LINE_4_9, of_4_9), (LINE_5_3, of_5_3)):
+        assert describe_limits(config, line) == [f"{text}, as a broker does" for text in expected]
 
 
 def test_the_rest_of_the_retention_is_as_the_settings_say() -> None:
