@@ -26,10 +26,11 @@ from store.config import StoreConfig
 from store.consumequeue.queue_set import QueueKey
 from store.consumequeue.resting import RestingQueue
 from store.disk.allocate import AllocateMappedFileService
+from store.disk.filesystem import MOVE_IT_OUT
 from store.disk.lock import StoreLock
 from store.disk.overlay import Overlay
 from store.disk.transient_pool import TransientStorePool
-from store.errors import BadRequest, DamagedFile, UncleanStore
+from store.errors import BadRequest, DamagedFile, ForeignFile, UncleanStore
 from store.formats.wording import amount_is
 from store.ha.link import Address
 from store.layout import StoreLayout
@@ -82,6 +83,9 @@ class WritingOpener:
             require_store(layout, fs)
             refuse_unchangeable(layout, fs)
             refuse_links(layout, fs)
+            if fs.is_link(layout.checkpoint):
+                # It is written when the store is closed, after the messages.
+                raise ForeignFile("a link, where a file is expected", file=layout.checkpoint, hint=MOVE_IT_OUT)
             refuse_wrong_queue_types(layout, fs)
         lock = StoreLock(layout.lock, fs)
         lock.acquire()

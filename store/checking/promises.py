@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator, Sequence
 
 from store.checking.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
@@ -9,10 +10,13 @@ from store.checking.seams import SegmentSummary
 from store.checking.survey import IndexFile, QueueFile
 from store.commitlog.commit_log import read_store_timestamp
 from store.disk.store_reader import StoredFile, StoreReader
+from store.errors import StoreIOError
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 from store.layout import EPOCHS
 from store.recovery.checkpoint_review import Reached, page_faults, promises_of
 
+_UNREADABLE = (None, errno.EIO)
+"""Numbers of errors that say that the device, and not a right, is in the way."""
 # Enough of a record for its store time, whatever the size of its hosts.
 HEAD_SIZE = 96
 
@@ -20,7 +24,14 @@ HEAD_SIZE = 96
 def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
     """Find faults of the file itself: missing, short, or numbers that no broker writes."""
     name = files.name_of("checkpoint")
-    for fault in page_faults(*_read_page(files)):
+    try:
+        found = _read_file(files)
+    except StoreIOError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        yield Finding(CHECKPOINT_INVALID, name, 0, detail=error.reason)
+        return
+    for fault in page_faults(*found):
         yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)
 
 
@@ -55,6 +66,16 @@ def promise_findings(
 
 
 def _read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size; one that can't be read promises nothing, as one that is not there."""
+    try:
+        return _read_file(files)
+    except StoreIOError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        return CheckpointPage(), None
+
+
+def _read_file(files: StoreReader) -> tuple[CheckpointPage, int | None]:
     """The page and the file's size, None without a file."""
     if not files.exists("checkpoint"):
         return CheckpointPage(), None

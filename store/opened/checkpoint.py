@@ -12,11 +12,23 @@ Source: StoreCheckpoint (4.9.8).
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
+from store.errors import StoreIOError
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+
+
+def read_checkpoint_file(path: Path, fs: Filesystem) -> bytes:
+    """The file's bytes, none where the device can't give them: nothing is promised then, as without a file."""
+    try:
+        return fs.read_file(path)
+    except StoreIOError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""
 
 
 class StoreCheckpoint:
@@ -40,7 +52,7 @@ class StoreCheckpoint:
         """Reads the page; a missing or short file reads as zeros, as it does for a broker. Writes nothing."""
         if not fs.exists(path):
             return cls(path, fs, CheckpointPage(), None)
-        data = fs.read_file(path)
+        data = read_checkpoint_file(path, fs)
         page = decode_checkpoint(data[:CHECKPOINT_SIZE])
         # Behind fields that no broker writes nothing is worth keeping.
         return cls(path, fs, page if page.is_possible else page._replace(rest=b""), len(data))

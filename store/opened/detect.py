@@ -22,6 +22,7 @@ from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.layout import StoreLayout, parse_segment_name
+from store.opened.checkpoint import read_checkpoint_file
 from store.opened.sizes import assumed_sizes, infer_sizes, numbered_files, segments_of, some_queue_files
 
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
@@ -216,7 +217,7 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
     found = fs.look_at(layout.checkpoint)
     # Of a 4.9 store the rest of the checkpoint is damage, which no broker reads.
     if found is not None and not found.is_folder and next(traces_of_5(layout, fs), None) is not None:
-        page = decode_checkpoint(fs.read(fs.open_read(layout.checkpoint), 0, CHECKPOINT_SIZE))
+        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
         # Fields that no broker writes are damage, and so is what follows them.
         if page.rest and page.is_possible:
             yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
@@ -274,7 +275,7 @@ def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
 def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
     """Each trace that only a 5.x broker leaves, as a clause for people."""
     if fs.exists(layout.checkpoint):
-        page = decode_checkpoint(fs.read_file(layout.checkpoint)[:4096])
+        page = decode_checkpoint(read_checkpoint_file(layout.checkpoint, fs)[:CHECKPOINT_SIZE])
         if page.master_flushed_offset or page.confirm_log_offset:
             yield "the checkpoint has 5.x's offsets"
     if fs.exists(layout.abort) and fs.stat(layout.abort).st_size:

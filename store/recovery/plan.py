@@ -234,7 +234,7 @@ def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end:
 def add_checkpoint(opened: OpenedStore, change: Change) -> None:
     """Step 3, without the abort marker."""
     page = opened.checkpoint.page.encode_mended()
-    if opened.checkpoint.file_size is not None and opened.fs.read_file(opened.layout.checkpoint) == page:
+    if opened.checkpoint.is_whole and opened.fs.read_file(opened.layout.checkpoint) == page:
         return
     change.publish_bytes(opened.layout.checkpoint, page, "says how far the store is safe")
 

@@ -202,6 +202,20 @@ def test_no_command_dies_over_an_unreadable_page_of_a_real_mount(place: str, hea
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.leaves_damage
+def test_an_unreadable_checkpoint_promises_nothing_and_is_written_anew(
+    healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = shutil.copytree(healthy, tmp_path / "store")
+    with monkeypatch.context() as bad:
+        spoil(bad, store / "checkpoint", 0)
+        checked = rmqctl("--format", "json", "check", store=store)
+        assert [row["kind"] for row in checked.json["findings"]] == ["checkpoint-invalid"]
+        assert rmqctl("get", "T", "--queue", "0", store=store).code == 0
+        assert rmqctl("recover", "--yes", store=store).code == 0
+    assert rmqctl("check", store=store).code == 0
+
+
 CHANGING = [
     ["recover", "--normal", "--dry-run"],
     ["rebuild", "--dry-run"],

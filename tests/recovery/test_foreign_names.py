@@ -148,3 +148,15 @@ def test_check_walks_no_deeper_behind_a_link_than_a_queue_goes(whole: Path, tmp_
     (root / "consumequeue/Z").symlink_to(tmp_path / "outside")
     run = rmqctl("check", "--format", "json", store=root)
     assert {Path(one["file"]).name for one in json.loads(run.out)["findings"]} == {"Z", "2"}
+
+
+def test_put_refuses_a_linked_checkpoint_before_it_stores_anything(whole: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    rmqctl("recover", "--yes", store=root)
+    (root / "checkpoint").rename(tmp_path / "elsewhere")
+    (root / "checkpoint").symlink_to(tmp_path / "elsewhere")
+    log = contents(root / "commitlog")
+    refused = rmqctl("put", "T", "body", store=root)
+    assert (refused.code, refused.out) == (4, "")
+    assert "a link, where a file is expected" in refused.err
+    assert contents(root / "commitlog") == log
