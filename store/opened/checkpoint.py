@@ -22,7 +22,7 @@ from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decod
 
 
 def read_checkpoint_file(path: Path, fs: Filesystem) -> bytes:
-    """The file's bytes, none where the device can't give them: nothing is promised then, as without a file."""
+    """The file's bytes, none where the device can't give them."""
     try:
         return fs.read_file(path)
     except StoreIOError as error:
