@@ -60,8 +60,8 @@ HINTS = {
     "epochs-torn": "copy epochFileCheckpoint.bak over it, or remove it where the broker has no controller",
     "zero-queue-file": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
-    "queue-type": "set the attribute queue.type in topics.json to the type of the folder, "
-    "or move the folder away and rebuild all queues",
+    "queue-type": "set the attribute queue.type in topics.json to the type of the folder; only where topics.json is "
+    "right, move the folder away and rebuild all queues",
     "dledger-queue-tails": "run `rmqctl recover`, which completes the queues and removes the abort marker",
     "dledger-no-dispatch": "run `rmqctl recover`, which completes the queues from the entries",
     "dledger-index-files": "move the member's index/ away: a start writes it anew from the entries",

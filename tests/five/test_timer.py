@@ -96,6 +96,9 @@ def test_messages_whose_units_are_lost_are_shown_without_them(tmp_path: Path) ->
     damage(root, {"remove": ["timerlog"]})
     shown = rmqctl("--format", "json", "timer", "show", store=root).json["messages"]
     assert {message["magic"] for message in shown} >= {None}
+    # No start takes them up again.
+    states = Counter(message["state"] for message in shown)
+    assert states == {"lost": 41, "delivered": 21, "deleted": 3, "delete": 5}
 
 
 @pytest.mark.parametrize(("asked_for", "hint"), [("timera", "did you mean 'TimerA'?"), ("Nope", "there are TimerA")])

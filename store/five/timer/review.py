@@ -3,6 +3,7 @@
     U   its newest unit in the timerlog     T   the time of its slot     R   the read time of the timer service
 
     no U, and a copy is in its real topic              delivered (due when the service read it)
+    no U, and the service took up the queue behind it  deleted by one of the same time that is there, else lost
     no U                                               pending: not on the wheel yet
     T < R, U rolls                                     rolled: put into the topic anew
     T < R, a delete of it was in its slot              deleted
@@ -115,21 +116,36 @@ class _Review:
         # Of a record that was enqueued twice the newest unit counts.
         self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
         self._reachable = _reachable_rows(files)
+        self._taken_up = 0
         self._copies = _copies_by_identity(rewritten_records(opened.log))
 
     def messages(self, queue: ConsumeQueue) -> Iterator[TimerMessage]:
         found = [
             (self._message(at, unit, record), record) for at, unit, record in queue_records(self._opened.log, queue)
         ]
+        self._taken_up = self._find_taken_up(message for message, _ in found)
         deletes = {
-            (*message.times_ms, record.properties.get(TIMER_DEL_UNIQKEY))
+            (*message.times_ms, message.deletes)
             for message, record in found
-            if record is not None and message.magic >= 0 and message.magic & DELETE
+            if record is not None and (message.magic & DELETE if message.magic >= 0 else self._lacks_unit(message))
         }
         for message, record in found:
             name = f"{message.topic}+{message.uniq_key}"
             message.state = self._state(message, record, has_delete=(*message.times_ms, name) in deletes)
             yield message
+
+    def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
+        """Find the queue offset from which a start takes messages up: behind the last unit's, else timercheck's."""
+        if self._files.checkpoint is None:
+            return 0
+        offsets = self._files.units["log_offset"]
+        last = next((one.queue_offset for one in messages if len(offsets) and one.log_offset == offsets[-1]), None)
+        end = last + 1 if last is not None else self._files.checkpoint.queue_offset
+        return min(end, self._files.checkpoint.master_queue_offset)
+
+    def _lacks_unit(self, message: TimerMessage) -> bool:
+        """Whether a message has no unit in the timer log, and no start gives it one."""
+        return message.magic < 0 and message.queue_offset < self._taken_up
 
     def _message(self, queue_offset: int, unit: QueueUnit, record: StoredMessage | None) -> TimerMessage:
         message = TimerMessage(TimerState.PENDING, queue_offset, unit.log_offset, unit.size)
@@ -161,7 +177,7 @@ class _Review:
         if has_delete:
             return TimerState.DELETE_ROLLING if rolls else TimerState.DELETED
         if row is None or fired:
-            return self._delivered_state(message, record, is_late=fired)
+            return self._delivered_state(message, record, is_late=fired or self._lacks_unit(message))
         return TimerState.PENDING if row in self._reachable else TimerState.LOST
 
     def _delivered_state(self, message: TimerMessage, record: StoredMessage, *, is_late: bool) -> TimerState:
