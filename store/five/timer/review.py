@@ -135,7 +135,7 @@ class _Review:
             yield message
 
     def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
-        """Find the queue offset from which a start takes messages up: behind the last unit's, else timercheck's."""
+        """Find the queue offset at which a start goes on: behind the last unit's, else timercheck's."""
         if self._files.checkpoint is None:
             return 0
         offsets = self._files.units["log_offset"]
