@@ -135,7 +135,10 @@ class _Review:
             yield message
 
     def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
-        """Find the queue offset at which a start goes on: behind the last unit's, else timercheck's."""
+        """Find the first queue offset to be taken up by a start.
+
+        It is the one behind the last unit's message, without units timercheck's.
+        """
         if self._files.checkpoint is None:
             return 0
         offsets = self._files.units["log_offset"]
