@@ -18,8 +18,8 @@ HINTS = {
     "half-done-change": "the change is half done; run `rmqctl undo {0}` when the cause is mended",
     "unknown-change": "see `rmqctl quarantine list`",
     "changed-since": "--force puts the old files back all the same, and keeps in the quarantine what is in their place",
-    "empty-log": "mount or restore the log; with --force-empty-log put, recover, rebuild and truncate-dirty start the "
-    "store at offset 0 again",
+    "empty-log": "mount or restore the log, or name its folder by storePathCommitLog; with --force-empty-log put, "
+    "recover, rebuild and truncate-dirty start the store at offset 0 again",
     "missing-segment": "bring the segment back before queues are rebuilt, which numbers the messages behind a gap anew",
     "queue-file-size": "`rmqctl rebuild --queues --topic {0} --queue {1}` builds the queue anew",
     "unclean-copy": "run `rmqctl recover --abnormal` on it first",
