@@ -198,7 +198,9 @@ def refuse_unchangeable(
 
 
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises ForeignFile where a folder of the store is a link: a change would leave the store."""
+    """Raises ForeignFile for a folder of the store that is a link, and for a segment that is no file.
+
+    A change would leave the store."""
     own = (layout.consumequeue, layout.consumequeue_ext, layout.batchconsumequeue, layout.index)
     for folder in own if layout.commitlogs_elsewhere else (layout.commitlog, *own):
         if fs.is_link(folder):
@@ -208,6 +210,22 @@ def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
                 file=folder,
                 hint=f"bind-mount the folder that it leads to in its place{other_way}",
             )
+    _require_segment_files(layout, fs)
+
+
+def _require_segment_files(layout: StoreLayout, fs: Filesystem) -> None:
+    """Raises ForeignFile where a segment's name leads to no file.
+
+    What it stood for may be on a lost disk."""
+    for folder in layout.commitlogs:
+        for entry in fs.list_folder(folder):
+            is_special = not (entry.is_file or entry.is_folder)
+            if is_special and parse_segment_name(entry.path.name) is not None:
+                raise ForeignFile(
+                    f"{entry.kind}, where a segment is expected: the store is read, and not changed",
+                    file=entry.path,
+                    hint="bring back what it leads to, or move it out of the store",
+                )
 
 
 def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path, str]]:

@@ -117,6 +117,23 @@ def test_check_names_what_is_no_file_and_other_commands_say_its_kind(
         assert changed.code != 4 or kind in changed.err
 
 
+@pytest.mark.parametrize(
+    "words", [["recover", "--yes"], ["rebuild", "--yes"], ["truncate-dirty", "--yes"], ["put", "T", "x"]]
+)
+def test_a_segment_that_leads_nowhere_keeps_the_store_from_being_changed(
+    words: list[str], whole: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(whole, tmp_path / "store")
+    segment = sorted((root / "commitlog").iterdir())[0]
+    segment.unlink()
+    segment.symlink_to(tmp_path / "lost")
+    before = contents(root / "consumequeue")
+    refused = rmqctl(*words, store=root)
+    assert refused.code == 4
+    assert f"{segment}: a link" in refused.err
+    assert contents(root / "consumequeue") == before
+
+
 def test_no_command_takes_a_file_in_place_of_a_queue_for_a_blocker(whole: Path, tmp_path: Path) -> None:
     root = shutil.copytree(whole, tmp_path / "store")
     add(root, "consumequeue/T/9")
