@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store.disk.filesystem import Descriptor, Filesystem
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, YEAR_10000_MS, CheckpointPage
 from store.opened.checkpoint import StoreCheckpoint
 from tests.support.faulty_filesystem import FaultyFilesystem
 
@@ -82,3 +82,25 @@ def test_two_services_may_flush_the_first_checkpoint_at_once(tmp_path: Path) -> 
         for flushed in [threads.submit(checkpoint.flush) for _ in range(2)]:
             flushed.result(timeout=120)
     assert (tmp_path / "checkpoint").stat().st_size == CHECKPOINT_SIZE
+
+
+# Bytes of the file, None without one.
+SIZES = [(None, False), (0, False), (4095, False), (4096, True), (4097, True), (8192, True)]
+
+
+@pytest.mark.parametrize(("size", "is_whole"), SIZES)
+def test_a_file_is_whole_from_a_page_on(size: int | None, is_whole: bool, tmp_path: Path) -> None:
+    if size is not None:
+        (tmp_path / "checkpoint").write_bytes(bytes(size))
+    assert load(tmp_path / "checkpoint").is_whole is is_whole
+
+
+# The fields' first one, and whether what stands behind the fields is kept.
+FIRST_FIELDS = [(0, True), (YEAR_10000_MS - 1, True), (YEAR_10000_MS, False), (-1, False)]
+
+
+@pytest.mark.parametrize(("first", "is_kept"), FIRST_FIELDS)
+def test_behind_fields_that_no_broker_writes_nothing_is_kept(first: int, is_kept: bool, tmp_path: Path) -> None:
+    page = PAGE._replace(physic_ms=first, rest=b"more")
+    (tmp_path / "checkpoint").write_bytes(page.encode())
+    assert load(tmp_path / "checkpoint").page == (page if is_kept else page._replace(rest=b""))
