@@ -87,6 +87,7 @@ def unreadable(path: Path, position: int) -> StoreIOError:
         file=path,
         offset=position,
         hint="copy what can be read before anything else",
+        code="unreadable-page",
     )
 
 
