@@ -36,9 +36,10 @@ def run(
 
     Whether a broker of the line starts, where its recovery begins, where and why the log ends for it, what happens to
     each file of log and queues, and what is lost: messages and bytes per topic and queue, how many of them are intact
-    behind the cut, and how many each consumer group had not consumed. Messages are records of the log, as `salvage`
-    counts them: half and rolled-back ones, which no queue names, too. Traps of the line are named with the command
-    that prevents them. Nothing is written. Exit code 1 when a line does not start, loses something or has a trap.
+    behind the cut, how many each consumer group had not consumed, and, as `recover` counts them, queue units cut, index
+    keys no longer found and delayed messages delivered at once. Messages are records of the log, as `salvage` counts
+    them: half and rolled-back ones, which no queue names, too. Traps of the line are named with the command that
+    prevents them. Nothing is written. Exit code 1 when a line does not start, loses something or has a trap.
     """
     session: Session = ctx.obj
 
@@ -53,7 +54,7 @@ def run(
     outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
     if any(one.lost.facts()["intact"] for one in outcomes):
         session.note("`rmqctl salvage --to NEWSTORE` saves the intact ones before a broker starts")
-    is_sound = all(one.starts and not one.traps and not one.lost.messages for one in outcomes)
+    is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
     verdict = "; ".join(_verdict(one) for one in outcomes)
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
 
@@ -79,6 +80,8 @@ def _verdict(one: SimulatedStart) -> str:
     if not one.starts:
         return f"a {one.compat} broker does not start: {_reason(one)}"
     if not one.lost.messages:
+        if not one.lost.is_empty:
+            return f"a {one.compat} broker starts and loses no message, but {_lost_beside_messages(one)}"
         if any(trap.code == UNCOMMITTED for trap in one.traps):
             return f"a {one.compat} broker starts and loses nothing; readers get nothing until the next put"
         traps = f", but meets {count(len(one.traps), 'trap')}" if one.traps else ""
@@ -88,6 +91,12 @@ def _verdict(one: SimulatedStart) -> str:
     return f"a {one.compat} broker starts and loses {lost}, {intact} of them intact behind the cut"
 
 
+def _lost_beside_messages(one: SimulatedStart) -> str:
+    delayed, keys = one.lost.delayed, one.lost.index_keys
+    said = [f"{count(delayed, 'delayed message')} delivered at once"] if delayed else []
+    return " and ".join([*said, *([f"{count(keys, 'index key')} no longer found"] if keys else [])])
+
+
 def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
     changed = [
         {"compat": one.compat, "file": file.file, "action": file.action, "size_bytes": file.size}
@@ -95,14 +104,17 @@ def _tables(outcomes: list[SimulatedStart]) -> list[Table]:
         for file in one.files
         if file.action != "keep"
     ]
+    losses = [{"compat": one.compat, **one.lost.lost_facts()} for one in outcomes]
     lost = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.queue_rows()]
+    unconsumed = [{"compat": one.compat, **row} for one in outcomes for row in one.lost.group_rows()]
     traps = [{"compat": one.compat, **_trap(trap)} for one in outcomes for trap in one.traps]
     shown = ("compat", "starts", "mode", "start_segment", "log_end", "cut_reason")
-    counted = ("compat", "topic", "queue_id", "message_count", "intact_count", "damaged_count", "unreadable_count")
     return [
         Table("outcomes", [_as_json(one) for one in outcomes], shown),
         Table("traps", traps),
-        Table("lost", lost, counted),
+        Table("losses", losses),
+        Table("lost", lost),
+        Table("unconsumed", unconsumed),
         Table("changed_files", changed),
     ]
 

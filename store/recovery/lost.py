@@ -85,6 +85,11 @@ class LossReport:
     delayed: int = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no message, key or deliver time is lost; units are lost with their messages."""
+        return not (self.messages or self.index_keys or self.delayed)
+
+    @property
     def messages(self) -> int:
         return sum(row.messages for row in self.queues)
 
@@ -119,6 +124,10 @@ class LossReport:
             "index_keys": self.index_keys,
             "delayed": self.delayed,
         }
+
+    def lost_facts(self) -> dict[str, object]:
+        """The counts under their names beside other facts; consumer groups have rows of their own."""
+        return {f"lost_{name}": value for name, value in self.facts().items() if name != "unconsumed"}
 
     def queue_rows(self) -> list[dict[str, object]]:
         """Makes a row per topic and queue, with the messages that each consumer group had not consumed."""

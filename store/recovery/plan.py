@@ -152,10 +152,7 @@ def new_change(opened: OpenedStore, command: str) -> Change:
 def add_lost(change: Change, lost: LossReport) -> None:
     """Adds the losses of the change as facts and tables."""
     change.lost = lost.by_topic()
-    counts = lost.facts()
-    del counts["unconsumed"]
-    change.facts |= {f"lost_{name}": value for name, value in counts.items()}
-    change.facts |= {"lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
+    change.facts |= {**lost.lost_facts(), "lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
 
 
 def add_cut(change: Change, found: RecoveryReport) -> None:

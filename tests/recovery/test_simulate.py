@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqctl.hints import hint_for
+from store import open_store
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.layout import StoreLayout
@@ -21,7 +24,7 @@ from tests.cli.running import rmqctl
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
 from tests.support.random_damage import damage
 from tests.support.snapshots import snapshot
-from tests.support.stores import Clock, make_store, recover
+from tests.support.stores import SMALL, Clock, make_store, recover, text_message
 
 FOLDERS = ("commitlog/", "consumequeue/")
 SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 400}
@@ -164,6 +167,51 @@ def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well
     dry_run = rmqctl("--format", "json", "recover", "--compat", "4.9", "--dry-run", store=store).json
     assert dry_run["lost"] == one["lost"]["queues"]
     assert dry_run["lost_bytes"] == one["lost"]["bytes"]
+
+
+def lossy(store: Path) -> None:
+    """A store that crashed and lost a body, with a group that had consumed nothing."""
+    (store / "abort").touch()
+    (store / "checkpoint").write_bytes(bytes(4096))
+    (store / "config").mkdir()
+    (store / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {"0": 0}}}))
+    put_bytes(segment(store), 95, b"\xff")
+
+
+@pytest.mark.parametrize("compat", ["4.9", "5.3"])
+def test_the_loss_report_is_that_of_recover_and_truncate_dirty(compat: str, store: Path) -> None:
+    lossy(store)
+    said = rmqctl("--format", "json", "simulate", "--compat", compat, store=store).json
+    (losses,) = said["losses"]
+    # truncate-dirty keeps the index files that a start drops.
+    for line, own in ((f"recover --as-broker --compat {compat}", ()), ("truncate-dirty", ("lost_index_keys",))):
+        planned = rmqctl("--format", "json", *line.split(), "--dry-run", store=store).json
+        for name in losses.keys() - {"compat", *own}:
+            assert planned[name] == losses[name], name
+        for table in ("lost", "unconsumed"):
+            assert [{"compat": compat, **row} for row in planned[table]] == said[table]
+
+
+def test_people_see_every_fact_of_the_loss_report(store: Path) -> None:
+    lossy(store)
+    out = rmqctl("--wide", "simulate", "--compat", "4.9", store=store).out
+    for name in ("lost_units_cut", "lost_index_keys", "lost_delayed", "unconsumed_by_group", "unconsumed:"):
+        assert name in out
+
+
+def test_delayed_messages_that_4_9_delivers_at_once_are_lost_deliver_times(tmp_path: Path) -> None:
+    root = tmp_path / "delayed"
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock()) as opened:
+        for number in range(3):
+            opened.put(replace(text_message(number), properties=b"DELAY\x013"))
+    shutil.rmtree(root / "consumequeue")
+    (root / "abort").touch()
+    run = rmqctl("--format", "json", "simulate", "--compat", "all", store=root)
+    assert run.code == 1
+    assert [one["lost_delayed"] for one in run.json["losses"]] == [3, 0]
+    assert "loses no message, but 3 delayed messages delivered at once" in " ".join(
+        rmqctl("simulate", "--compat", "4.9", store=root).out.split()
+    )
 
 
 def test_records_of_5_x_that_a_4_9_broker_loses_are_intact() -> None:
