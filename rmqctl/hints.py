@@ -63,6 +63,7 @@ HINTS = {
     "phantom-unit": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "queue-type": "set the attribute queue.type in topics.json to the type of the folder; only where topics.json is "
     "right, move the folder away and rebuild all queues",
+    "topic-attribute": "set the attribute in topics.json, with the broker stopped",
     "dledger-queue-tails": "run `rmqctl recover`, which completes the queues and removes the abort marker",
     "dledger-no-dispatch": "run `rmqctl recover`, which completes the queues from the entries",
     "dledger-index-files": "move the member's index/ away: a start writes it anew from the entries",

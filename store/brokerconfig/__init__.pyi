@@ -5,3 +5,4 @@ from store.brokerconfig.consumer_filters import read_consumer_filters as read_co
 from store.brokerconfig.review import ConfigFinding as ConfigFinding
 from store.brokerconfig.review import review_loading as review_loading
 from store.brokerconfig.topics import compacted_topics as compacted_topics
+from store.brokerconfig.topics import refused_attributes as refused_attributes

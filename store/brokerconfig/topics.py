@@ -25,6 +25,7 @@ PERM_READ_WRITE = 6
 DEFAULT_QUEUE_COUNT = 1
 BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", SCHEDULE_TOPIC)
 CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
+_VALUES = {CLEANUP_POLICY: ("DELETE", COMPACTION), "queue.type": ("SimpleCQ", "BatchCQ")}
 
 
 def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
@@ -34,6 +35,28 @@ def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
     return frozenset(
         name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
     )
+
+
+def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
+    """Attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
+
+    Source: CleanupPolicyUtils.getDeletePolicy, QueueTypeUtils.getCQType (5.3.3).
+    """
+    path = folder / "topics.json"
+    if not (fs.exists(path) and any(name.encode() in fs.read_file(path) for name in _VALUES)):
+        return {}
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    clauses = {topic: _refused(members(member(entry, "attributes"))) for topic, entry in table.items()}
+    return {topic: clause for topic, clause in clauses.items() if clause}
+
+
+def _refused(attributes: dict[str, Json]) -> str:
+    """The first attribute with a value that it can't have."""
+    for name, values in _VALUES.items():
+        if name in attributes and attributes[name] not in values:
+            return f"{name} is {attributes[name]!r}, expected {' or '.join(values)}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from store.brokerconfig import refused_attributes
 from store.checking.coverage import LogExtent, outside_findings, segment_list_findings
 from store.checking.findings import (
     CHECKPOINT_INVALID,
@@ -29,6 +30,7 @@ from store.checking.findings import (
     MISSING_INDEX_ENTRY,
     MISSING_UNIT,
     NEWER,
+    TOPIC_ATTRIBUTE,
     Finding,
     group_findings,
 )
@@ -170,7 +172,7 @@ class _Check:
         size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
         of_segments = segment_list_findings(self.files, self.segments, size)
         of_checkpoint = checkpoint_file_findings(self.files)
-        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._newer()])
+        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
         if self.has_rocksdb:
             yield from self._check_with_rocksdb(of_files)
         else:
@@ -195,11 +197,16 @@ class _Check:
             if (found := entry_files(self.files, self.layout)) is not None:
                 yield from check_dledger(self.files, *found, self.progress.horizon)
 
-    def _newer(self) -> Iterator[Finding]:
-        """Yield a finding for each structure of a broker newer than those known here."""
-        is_whole = self.files.is_local and not self.files.is_segment
-        for path, found in newer_structures(self.layout, Filesystem()) if is_whole else ():
+    def _of_layout(self) -> Iterator[Finding]:
+        """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""
+        if not self.files.is_local or self.files.is_segment:
+            return
+        fs = Filesystem()
+        for path, found in newer_structures(self.layout, fs):
             yield Finding(NEWER, str(path), 0, detail=found)
+        for topic, clause in refused_attributes(self.layout.config, fs).items():
+            table = self.files.name_of("config/topics.json")
+            yield Finding(TOPIC_ATTRIBUTE, table, 0, topic, detail=f"{clause}; set it with the broker stopped")
 
     def _check_queues(self) -> Iterator[Finding]:
         return self._check_files() if not self.batch_topics else self._check_with_batch_queues()

@@ -35,6 +35,7 @@ CHECKPOINT_AHEAD = "checkpoint-ahead"
 CHECKPOINT_INVALID = "checkpoint-invalid"
 WRONG_SIZE = "wrong-size"
 QUEUE_TYPE = "queue-type"
+TOPIC_ATTRIBUTE = "topic-attribute"
 INNER_BATCH = "inner-batch"
 LIGHT_POISON = "light-queue-poison"
 LIGHT_POISON_ROCKSDB = "light-queue-poison-rocksdb"
@@ -108,6 +109,7 @@ KINDS = {
     DLEDGER_STATE: "a DLedger member remembers something else than its entries hold",
     ROCKSDB_STATE: "the RocksDB with the queues can't be read, or remembers something else than it holds",
     QUEUE_TYPE: "a topic's queues are of another type than topics.json says",
+    TOPIC_ATTRIBUTE: "topics.json gives a topic an attribute that a 5.3 broker refuses at each of its messages",
     INNER_BATCH: "a record of several messages does not hold what it says",
     LIGHT_POISON: "a message names light queues so that a 5.3 broker does not start",
     LIGHT_POISON_ROCKSDB: "a message names light queues so that dispatch to a RocksDB does not get past it",

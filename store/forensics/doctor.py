@@ -62,6 +62,7 @@ _RANKS = {
     kinds.MISSING_SEGMENT: Rank.LOSS,
     kinds.WRONG_SIZE: Rank.NO_START,
     kinds.QUEUE_TYPE: Rank.NO_START,
+    kinds.TOPIC_ATTRIBUTE: Rank.LOSS,
     kinds.INNER_BATCH: Rank.LOSS,
     kinds.LIGHT_POISON: Rank.NO_START,
     kinds.LIGHT_POISON_ROCKSDB: Rank.LOSS,

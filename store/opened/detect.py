@@ -86,7 +86,7 @@ def refuse_wrong_queue_types(layout: StoreLayout, fs: Filesystem) -> None:
 def has_trace_of_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:
     """Whether there are batch queues, or topics.json says that there should be."""
     topics = layout.config / "topics.json"
-    return _has_batch_queues(layout, fs) or (fs.exists(topics) and b"BatchCQ" in fs.read_file(topics))
+    return _has_batch_queues(layout, fs) or (fs.exists(topics) and b"queue.type" in fs.read_file(topics))
 
 
 def _has_batch_queues(layout: StoreLayout, fs: Filesystem) -> bool:

@@ -31,6 +31,7 @@ from store.recovery.foreign import index_folders
 from store.recovery.lost import LossReport
 from store.recovery.lost_queues import repair_queues
 from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.refused_topics import refused_at_start, refused_later
 from store.recovery.side_blockers import side_blockers, timer_traps
 from store.recovery.trap import Trap
 from store.recovery.walk import Progress
@@ -156,6 +157,8 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
         return Trap(code="foreign-file", detail=str(error))
     for fault in queue_type_faults(opened.layout, opened.fs) if opened.line.starts_at_queue_end else ():
         return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
+    if (refused := refused_at_start(opened, found)) is not None:
+        return refused
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
         return Trap(code="light-queue-poison", detail=detail)
@@ -195,6 +198,7 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
         detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
         yield Trap(code="record-at-queue-end", detail=detail)
+    yield from refused_later(opened)
 
 
 def _lost_queues(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
