@@ -116,6 +116,10 @@ def _plan_result(command: str, change: Change, consent: ChangeOptions, facts: Ma
 
 def _losses(change: Change) -> str:
     lost = sum(change.lost.values())
+    gone = int(change.facts.get("lost_messages", lost))
+    if gone > lost:
+        # Of what expires only unconsumed messages are lost.
+        return f"; {count(gone, 'message')} no longer shown, {lost or 'none'} of them known to be unconsumed"
     return f"; {count(lost, 'message')} no longer shown" if lost else "; no message is lost"
 
 

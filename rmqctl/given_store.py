@@ -183,6 +183,7 @@ class GivenStore:
             options["note"] = lambda text: self._session.note(f"note: {text}")
             root, options["fs"] = self.reached
             opened = open_store(root, **options)
+            self._session.resources.callback(lambda: self._warn_of(opened.describe_findings()))
             self._session.resources.callback(self._close, opened)
         self._log_range(opened)
         return opened

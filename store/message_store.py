@@ -270,6 +270,10 @@ class MessageStore(MessageReader):
 
     # Ending.
 
+    def describe_findings(self) -> list[str]:
+        """Damage and disorder met so far where queues were built from the log, as sentences for people."""
+        return self._current.opened.queues.describe_findings()
+
     def close(self) -> None:
         """Gives the store back. Closing twice is fine."""
         self._open = False

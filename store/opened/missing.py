@@ -21,7 +21,7 @@ import numpy as np
 
 from store import kernels
 from store.commitlog.resync import readable_behind
-from store.commitlog.scan import ScanRules, Segment
+from store.commitlog.scan import Damage, Outcome, ScanRules, Segment
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.numbering import QueueTable
@@ -140,6 +140,8 @@ class QueueBuilder:
         self._rules = rules
         self.met: set[QueueKey] = set()
         """The queues that have records in the part of the log that was read."""
+        self.damages: dict[int, Damage] = {}
+        """What was passed over there, by log offset: messages may have been in it."""
 
     def repair(
         self,
@@ -163,6 +165,7 @@ class QueueBuilder:
         table = QueueTable()
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):
+                self._note_damage(step)
                 continue
             if step.start >= self._log.stop:
                 break
@@ -178,6 +181,11 @@ class QueueBuilder:
         for repair in done.values():
             _finish(repair)
         return sum(repair.placed for repair in done.values())
+
+    def _note_damage(self, step: Outcome) -> None:
+        log_offset = step.file_start + step.position
+        if isinstance(step, Damage) and log_offset < self._log.stop:
+            self.damages[log_offset] = step
 
     def _take(self, repair: Repair | None, run: Run, rows: Int64Array) -> None:
         """Places and appends the units of these records of one queue."""

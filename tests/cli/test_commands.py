@@ -197,6 +197,18 @@ def test_undo_gives_back_every_byte_and_time(words: list[str], tmp_path: Path) -
     assert look(store) == before
 
 
+@pytest.mark.parametrize(("offsets", "unconsumed"), [({}, "none"), ({"T@G": {0: 1, 1: 400, 2: 400}}, "28")])
+def test_cleaning_says_how_many_of_the_messages_that_go_are_unconsumed(
+    offsets: dict[str, dict[int, int]], unconsumed: str, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store")
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    run = rmqctl("clean-expired", "--force", "--reserved-hours", "0", "--dry-run", store=root)
+    verdict = f"87 messages no longer shown, {unconsumed} of them known to be unconsumed"
+    assert verdict in " ".join(run.out.split())
+
+
 def test_the_plan_names_the_messages_that_would_be_lost(tmp_path: Path) -> None:
     run = rmqctl("--format", "json", "recover", "--abnormal", "--dry-run", store=copy_of("corrupt-mid", tmp_path))
     assert run.json["applied"] is False

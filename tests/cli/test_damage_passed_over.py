@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +29,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = make_store(tmp_path_factory.mktemp("damaged") / "store", 20)
+    return damage_second_record(make_store(tmp_path_factory.mktemp("damaged") / "store", 20))
+
+
+def damage_second_record(root: Path) -> Path:
     path = root / "commitlog" / LOG
     data = bytearray(path.read_bytes())
     size = int.from_bytes(data[:4], "big")
@@ -46,6 +50,14 @@ def test_damage_in_the_log_is_named_where_rows_are_left_out(words: Sequence[str]
     whole = rmqctl(*words, store=sound)
     assert (whole.code, "left out" in whole.err) == (0, False)
     assert run.out != whole.out or "find" in words
+
+
+def test_damage_is_named_where_a_lost_queue_is_built_from_the_log(tmp_path: Path) -> None:
+    root = damage_second_record(make_store(tmp_path / "store", 400))
+    shutil.rmtree(root / "consumequeue")
+    run = rmqctl("get", "T", "--queue", "1", "--offset", "0", store=root)
+    assert run.code == 1
+    assert f"passed over while queues were built from the log: {LOG}, offset " in run.err
 
 
 def test_the_table_of_damage_names_it_itself(damaged: Path) -> None:
