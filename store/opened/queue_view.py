@@ -106,7 +106,7 @@ class QueueView(ConsumeQueueStore):
         return queue.built_to
 
     def describe_findings(self) -> list[str]:
-        """Describes what was met in the log while units were built, as sentences for people."""
+        """Describes damage and disorder met in the log while units were built, as sentences for people."""
         damages = [damage for _, damage in sorted(self._builder.damages.items())]
         passed = [f"passed over while queues were built from the log: {one.describe()}" for one in damages]
         return passed + super().describe_findings()
