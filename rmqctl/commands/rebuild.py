@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,6 +75,7 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
+    from store.checking import confirmed_offset
     from store.opened import require_log
     from store.rebuild import RebuildScope, staged_files
 
@@ -87,6 +89,7 @@ def run(
         reader = session.store.open_reached() if force_empty_log else session.store.open_reader()
         if scope.queues:
             _warn_of_gaps(session, reader)
+        scope = replace(scope, confirmed=confirmed_offset(reader))
         rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
         change = _plan(session, layout, fs, folder, reader, scope, rebuild)
         if scope.is_narrow and not staged_files(folder, fs):
@@ -107,6 +110,7 @@ def _plan(
     from store import VERIFYING
     from store.opened import infer_config
     from store.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
+    from store.recovery import describe_unconfirmed
 
     config, has_log = infer_config(layout, session.store.settings(), fs), bool(reader.segments())
     made = rebuild(folder, config, scope, VERIFYING)
@@ -120,6 +124,7 @@ def _plan(
     change.facts["lost_messages"] = total = sum(lost.values())
     if total and has_log:
         change.remarks.append(f"{count(total, 'message')} can be read behind the log's end; {_ADVICE}")
+    change.remarks += describe_unconfirmed(scope.confirmed or 0, made.log_end, only_confirmed=True)
     change.facts |= {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
     return change
 

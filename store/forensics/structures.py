@@ -122,6 +122,14 @@ def _controller(store: _Store) -> Iterator[Structure]:
             lines = _lines_of(store, name)
             detail = "; ".join(f"{line.name} {line.value}{f' ({line.fault})' if line.fault else ''}" for line in lines)
             yield Structure("controller mode", name, detail or "empty")
+    if EPOCHS not in store.root:
+        return
+    from store.checking import confirmed_offset
+
+    confirm = confirmed_offset(StoreReader(str(store.layout.root), store.fs))
+    if confirm is not None:
+        detail = f"records behind the confirm offset {confirm} are not confirmed: a new master may cut them"
+        yield Structure("controller mode", "checkpoint", detail)
 
 
 def _rocksdb_config(store: _Store) -> Iterator[Structure]:

@@ -63,7 +63,8 @@ def rebuild_locally(
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
 
         def on_run(run: Run) -> None:
-            builders.dispatch(run)
+            if (due := scope.due(run)).count:
+                builders.dispatch(due)
             on_progress(run.end - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)

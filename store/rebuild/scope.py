@@ -17,18 +17,23 @@ from pathlib import Path
 
 from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
+from store.formats.run import Run
 
 Queue = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildScope:
-    """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both."""
+    """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both.
+
+    confirmed  of a broker in controller mode: records that end behind this log offset get no units and entries
+    """
 
     queues: bool = True
     index: bool = True
     topic: str | None = None
     queue_id: int | None = None
+    confirmed: int | None = None
 
     @property
     def is_narrow(self) -> bool:
@@ -36,6 +41,10 @@ class RebuildScope:
 
     def wants(self, queue: Queue) -> bool:
         return self.topic in (None, queue[0]) and self.queue_id in (None, queue[1])
+
+    def due(self, run: Run) -> Run:
+        """The records that get units and entries."""
+        return run if self.confirmed is None else run.up_to(self.confirmed)
 
 
 @dataclass(frozen=True, slots=True)

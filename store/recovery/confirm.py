@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from store.dispatch.fan_out import Handler
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
@@ -33,6 +31,11 @@ def keep_confirm_offset(opened: OpenedStore, log_end: int, *, only_confirmed: bo
     if confirm is None:
         return []
     opened.checkpoint.confirm_log_offset = max(opened.log.min_offset, 0, min(confirm, log_end))
+    return describe_unconfirmed(confirm, log_end, only_confirmed=only_confirmed)
+
+
+def describe_unconfirmed(confirm: int, log_end: int, *, only_confirmed: bool) -> list[str]:
+    """The sentence about the records behind the confirm offset, if there are any."""
     if not 0 < confirm < log_end:
         return []
     behind = log_end - confirm
@@ -56,7 +59,6 @@ class UpTo:
         self._log_offset = log_offset
 
     def dispatch(self, run: Run) -> None:
-        ends = run.columns.log_offset + run.columns.size
-        count = int(np.searchsorted(ends, self._log_offset, "right"))
-        for handler in self._handlers if count else ():
-            handler.dispatch(run.part(0, count))
+        confirmed = run.up_to(self._log_offset)
+        for handler in self._handlers if confirmed.count else ():
+            handler.dispatch(confirmed)

@@ -12,16 +12,19 @@ a checkpoint of zeros.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from store.commitlog.end import find_end
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.errors import StoreIOError
+from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.rebuild.scope import Rebuild, RebuildScope
+from store.recovery.confirm import UpTo, confirm_offset
 from store.recovery.differences import applying
 from store.recovery.lost import LossCounter
 from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log
@@ -32,13 +35,14 @@ def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
     assert opened.overlay is not None
     opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
-    scope = RebuildScope(index=opened.config.message_index_enable)
+    confirm = confirm_offset(opened) or None
+    scope = RebuildScope(index=opened.config.message_index_enable, confirmed=confirm)
     made = rebuild(opened.overlay.folder, opened.config, scope, rules)
     queue_end_before = opened.queues.recover()
     open_rebuilt(opened, opened.overlay.folder)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
-    end = find_end(segments, _last_queued_record(opened, start), rules, opened.queues.dispatch)
+    end = find_end(segments, _last_queued_record(opened, start), rules, _dispatch(opened, confirm))
     if end.log_end != made.log_end:
         raise StoreIOError(
             f"the log ends at {made.log_end} for those who rebuilt it, and at {end.log_end} for this process",
@@ -72,6 +76,11 @@ def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
     opened.index.load()
     for full in opened.index.files[:-1]:
         opened.checkpoint.index_ms = full.header.end_timestamp_ms
+
+
+def _dispatch(opened: OpenedStore, confirm: int | None) -> Callable[[Run], None]:
+    """Gives the last walk its handler; none of its records gets a unit any more."""
+    return opened.queues.dispatch if confirm is None else UpTo([opened.queues], confirm).dispatch
 
 
 def _last_queued_record(opened: OpenedStore, start: int) -> int:

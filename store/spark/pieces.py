@@ -120,10 +120,11 @@ class Gatherer:
         for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):
                 _note_run(found, step)
-                if self.scope.queues:
-                    units.add(step)
-                if self.scope.index:
-                    keys.add(step)
+                due = self.scope.due(step)
+                if self.scope.queues and due.count:
+                    units.add(due)
+                if self.scope.index and due.count:
+                    keys.add(due)
             else:
                 _note_outcome(found, step)
         units.spill()

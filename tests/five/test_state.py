@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from store import Message, check, open_store
+from store.commitlog.slices import LogSlice
 from store.disk.store_reader import StoreReader
 from store.five.state import epochs_of, state_lines
 from store.forensics.structures import DETECTED
 from store.formats.derived import units_of
+from store.rebuild.scope import RebuildScope
+from store.spark.pieces import Gatherer
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five, five
 from tests.support.snapshots import contents
@@ -267,3 +270,29 @@ def test_a_put_behind_the_confirm_offset_gets_the_next_queue_offset_of_the_log(t
     put = rmqctl("--format", "json", "put", "PlainT", "after", "--queue", 0, store=root)
     assert put.json["results"][0]["queue_offset"] == following
     assert kinds(root) == set()
+
+
+def test_a_rebuild_gives_no_units_behind_the_confirm_offset_and_says_so(tmp_path: Path) -> None:
+    root, confirm = controlled(tmp_path, 20)
+    sizes = ("--set", "mappedFileSizeConsumeQueue=400", "--set", "mapperFileSizeBatchConsumeQueue=460")
+    run = rmqctl("--format", "json", *sizes, "rebuild", "--yes", store=root)
+    assert f"behind the confirm offset {confirm}" in run.err + run.out
+    files = sorted((root / "consumequeue/PlainT/0").iterdir())
+    units = units_of(b"".join(path.read_bytes() for path in files))
+    live = units[units["size"] > 0]
+    assert (len(live), int(live[-1]["log_offset"] + live[-1]["size"])) == (21, confirm)
+    assert kinds(root) == set()
+    [shown] = [
+        one for one in rmqctl("--format", "json", "info", store=root).json["structures"] if one["file"] == "checkpoint"
+    ]
+    assert str(confirm) in shown["detail"]
+
+
+def test_pieces_for_spark_hold_confirmed_records_alone(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    segment = StoreReader(str(root)).segments()[0]
+    with open_store(root) as store:
+        confirm = store.get("T", 0, 0).messages[0].log_offset + store.get("T", 0, 0).messages[0].size
+    gather = Gatherer(str(root), tmp_path, RebuildScope(confirmed=confirm), ())
+    found = gather(LogSlice(segment.path, segment.number, segment.size, 0, segment.size))
+    assert (found.record_count, sum(piece.unit_count for of in found.queues.values() for piece in of)) == (5, 1)
