@@ -76,7 +76,9 @@ def run(
 
     A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it.
     body-crc: its body is damaged. partial: something else contradicts it. Gaps are log offsets of which no record was
-    saved: damaged and unreadable bytes, cut and missing files. With --raw the segments' size is inferred from the
+    saved: damaged and unreadable bytes, cut and missing files. lost counts, as `recover` does, the messages that the
+    target does not get: those of a grade that it does not take, those that queues name in gaps, and queue offsets
+    missing beside a gap. With --raw the segments' size is inferred from the
     blanks at their ends; --set mappedFileSizeCommitLog gives it. Exit code 1 when a record is lost or not certain.
 
     A new store keeps every message's queue offset, so consumer offsets stay valid: where messages are missing in the
@@ -137,15 +139,19 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
     from store.forensics import SalvageReport
 
     report = SalvageReport()
-    facts = _save(session, path, target, report)
+    facts = {**_save(session, path, target, report), **report.lost.lost_facts()}
     if target.path is None and report.records:
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
+    if report.unread_offsets:
+        session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
         session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")
     tables = [
         Table("grades", [{"grade": g, "records": n, "size_bytes": report.size_bytes[g]} for g, n in _by_grade(report)]),
         Table("gaps", [_gap_row(one) for one in report.gaps]),
+        Table("lost", report.lost.queue_rows()),
+        Table("unconsumed", report.lost.group_rows()),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
         Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
     ]
@@ -175,7 +181,7 @@ def _verdict(report: SalvageReport) -> str:
 def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
     """Walks the source and writes the target; the facts of the result."""
     from store.disk import Filesystem
-    from store.forensics import config_of, salvage_runs, write_parquet
+    from store.forensics import Grade, config_of, salvage_runs, write_parquet
 
     to, written = target.path, {}
     fs = session.store.reached[1] if session.options.uri is not None else Filesystem()
@@ -183,9 +189,9 @@ def _save(session: Session, path: Path, target: _Target, report: SalvageReport) 
     config = config_of(path, session.store.settings(), fs, logs)
     with session.progress("reading the log") as bar:
         levels = config.delay_levels_ms
-        runs = salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, on_progress=bar.update)
-        allowed = list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1]
-        wanted = (one for one in runs if one.grade.value in allowed)
+        taken = frozenset(Grade(one) for one in list(WorstGrade)[: list(WorstGrade).index(target.grade) + 1])
+        runs = salvage_runs(path, fs, report, logs=logs, delay_levels_ms=levels, taken=taken, on_progress=bar.update)
+        wanted = (one for one in runs if one.grade in taken)
         if to is None:
             saved = sum(one.count for one in wanted)
         elif to.suffix == ".jsonl":
@@ -241,14 +247,15 @@ def _write_store(
     target: _Target,
     fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.forensics import salvage_runs, write_new_store
+    from store.forensics import Grade, salvage_runs, write_new_store
 
     logs = _logs_elsewhere(session, path)
 
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""
         report.clear()
-        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms)
+        certain = frozenset([Grade.CERTAIN])
+        return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms, taken=certain)
 
     made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
     _build_timers(to)

@@ -33,6 +33,7 @@ from store.forensics.salvage.carve import infer_segment_size as infer_segment_si
 from store.forensics.salvage.carve import place_blocks as place_blocks
 from store.forensics.salvage.carve import write_segments as write_segments
 from store.forensics.salvage.files import write_parquet as write_parquet
+from store.forensics.salvage.grade import Grade as Grade
 from store.forensics.salvage.grade import SalvagedRun as SalvagedRun
 from store.forensics.salvage.log_gaps import Gap as Gap
 from store.forensics.salvage.new_store import write_new_store as write_new_store

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from store.brokerconfig.consumer_offsets import read_consumer_offsets
+from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.commitlog.end import LogEnd
 from store.commitlog.resync import has_bytes_behind, readable_behind
 from store.commitlog.scan import Damage, End, ScanRules, Segment
@@ -157,15 +157,51 @@ class LossReport:
         return [{"group": group, "topic": topic, "message_count": counts[group, topic]} for group, topic in names]
 
 
+class LossTally:
+    """Adds up lost messages by queue."""
+
+    def __init__(self) -> None:
+        self._rows: dict[QueueKey, LostQueue] = {}
+        self._offsets: dict[QueueKey, list[Int64Array]] = {}
+        """Queue offsets of the lost messages that consumers see."""
+
+    def count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
+        """Adds messages that are all intact, damaged or unreadable."""
+        row = self._rows.get(key) or LostQueue(*key)
+        counts = {"messages": row.messages + messages, "bytes": row.bytes + size, state: getattr(row, state) + messages}
+        self._rows[key] = replace(row, **counts)
+
+    def note_offsets(self, key: QueueKey, queue_offsets: Int64Array) -> None:
+        """Notes the queue offsets of lost messages that consumers see."""
+        self._offsets.setdefault(key, []).append(queue_offsets)
+
+    def rows(self) -> list[LostQueue]:
+        """A row per queue, by name."""
+        return sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
+
+    def unconsumed(self, consumed: ConsumerOffsets) -> list[LostForGroup]:
+        """The lost messages behind the groups' offsets."""
+        found = []
+        for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
+            for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
+                if lost_topic == topic:
+                    count = sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
+                    found += [LostForGroup(group, topic, queue_id, count)] if count else []
+        return found
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether consumers see one of the lost messages."""
+        return bool(self._offsets)
+
+
 class LossCounter:
     """Counts the records, then the units, of a part of the log that is lost."""
 
     def __init__(self, opened: OpenedStore) -> None:
         self._opened = opened
         self._table = QueueTable()
-        self._rows: dict[QueueKey, LostQueue] = {}
-        self._offsets: dict[QueueKey, list[Int64Array]] = {}
-        """Queue offsets of the lost messages that consumers see."""
+        self._tally = LossTally()
         self._places: list[Int64Array] = []
         """Log offsets of every record that was counted."""
         self._leftovers: list[tuple[Run, Int64Array]] = []
@@ -228,8 +264,8 @@ class LossCounter:
             key = (decode_utf8(topic), queue_id)
             own = numbers[rows] == number
             count, size = int(own.sum()), int(columns.size[rows[own]].sum())
-            self._count(key, count, size, "damaged" if is_damaged else "intact")
-            self._offsets.setdefault(key, []).append(columns.queue_offset[rows[own & queued]])
+            self._tally.count(key, count, size, "damaged" if is_damaged else "intact")
+            self._tally.note_offsets(key, columns.queue_offset[rows[own & queued]])
 
     def read_units(self, low: int, high: int) -> None:
         """Counts the units that point into low … high - 1; those without a record are unreadable messages."""
@@ -252,7 +288,7 @@ class LossCounter:
         for at, size in self._holes:
             # A damaged header hides the record behind it from no search.
             if low <= at < high and at not in known and at + DLEDGER_HEADER.size not in known:
-                self._count(UNKNOWN, 1, size, "unreadable")
+                self._tally.count(UNKNOWN, 1, size, "unreadable")
 
     def _record_sizes(self, sizes: Int64Array) -> Int64Array:
         """The sizes, and 0 for one that no record has: the bytes of a damaged unit were never in the log."""
@@ -268,8 +304,8 @@ class LossCounter:
             queue, begin = self._built.get(key, (None, 0))
             lost = (numbers < begin) | (numbers >= (queue.max_offset if queue is not None else begin))
             if lost.any():
-                self._count(key, int(lost.sum()), int(sizes[lost].sum()), "unreadable")
-                self._offsets.setdefault(key, []).append(numbers[lost])
+                self._tally.count(key, int(lost.sum()), int(sizes[lost].sum()), "unreadable")
+                self._tally.note_offsets(key, numbers[lost])
 
     def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
         """Counts the leftovers that units at these log offsets name; gives the log offsets."""
@@ -281,28 +317,12 @@ class LossCounter:
             found.append(run.columns.position[named] + run.file_start)
         return np.concatenate(found)
 
-    def _count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
-        row = self._rows.get(key) or LostQueue(*key)
-        counts = {"messages": row.messages + messages, "bytes": row.bytes + size, state: getattr(row, state) + messages}
-        self._rows[key] = replace(row, **counts)
-
     def report(self) -> LossReport:
         """Everything that was counted."""
         self._count_missing()
-        rows = sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
-        return LossReport(rows, self._unconsumed(), self.units_cut)
-
-    def _unconsumed(self) -> list[LostForGroup]:
-        if not self._offsets:
-            return []
-        consumed = read_consumer_offsets(self._opened.layout.config, self._opened.fs)
-        found = []
-        for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
-            for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
-                if lost_topic == topic:
-                    count = sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
-                    found += [LostForGroup(group, topic, queue_id, count)] if count else []
-        return found
+        folder, fs = self._opened.layout.config, self._opened.fs
+        consumed = read_consumer_offsets(folder, fs) if self._tally.has_offsets else {}
+        return LossReport(self._tally.rows(), self._tally.unconsumed(consumed), self.units_cut)
 
 
 def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:

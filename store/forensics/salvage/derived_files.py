@@ -109,7 +109,7 @@ class DerivedFiles:
             start, stop = 0, LOG_END
         stop = max(stop, start + self._length)
         entries = self.aside.submit(self._entries_in, start, stop)
-        return Stretch(start, stop, self._units_in(start, stop), entries.result())
+        return Stretch(start, stop, self.units_in(start, stop), entries.result())
 
     def units_before(self, log_offset: int) -> int:
         """Counts the units that name records in front of a log offset."""
@@ -118,7 +118,7 @@ class DerivedFiles:
 
     def units_from(self, log_offset: int) -> tuple[Int64Array, Int64Array]:
         """Starts and ends of the records that units name at and behind a log offset, by start."""
-        units = self._units_in(log_offset, LOG_END)
+        units = self.units_in(log_offset, LOG_END)
         return units.log_offset, units.log_offset + units.size
 
     def _look_at_queues(self, reader: StoreReader) -> Iterator[_QueueFile]:
@@ -131,7 +131,8 @@ class DerivedFiles:
                 rises = len(rows) == len(written) and bool((np.diff(named) >= 0).all())
                 yield _QueueFile(file, number, len(rows), int(named.min()), int(named.max()), rises)
 
-    def _units_in(self, start: int, stop: int) -> NamedUnits:
+    def units_in(self, start: int, stop: int) -> NamedUnits:
+        """The units that name log offsets in [start, stop)."""
         named = (one for one in self._units if one.low < stop and start <= one.high)
         return NamedUnits(*_by_log_offset([_NO_UNITS, *(self._read(one, start, stop) for one in named)]))
 

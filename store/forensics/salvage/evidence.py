@@ -56,19 +56,24 @@ class Evidence:
         """For files without a store around them: the records alone are looked at."""
         return cls(DerivedFiles(None), ())
 
-    def log_end(self, end: int, segment_size: int) -> int:
-        """Log offset behind the last record that units name, where records went on behind `end`.
+    def log_end(self, covered: int, end: int, segment_size: int) -> int:
+        """Log offset behind the last record that units name behind `covered`; `end` at least.
 
         A unit a segment or more behind all others may be damaged; it ends the search.
         """
-        starts, stops = self._files.units_from(end)
-        reached = np.concatenate([[end], np.maximum.accumulate(stops)])
+        starts, stops = self._files.units_from(covered)
+        reached = np.maximum.accumulate(np.concatenate([[end], stops]))
         is_far = starts - reached[:-1] > segment_size
         return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
 
     def units_before(self, log_offset: int) -> int:
         """Number of units that name records in front of a log offset."""
         return self._files.units_before(log_offset)
+
+    def units_in(self, start: int, stop: int) -> tuple[NamedUnits, Sequence[tuple[str, int]]]:
+        """Units that name log offsets in [start, stop), and the queues by number; none of light queues."""
+        units = self._files.units_in(start, stop)
+        return units.rows(~is_in(units.queue, self._light)), list(self._files.queues)
 
     def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
         """The run, with the records that are contradicted apart."""

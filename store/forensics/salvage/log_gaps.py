@@ -83,6 +83,11 @@ class LogCoverage:
         ends = [*(one.stop for one in self._covered), *(one.log_offset + one.size for one in self._skipped)]
         return max(ends, default=-1)
 
+    @property
+    def covered_end(self) -> int:
+        """Log offset behind the last covered byte, -1 without one."""
+        return max((one.stop for one in self._covered), default=-1)
+
     def gaps(self, sources: Sequence[PlacedSource], end: int) -> list[Gap]:
         """Steps 2 and 3. `end` is the log's end."""
         found: list[Gap] = []

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
+from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
+from store.errors import StoreError
 from store.forensics.salvage.evidence import Evidence
-from store.forensics.salvage.grade import BlankEnd, Piece, SalvagedRun, Skipped, TornRecord, stretches
+from store.forensics.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.forensics.salvage.log_gaps import Gap, LogCoverage
+from store.forensics.salvage.losses import SalvageLosses
 from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
+from store.recovery.lost import LossReport
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class SalvageReport:
     """Count records and bytes by grade, and list torn records, gaps in the log and skipped bytes.
 
     skipped           bytes of files that hold no record and are in no gap
+    lost              what the target does not get
+    unread_offsets    why the consumer offsets can't be read: nothing counts as unconsumed then
     first_log_offset  of the first file, -1 without one
     units_before      queue units that name records in front of it
     """
@@ -42,6 +48,8 @@ class SalvageReport:
     duplicate_count: int = 0
     first_log_offset: int = -1
     units_before: int = 0
+    lost: LossReport = field(default_factory=LossReport)
+    unread_offsets: str = ""
 
     def clear(self) -> None:
         """Forgets everything, for another walk."""
@@ -72,13 +80,16 @@ def salvage_runs(
     *,
     logs: Sequence[Path] = (),
     delay_levels_ms: tuple[int, ...] = (),
+    taken: frozenset[Grade] = frozenset(Grade),
     on_progress: Callable[[int], None] = lambda done_bytes: None,
 ) -> Iterator[SalvagedRun]:
     """Yield every record of a store, a folder or a file, counted in `report`. Reads only.
 
-    logs  folders of the log, where it is not below the root
+    logs   folders of the log, where it is not below the root
+    taken  the grades that the target takes; the other records are lost
     """
     evidence, coverage = _evidence(path, fs, logs, delay_levels_ms), LogCoverage()
+    losses = SalvageLosses(taken)
     seen, done = np.empty(0, np.int64), 0
     sources = find_sources(path, fs, logs)
     for source, start in sources:
@@ -89,6 +100,7 @@ def salvage_runs(
         for piece in walk_file(source, start):
             for run in _taken(piece, report, coverage, evidence):
                 for fresh in _without(run, seen, report):
+                    losses.add(fresh, evidence)
                     mine.append(fresh.log_offsets)
                     report.records[fresh.grade.value] += fresh.count
                     report.size_bytes[fresh.grade.value] += fresh.byte_count
@@ -97,10 +109,22 @@ def salvage_runs(
         done += source.window.size
         on_progress(done)
     segment_size = max((source.window.size for source, _ in sources), default=0)
-    report.gaps = coverage.gaps(sources, evidence.log_end(coverage.end, segment_size))
+    covered = coverage.covered_end
+    report.gaps = coverage.gaps(sources, evidence.log_end(covered, coverage.end, segment_size))
     report.skipped = coverage.unlisted(report.gaps)
     report.first_log_offset = min((start for source, start in sources if source.stop), default=-1)
+    consumed = _consumer_offsets(path, fs, report)
+    report.lost = losses.report(report.gaps, report.torn, covered, evidence, consumed)
     report.units_before = evidence.units_before(report.first_log_offset)
+
+
+def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:
+    """The offsets beside a store's log; a file that can't be read keeps no record from being saved."""
+    try:
+        return read_consumer_offsets(path / "config", fs) if is_store_root(path, fs) else {}
+    except StoreError as error:
+        report.unread_offsets = str(error)
+        return {}
 
 
 def _evidence(path: Path, fs: Filesystem, logs: Sequence[Path], delay_levels_ms: tuple[int, ...]) -> Evidence:

@@ -1,0 +1,131 @@
+"""Count the messages that salvage can't give its target.
+
+    damaged     a record that can be read, of a grade that the target does not take
+    unreadable  a log offset in a gap that a queue unit names; a queue offset that is missing between two records of a
+                queue with a gap between them; a gap or a torn head of which neither tells, as one of no known queue
+
+A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
+What expired in front of the first file is none either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from store.brokerconfig.consumer_offsets import ConsumerOffsets
+from store.consumequeue.numbering import QueueTable
+from store.forensics.salvage.evidence import Evidence
+from store.forensics.salvage.grade import Grade, SalvagedRun, TornRecord
+from store.forensics.salvage.log_gaps import Gap
+from store.forensics.salvage.queue_gaps import Missing, QueueGaps
+from store.formats.java import decode_utf8
+from store.formats.message import RECORD_MIN_SIZE
+from store.formats.run import Int64Array
+from store.formats.sets import distinct, is_in
+from store.recovery.lost import UNKNOWN, LossReport, LossTally, QueueKey
+
+_NONE = np.empty(0, np.int64)
+
+
+class SalvageLosses:
+    """Collects salvaged runs in log order; counts when the gaps are known.
+
+    taken  the grades that the target takes
+    """
+
+    def __init__(self, taken: frozenset[Grade]) -> None:
+        self._taken = taken
+        self._tally = LossTally()
+        self._table = QueueTable()
+        self._queue_gaps = QueueGaps()
+        self._missing: list[Missing] = []
+        self._doubtful: dict[QueueKey, list[Int64Array]] = {}
+        """Queue offsets of the records that are not certain."""
+        self._units_cut = 0
+
+    def add(self, salvaged: SalvagedRun, evidence: Evidence) -> None:
+        """Notes missing queue offsets between certain records, and records that are not taken."""
+        if salvaged.grade is Grade.CERTAIN:
+            self._missing += [one for _, one in self._queue_gaps.split(salvaged) if one is not None]
+            return
+        run, columns = salvaged.run, salvaged.run.columns
+        numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
+        is_seen = self._table.assign(run.buffer, run.array, run.count) >= 0
+        is_lost = salvaged.grade not in self._taken
+        for number in distinct(numbers).tolist():
+            key, own = self._table.names[number], numbers == number
+            self._doubtful.setdefault(key, []).append(columns.queue_offset[own])
+            if is_lost:
+                self._tally.count(key, int(own.sum()), int(columns.size[own].sum()), "damaged")
+                self._tally.note_offsets(key, columns.queue_offset[own & is_seen])
+        if is_lost:
+            start, stop = int(salvaged.log_offsets[0]), int(salvaged.log_offsets[-1]) + 1
+            units, _ = evidence.units_in(start, stop)
+            self._units_cut += int(is_in(units.log_offset, salvaged.log_offsets).sum())
+
+    def report(
+        self,
+        gaps: Sequence[Gap],
+        torn: Sequence[TornRecord],
+        covered_end: int,
+        evidence: Evidence,
+        consumed: ConsumerOffsets,
+    ) -> LossReport:
+        """Everything that was lost, once the walk is done.
+
+        covered_end  log offset behind the last record: a head there that is too short for a gap is lost too
+        """
+        named: dict[QueueKey, list[Int64Array]] = {}
+        unnamed = [gap for gap in gaps if not self._count_units(gap, evidence, named)]
+        room = _Room(gaps)
+        for one in self._missing:
+            self._count_missing(one, room, named)
+        for gap in unnamed:
+            if not any(one.after < gap.stop and gap.log_offset < one.before for one in self._missing):
+                heads = [head.size for head in torn if gap.log_offset <= head.log_offset < gap.stop]
+                self._tally.count(UNKNOWN, len(heads) or 1, sum(heads) or gap.size, "unreadable")
+        for head in torn:
+            if head.log_offset >= covered_end and not any(gap.log_offset <= head.log_offset < gap.stop for gap in gaps):
+                self._tally.count(UNKNOWN, 1, head.size, "unreadable")
+        return LossReport(self._tally.rows(), self._tally.unconsumed(consumed), self._units_cut)
+
+    def _count_units(self, gap: Gap, evidence: Evidence, named: dict[QueueKey, list[Int64Array]]) -> bool:
+        """Counts the messages in the gap that units name; whether there are any."""
+        units, queues = evidence.units_in(gap.log_offset, gap.stop)
+        self._units_cut += len(units.log_offset)
+        # A record is one message, however many units name it.
+        _, first = np.unique(units.log_offset, return_index=True)
+        units = units.rows(first)
+        for number in distinct(units.queue).tolist():
+            own = units.rows(units.queue == number)
+            # A damaged unit's size says nothing.
+            size = int(own.size[own.size <= gap.size].sum())
+            self._tally.count(queues[number], len(own.queue_offset), size, "unreadable")
+            self._tally.note_offsets(queues[number], own.queue_offset)
+            named.setdefault(queues[number], []).append(own.queue_offset)
+        return len(first) > 0
+
+    def _count_missing(self, one: Missing, room: _Room, named: dict[QueueKey, list[Int64Array]]) -> None:
+        """Counts missing queue offsets without a unit or a doubtful record, as far as gaps have room."""
+        key = decode_utf8(one.topic), one.queue_id
+        known = np.concatenate([_NONE, *named.get(key, ()), *self._doubtful.get(key, ())])
+        stop = min(one.stop, one.first + room.between(one.after, one.before) + len(known))
+        wanted = np.arange(one.first, stop)
+        lost = wanted[~is_in(wanted, known)]
+        if len(lost):
+            self._tally.count(key, len(lost), 0, "unreadable")
+            self._tally.note_offsets(key, lost)
+
+
+class _Room:
+    """How many records the gaps of the log can have held."""
+
+    def __init__(self, gaps: Sequence[Gap]) -> None:
+        self._starts = np.array([gap.log_offset for gap in gaps], np.int64)
+        self._stops = np.array([gap.stop for gap in gaps], np.int64)
+
+    def between(self, start: int, stop: int) -> int:
+        overlaps = np.minimum(self._stops, stop) - np.maximum(self._starts, start)
+        return int(np.maximum(overlaps, 0).sum()) // RECORD_MIN_SIZE
