@@ -40,7 +40,7 @@ from store.checking.promises import checkpoint_file_findings, confirmed_offset, 
 from store.checking.seams import SegmentSummary, lost_index_findings, seam_findings
 from store.checking.segment import Derived, SegmentRules, Surveys, check_segment
 from store.checking.survey import IndexFile, QueueFile, QueueListing, survey_index, survey_queues
-from store.checking.writer import has_writer, horizon_of
+from store.checking.writer import has_writer, settled_horizon
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
@@ -148,7 +148,7 @@ class _Check:
         self.is_written_to = has_writer(files)
         if self.is_written_to:
             # The files are listed again afterwards: those that the writer makes in between are among them.
-            progress.horizon = horizon_of(files, Listing.of(files, options.settings).queues)
+            progress.horizon = settled_horizon(files, Listing.of(files, options.settings).queues)
         self.listing = Listing.of(files, options.settings)
         self.segments = self.listing.segments
         layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
