@@ -13,6 +13,7 @@ import csv
 import dataclasses
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -409,12 +410,14 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 MAX_DELAY_MS = 1 << 61
 _MAX_DELAY_DIGITS = len(str(MAX_DELAY_MS))
 
+_HOUR = re.compile(r"0{0,8}(?:[0-9]|1[0-9]|2[0-3])")
+
 
 @functools.cache
 def parse_hours(text: str) -> tuple[int, ...]:
     """`04;16` as hours of the day."""
     words = [word.strip() for word in text.split(";") if word.strip()]
-    if not words or not all(word.isascii() and word.isdigit() and int(word) < 24 for word in words):
+    if not words or not all(_HOUR.fullmatch(word) for word in words):
         raise BadRequest(f"deleteWhen needs hours from 00 to 23 with semicolons, not {text[:40]!r}")
     return tuple(int(word) for word in words)
 

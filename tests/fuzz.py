@@ -40,6 +40,7 @@ from store.index.geometry import geometry_of
 from store.open import open_store
 from store.reading.filter.sql92 import compile_sql
 from store.reading.filter.tags import TagExpression
+from tests.fuzzed_files import EVERY, FILE_EVERY, FILES
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, SmallSegment
 from tests.support.stores import make_store
@@ -47,7 +48,23 @@ from tests.support.stores import make_store
 CORPUS = Path(__file__).with_name("fuzz_corpus")
 INPUT_TIMEOUT_S = 300
 HURTFUL = (b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff", b"\x80", b"\x01", b"\x02")
-TEXT_HURTFUL = (b"(", b"[" * 40, b"{", b'"', b"\\ud800", b"1e999", b"-0", b"\xff", b"\0", b"9" * 30, b"'", b"NULL")
+TEXT_HURTFUL = (
+    b"(",
+    b"[" * 40,
+    b"{",
+    b'"',
+    b"\\ud800",
+    b"1e999",
+    b"-0",
+    b"\xff",
+    b"\0",
+    b"9" * 30,
+    b"'",
+    b"NULL",
+    b"9" * 5000,
+    b"[" * 5000,
+    "²".encode(),
+)
 
 
 class Reader(NamedTuple):
@@ -145,6 +162,7 @@ READERS: dict[str, Reader] = {
         lambda: [bytes([n]) + data for n in range(8) for data in (logs()[0], index_files()[1][:400])],
         every=400,
     ),
+    **{name: Reader(read, found, every=EVERY.get(name, FILE_EVERY)) for name, (read, found) in FILES.items()},
 }
 
 

@@ -12,6 +12,7 @@ from store.brokerconfig.config_file import ConfigCopy, ConfigFile, read_config_f
 from store.brokerconfig.fastjson import Json, members, write_fastjson
 from store.config import LINE_4_9, BrokerLine
 from store.disk.filesystem import Filesystem
+from store.formats.java import parse_long
 from store.formats.properties import java_map_order
 
 ConsumerOffsets = dict[tuple[str, str], dict[int, int]]
@@ -55,8 +56,9 @@ def offsets_of(copy: ConfigCopy) -> ConsumerOffsets:
 
 def _numbers(queues: Mapping[str, Json] | Mapping[int, Json]) -> Iterator[tuple[int, int]]:
     for queue, offset in queues.items():
-        if str(queue).lstrip("-").isdigit() and isinstance(offset, int):
-            yield int(queue), int(offset)
+        queue_id = parse_long(str(queue))
+        if queue_id is not None and isinstance(offset, int):
+            yield queue_id, int(offset)
 
 
 def write_consumer_offsets(

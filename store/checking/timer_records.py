@@ -17,7 +17,7 @@ import numpy.typing as npt
 from store import kernels
 from store.errors import DamagedRecord
 from store.five.timer.files import DELETE, ROLL
-from store.formats.java import string_hash
+from store.formats.java import parse_long, string_hash
 from store.formats.message import decode_record
 from store.formats.properties import REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
 from store.formats.run import Int64Array, Run
@@ -64,10 +64,10 @@ def compare(record: bytes, time_ms: int, magic: int, topic_hash: int) -> str:
         properties = decode_record(record).properties
     except DamagedRecord:
         return ""
-    due, topic = properties.get(TIMER_OUT_MS, ""), properties.get(REAL_TOPIC, "")
+    due, topic = parse_long(properties.get(TIMER_OUT_MS, "")), properties.get(REAL_TOPIC, "")
     if bool(magic & DELETE) != (TIMER_DEL_UNIQKEY in properties):
         return "its magic and its record's properties disagree whether it is a delete"
     # A rebuild puts a message that is overdue into a later slot.
-    if due.isascii() and due.isdigit() and (time_ms > int(due) if magic & ROLL else time_ms < int(due)):
+    if due is not None and (time_ms > due if magic & ROLL else time_ms < due):
         return f"it is in the slot of {time_ms}, its message is due at {due}"
     return "" if topic_hash == string_hash(topic) else f"its topic hash is not that of {topic}"

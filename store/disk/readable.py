@@ -21,6 +21,8 @@ from store.disk.filesystem import Filesystem
 from store.disk.mapping import PAGE_SIZE
 from store.errors import StoreIOError
 
+UNREADABLE_PAGE = "unreadable-page"
+"""Code of the error for a page that the device does not give."""
 WINDOW_BYTES = 32 << 20
 _STEPS = (WINDOW_BYTES, 1 << 20, 64 << 10, PAGE_SIZE)
 
@@ -87,7 +89,7 @@ def unreadable(path: Path, position: int) -> StoreIOError:
         file=path,
         offset=position,
         hint="copy what can be read before anything else",
-        code="unreadable-page",
+        code=UNREADABLE_PAGE,
     )
 
 

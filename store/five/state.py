@@ -24,6 +24,7 @@ from store.brokerconfig.fastjson import Json, member, members, parse_fastjson
 from store.disk.filesystem import Filesystem
 from store.disk.segment_folders import find_dledgers
 from store.disk.store_reader import StoredFile, StoreReader
+from store.formats.java import parse_long
 from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED
 
 TEMPORARY_IDENTITY = f"{IDENTITY}-temp"
@@ -68,7 +69,7 @@ def lines_of(files: StoreReader, file: StoredFile) -> Iterator[StateLine]:
 def is_torn(text: str) -> bool:
     """Whether the first two lines of an epoch file are no numbers: a broker stops at it."""
     lines = text.splitlines()
-    return len(lines) < 2 or not (lines[0].isdigit() and lines[1].removeprefix("-").isdigit())
+    return len(lines) < 2 or parse_long(lines[0]) is None or parse_long(lines[1]) is None
 
 
 def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
@@ -78,14 +79,15 @@ def epochs_of(text: str) -> tuple[list[tuple[int, int]], str]:
         return [], "torn: NumberFormatException, no broker in controller mode starts with it"
     found: list[tuple[int, int]] = []
     for line in lines[2:]:
-        epoch, _, start = line.partition("-")
-        if not (epoch.isdigit() and start.isdigit()):
+        epoch, start = (parse_long(part) for part in line.partition("-")[::2])
+        if epoch is None or start is None or epoch < 0 or start < 0:
             return found, f"{line!r} is no epoch and start offset; the copy is loaded in its place"
-        found.append((int(epoch), int(start)))
+        found.append((epoch, start))
     crc = zlib.crc32("".join(f"{epoch}-{start}\n" for epoch, start in found).encode())
-    if int(lines[0]) != len(found):
+    count, stored_crc = parse_long(lines[0]), parse_long(lines[1])
+    if count != len(found):
         return found, f"counts {lines[0]} epochs, holds {len(found)}; the copy is loaded in its place"
-    if int(lines[1]) not in (0, crc):
+    if stored_crc not in (0, crc):
         return found, f"CRC {lines[1]} instead of {crc}; the copy, which may be one epoch behind, is loaded"
     if any(one[0] >= two[0] or one[1] > two[1] for one, two in pairwise(found)):
         return found, "epochs or start offsets do not rise: a slave would cut its log at a wrong place"

@@ -21,6 +21,8 @@ except ImportError:
     from zlib import crc32 as _crc32
 
 INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+_LONG = re.compile(r"([+-]?)0*(\d{1,19})", re.ASCII)
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
@@ -38,6 +40,16 @@ def utf16_units(text: str) -> list[int]:
 def utf16_length(text: str) -> int:
     """String.length(): code units, not code points."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2
+
+
+def parse_long(text: str) -> int | None:
+    """Read a number as Long.parseLong does, None where that throws.
+
+    Digits of other scripts are none here.
+    """
+    found = _LONG.fullmatch(text)
+    value = int(found[1] + found[2]) if found is not None else LONG_MAX + 1
+    return value if -LONG_MAX - 1 <= value <= LONG_MAX else None
 
 
 def string_hash(text: str) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store.disk.filesystem import Filesystem
-from store.disk.readable import require_written_readable
+from store.disk.readable import UNREADABLE_PAGE, require_written_readable
 from store.errors import StoreIOError
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader, decode_header, index_file_size
 from store.formats.sets import distinct
@@ -52,22 +52,34 @@ DEFAULT_GEOMETRY = Geometry(5_000_000, 20_000_000)
 
 
 def infer_geometry(path: Path, fs: Filesystem) -> Geometry | None:
-    """The geometry that the file at `path` tells; None for an empty file or one that is no index."""
+    """The geometry that the file at `path` tells; None for one that is empty, no index, or has bad pages.
+
+    StoreIOError where the file's own data is refused: keys would be added by a guessed geometry.
+    """
     size = fs.stat(path).st_size
     if size < SMALLEST_SIZE:
         return None
+    if size == DEFAULT_GEOMETRY.file_size and _has_default_geometry(path, fs):
+        return DEFAULT_GEOMETRY
+    buffer = fs.map(fs.open_read(path), size, writable=False)
     try:
-        if size == DEFAULT_GEOMETRY.file_size and _has_default_geometry(path, fs):
-            return DEFAULT_GEOMETRY
-        buffer = fs.map(fs.open_read(path), size, writable=False)
         require_written_readable(fs, path, buffer)
-    except StoreIOError:
+    except StoreIOError as error:
+        if error.code != UNREADABLE_PAGE:
+            raise
         return None
     return geometry_of(buffer)
 
 
 def _has_default_geometry(path: Path, fs: Filesystem) -> bool:
     """Whether steps 1 and 2 fully agree with the broker's own numbers; four small reads of a large file."""
+    try:
+        return _agrees_with_default(path, fs)
+    except StoreIOError:
+        return False
+
+
+def _agrees_with_default(path: Path, fs: Filesystem) -> bool:
     file, slots = fs.open_read(path), DEFAULT_GEOMETRY.slot_count
 
     def words(position: int, count: int) -> list[int]:

@@ -65,7 +65,7 @@ def _read(opened: OpenedStore) -> Any:
     path = opened.layout.own / FILE_NAME
     try:
         return json.loads(opened.fs.read_file(path)) if opened.fs.exists(path) else {}
-    except (StoreIOError, ValueError):
+    except (StoreIOError, ValueError, RecursionError):
         return {}
 
 

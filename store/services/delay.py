@@ -29,6 +29,7 @@ from store.brokerconfig.config_file import read_config_file
 from store.brokerconfig.fastjson import members
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
+from store.formats.java import parse_long
 from store.formats.message import StoredMessage, is_queued
 from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import SCHEDULE_TOPIC
@@ -113,7 +114,8 @@ def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
     """The offset per level that a broker would load from config/delayOffset.json."""
     copy = read_config_file(layout.config, "delayOffset.json", fs).loaded
     table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
-    return {int(level): offset for level, offset in table.items() if str(level).isdigit() and isinstance(offset, int)}
+    levels = ((parse_long(str(level)), offset) for level, offset in table.items())
+    return {level: offset for level, offset in levels if level is not None and level >= 0 and isinstance(offset, int)}
 
 
 class _Copies:

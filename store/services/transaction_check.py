@@ -30,6 +30,7 @@ from typing import Self
 from store.commitlog.put_result import PutStatus
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.errors import StoreIOError
+from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.reading.get import GetResult, GetStatus
@@ -285,4 +286,5 @@ class _OpRecords:
 
 def _number(text: str) -> int:
     """Parses a number like Long.parseLong; -1 where that throws (getLong)."""
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() else -1
+    number = parse_long(text)
+    return number if number is not None else -1

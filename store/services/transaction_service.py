@@ -30,6 +30,7 @@ from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9
 from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
+from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -173,7 +174,8 @@ class TransactionalMessageService(ServiceThread):
         text = half.properties.get(CHECK_IMMUNITY)
         if text is None:
             return
-        immunity_ms = int(text) * 1000 if text.isascii() and text.isdigit() else self._rules.timeout_ms
+        seconds = parse_long(text)
+        immunity_ms = seconds * 1000 if seconds is not None else self._rules.timeout_ms
         if self._clock() - half.born_timestamp_ms > max(immunity_ms, self._rules.timeout_ms):
             raise BadRequest("the half's immunity is over; only an answer to a check ends it", offset=half.log_offset)
 

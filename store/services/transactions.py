@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
+from store.formats.java import parse_long
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
@@ -138,11 +139,12 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
         if record.tags != OP_TAG:
             warnings.append(f"op record {queue_offset} has the tag {record.tags}, not {OP_TAG}")
         for word in filter(None, record.body.decode("utf-8", "replace").split(",")):
-            if not (word.isascii() and word.isdigit()):
+            half = parse_long(word)
+            if half is None or half < 0:
                 warnings.append(f"op record {queue_offset} names {word[:40]!r}, which is no queue offset")
                 continue
-            named.add(int(word))
-            if int(word) >= queues.half_max_offset:
+            named.add(half)
+            if half >= queues.half_max_offset:
                 warnings.append(
                     f"op record {queue_offset} names half {word}, the half queue ends at {queues.half_max_offset}: "
                     "the half log was cut"
@@ -218,5 +220,4 @@ def _warnings(transaction: Transaction, committed: list[StoredMessage]) -> Itera
 
 
 def _check_times(record: StoredMessage) -> int | None:
-    text = record.properties.get(CHECK_TIMES, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    return parse_long(record.properties.get(CHECK_TIMES, ""))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.formats.java import crc32, decode_utf8, key_hash, string_hash, tags_code, utf16_length
+from store.formats.java import crc32, decode_utf8, key_hash, parse_long, string_hash, tags_code, utf16_length
 
 java_crc = crcmod.mkCrcFun(0x104C11DB7, initCrc=0, rev=True, xorOut=0xFFFFFFFF)
 
@@ -50,3 +50,24 @@ def test_crc_is_the_ieee_polynomial_without_its_top_bit(data: bytes) -> None:
 def test_malformed_text_decodes_as_java_decodes_it() -> None:
     assert decode_utf8(b"a\xed\xa0\x80b") == "a\ufffdb"
     assert decode_utf8(b"\xed\x9f\xbf\xff") == "\ud7ff\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("-7", -7),
+        ("+7", 7),
+        ("0" * 6000 + "5", 5),
+        (str((1 << 63) - 1), (1 << 63) - 1),
+        (str(-(1 << 63)), -(1 << 63)),
+        (str(1 << 63), None),
+        ("9" * 5000, None),
+        ("²", None),
+        ("", None),
+        (" 1", None),
+        ("--1", None),
+    ],
+)
+def test_a_number_is_read_where_java_reads_one(text: str, number: int | None) -> None:
+    assert parse_long(text) == number

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
+from store.errors import StoreIOError
 from store.formats.index_page import HEADER, HEADER_SIZE, SLOT_SIZE, entry_position
 from store.index.geometry import (
     DEFAULT_GEOMETRY,
@@ -20,6 +21,7 @@ from store.index.geometry import (
     given_geometry,
     infer_geometry,
 )
+from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, open_index
 
@@ -141,3 +143,10 @@ def test_a_file_with_the_brokers_own_numbers_is_known_by_four_small_reads(tmp_pa
 
 def _entry(key_hash: int, log_offset: int) -> bytes:
     return key_hash.to_bytes(4, "big") + log_offset.to_bytes(8, "big") + bytes(8)
+
+
+def test_a_file_whose_data_the_device_refuses_is_not_taken_for_one_of_another_geometry() -> None:
+    path = sorted((golden("normal").store / "index").iterdir())[0]
+    refusing = FaultyFilesystem(when=lambda name, argument: name == "written_ranges")
+    with pytest.raises(StoreIOError):
+        infer_geometry(path, refusing)

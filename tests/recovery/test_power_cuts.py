@@ -16,6 +16,7 @@ from store.formats.message import BORN_TIMESTAMP_AT, LOG_OFFSET_AT, decode_recor
 from tests.recovery import power_cuts
 from tests.recovery.nth_call import FAILURES, runs
 from tests.recovery.served_records import TornRecord, records_of, unexplained
+from tests.recovery.whole_changes import CASES, verify_whole
 from tests.support.simulated_disk import Cut, SimulatedDisk
 
 
@@ -186,3 +187,18 @@ def test_what_recover_built_is_durable_before_the_abort_marker_goes(tmp_path: Pa
     for folder in ("consumequeue/T", "consumequeue", "index", "."):
         assert ("fsync_folder", folder) in before
     assert ("fsync_folder", ".") in fs.calls[marker:]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_change_of_a_brokers_store_is_done_as_a_whole_or_undone_at_a_failing_call(
+    failure: str, tmp_path: Path
+) -> None:
+    done = Counter(name for name, _, _ in runs(tmp_path, list(CASES), [failure], every=211))
+    assert set(done) == set(CASES)
+
+
+def test_a_change_that_is_left_half_done_is_found_out(tmp_path: Path) -> None:
+    root = CASES["config rebuild-topics"].make(tmp_path)
+    (root / "config/topics.json").write_text("half")
+    with pytest.raises(AssertionError, match="neither as before nor as after"):
+        verify_whole(root, "config rebuild-topics", "a planted fault", None, has_ended=False)

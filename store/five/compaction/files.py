@@ -168,5 +168,5 @@ def read_positions(files: StoreReader, path: str) -> dict[str, int] | None:
         document = json.loads(bytes(files.read(path)).decode())
         table = document["queueOffsetMap"]
         return {str(name): int(position) for name, position in table.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None

@@ -253,6 +253,6 @@ def metrics_fault(data: bytes) -> str:
         version, counts = document["dataVersion"], document["timingCount"]
         numbers = [version[name] for name in ("counter", "stateVersion", "timestamp")]
         numbers += [row[name] for row in counts.values() for name in ("count", "timeStamp")]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "no table of counts"
     return "" if all(type(number) is int for number in numbers) else "a count or time is no number"

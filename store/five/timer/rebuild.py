@@ -50,6 +50,7 @@ LOG_FILE_SIZE = 104_857_600
 ROLL_WINDOW_SLOTS = 172_800
 _CHECK_SIZE = 4096
 PLAIN = 1
+NO_TIMES = "timercheck and checkpoint tell no time: the timer goes on at the time of its newest message"
 Identity = tuple[str | None, str | None, int]
 
 
@@ -77,6 +78,8 @@ def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WIN
     if _lacks_metrics(opened):
         data = _metrics_of(units, read_ms)
         change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
+    if files.read_time_ms <= 0 and not opened.checkpoint.is_whole:
+        change.remarks.append(NO_TIMES)
     change.facts = {"message_count": len(units), "read_time_ms": read_ms}
     return change
 

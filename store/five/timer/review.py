@@ -28,6 +28,7 @@ from enum import StrEnum
 
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.five.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
+from store.formats.java import parse_long
 from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
 from store.formats.queue_unit import QueueUnit
@@ -215,4 +216,5 @@ def _reachable_rows(files: TimerFiles) -> set[int]:
 
 def number_in(text: str | None, default: int) -> int:
     """The number of a property, `default` where it is none."""
-    return int(text) if text is not None and text.isascii() and text.removeprefix("-").isdigit() else default
+    number = parse_long(text) if text is not None else None
+    return number if number is not None else default

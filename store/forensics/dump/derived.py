@@ -38,7 +38,7 @@ from store.formats.queue_unit import (
 from store.index.geometry import geometry_of, given_geometry
 from store.layout import parse_segment_name
 
-_INTEGER = re.compile(r"-?\d{1,19}")
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 
 
 def dump_queue(reader: StoreReader, file: StoredFile, first: int = 0) -> Iterator[Entry]:
@@ -141,7 +141,7 @@ def dump_delay_offsets(reader: StoreReader, file: StoredFile) -> Iterator[Entry]
         raise DamagedFile(f"not what Fastjson writes: {error}", file=reader.name_of(file.path)) from None
     for level, offset in table.items():
         # Fastjson takes a number in quotes for a number.
-        if level.isdigit() and _INTEGER.fullmatch(str(offset)):
+        if level.isdecimal() and _INTEGER.fullmatch(level) and _INTEGER.fullmatch(str(offset)):
             start, text, fields = _level_in(data, level, int(str(offset)))
             extra = {"level": int(level), "saved_offset": int(str(offset))}
             yield Entry("level", file.path, int(level), start, text, fields, extra)
