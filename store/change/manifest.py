@@ -81,7 +81,7 @@ def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:
     path, kind = entry.get("path"), entry["kind"]
     if not isinstance(path, str) or not _is_of_store(path, elsewhere):
         return f"the path {path!r} is not one of the store's files"
-    if not _is_look(entry.get("original"), optional=kind != "patch"):
+    if "original" not in entry or not _is_look(entry["original"], optional=kind != "patch"):
         return "no size and time of the original"
     if kind == "patch":
         return None if _is_patch(entry) else "no position and bytes"
