@@ -2,6 +2,7 @@
 
     sound before     a writer leaves no damage: but for what a cut keeps, which names its command
     damaged before   new damage names the command that mends it, as an old one may turn into another by being cut
+    log alone        a copy of a log has no queues and no index
 
 A store with an abort marker counts as damaged. Damage that was there before an earlier writer of the same test is not
 new: an undo brings it back. The lock is where the store is looked at: before it is taken, and after it is given back. A
@@ -17,7 +18,7 @@ import pytest
 
 from rmqctl.hints import MENDED_BY
 from store.checking.check import CheckOptions, check_files
-from store.checking.findings import INDEX_ENTRY_NOWHERE, STALE_TAIL
+from store.checking.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL
 from store.disk.filesystem import Filesystem
 from store.disk.lock import StoreLock
 from store.disk.store_reader import StoreReader
@@ -25,6 +26,7 @@ from store.errors import StoreError
 
 # A cut zeroes the place where the log ends and keeps what is behind it, and full index files that point there.
 LEFT_BY_CUTS = {INDEX_ENTRY_NOWHERE, STALE_TAIL}
+NOT_DERIVED = {MISSING_UNIT, LOST_INDEX}
 
 # The stores of tests are small: starting threads takes longer than the walk.
 ONE_THREAD = CheckOptions(threads=1)
@@ -70,6 +72,8 @@ class Soundness:
             self._damaged.add(root)
 
     def _may_stay(self, root: Path, kind: str) -> bool:
+        if kind in NOT_DERIVED and not (root / "consumequeue").exists():
+            return True
         return kind in LEFT_BY_CUTS or (root in self._damaged and kind in MENDED_BY)
 
 

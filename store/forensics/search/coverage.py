@@ -80,10 +80,6 @@ class IndexCoverage:
             found.append(Stretch(at, stop))
         return [one for one in found if one.start < one.stop]
 
-    def unanswered(self, reader: StoreReader, start: int, stop: int) -> list[Stretch]:
-        """The stretches that no file covers, and those of records in no queue, whose topics are not known."""
-        return _union([*self.uncovered(start, stop), *_unnamed(reader, start, stop)])
-
     def ask(self, topics: Iterable[str], key: str) -> set[int]:
         """Log offsets that the index names for the key in any of the topics; hash collisions are among them."""
         found: set[int] = set()
@@ -102,7 +98,7 @@ class IndexCoverage:
                     yield one.path, number
 
 
-def _unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
+def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
     """The stretches of [start, stop) that no unit of a queue with a folder names."""
     parts = [np.empty((0, 2), np.int64)]
     largest = max((segment.size for segment in reader.segments()), default=0)
@@ -119,13 +115,3 @@ def _unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
     begins = np.concatenate([places[:, 0], [stop]])
     gaps = np.flatnonzero((begins > ends) & (ends < stop))
     return [Stretch(int(ends[gap]), min(int(begins[gap]), stop)) for gap in gaps.tolist()]
-
-
-def _union(stretches: list[Stretch]) -> list[Stretch]:
-    found: list[Stretch] = []
-    for stretch in sorted(stretches):
-        if found and stretch.start <= found[-1].stop:
-            found[-1] = Stretch(found[-1].start, max(found[-1].stop, stretch.stop))
-        else:
-            found.append(stretch)
-    return found

@@ -1,8 +1,7 @@
 """find: records by key, unique key, message id or text, over all topics.
 
     1. a message id names its record's place: it is looked up
-    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers;
-       without topics.json also in those that no queue names: a topic whose folder is lost is not known
+    2. a key is asked of the index for each topic, and searched in the stretches of the log that no index file covers
     3. where both found nothing, the text is searched in all bytes of the log
     4. the unique keys of what was found are searched in the same way: the life of the message
 
@@ -22,15 +21,17 @@ from typing import Any
 from store.brokerconfig.config_file import read_config_file
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.brokerconfig.fastjson import members
+from store.consumequeue.numbering import QueueTable
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest, DamagedRecord, StoreError
-from store.forensics.search.coverage import IndexCoverage, Stretch
+from store.forensics.search.coverage import IndexCoverage, Stretch, unnamed
 from store.forensics.search.places import Place, places_of
 from store.forensics.search.scan import Choose, scan_log, with_any_of, with_body
 from store.forensics.segment import open_segment
 from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE, StoredMessage, decode_record
 from store.formats.message_id import decode_message_id
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import has_trace_of_batch_queues, make_layout
 from store.opened.reach import reach_store
@@ -115,13 +116,9 @@ class Finder:
         # The index is asked by topic: without a topic it tells nothing. A broker indexes no message inside of a record.
         is_indexed = bool(self._topics) and not has_trace_of_batch_queues(layout, fs)
         self._use_index = use_index and is_indexed
-        self._uncovered = [self._log]
-        if self._use_index:
-            # Without topics.json a topic whose folder is lost has no name to ask the index for.
-            is_known = listed is not None
-            self._uncovered = (
-                self.index.uncovered(*self._log) if is_known else self.index.unanswered(reader, *self._log)
-            )
+        self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
+        if self._use_index and listed is None:
+            self._topics = sorted({*self._topics, *self._lost_topics()})
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
     def find(self, text: str, most: int) -> Found:
@@ -187,6 +184,18 @@ class Finder:
         return list(places_of(self._reader, self.index, message))
 
     # The ways.
+
+    def _lost_topics(self) -> set[str]:
+        """Topics of records that no queue names: one whose folder is lost has no name to ask the index for."""
+        table = QueueTable()
+
+        def number(run: Run) -> Iterable[int]:
+            table.assign(run.buffer, run.array, run.count, queued_only=False)
+            return ()
+
+        for _ in self._scan(unnamed(self._reader, *self._log), number):
+            pass
+        return {topic for topic, _ in table.names}
 
     def _at_message_id(self, text: str) -> StoredMessage | None:
         try:
