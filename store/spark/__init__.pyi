@@ -1,4 +1,5 @@
 from store.spark.audit import audit_store as audit_store
+from store.spark.damage import damage_noted as damage_noted
 from store.spark.query import export_lines as export_lines
 from store.spark.query import run_query as run_query
 from store.spark.query import write_export as write_export

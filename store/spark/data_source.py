@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 
 from store.disk.store_reader import StoreReader
+from store.spark.damage import noting
 from store.spark.filters import understand
 from store.spark.tasks import whole
 from store.tables.request import Request
@@ -84,4 +85,5 @@ class TableReader(DataSourceReader):
 
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         files = StoreReader(self.request.address)
-        return whole(read(files, self.request, Conditions(self.conditions), partition.value, wanted))
+        batches = read(files, self.request, Conditions(self.conditions), partition.value, wanted)
+        return whole(noting(batches, files, self.request.damage_folder))

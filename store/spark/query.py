@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from store.disk.store_reader import StoreReader
+from store.spark.damage import FOLDER
 from store.spark.described import to_json_row
 from store.spark.job import Progress, errors_as_sentences, watched
 from store.tables.export import DAY, Export, published, require_to_line
@@ -52,6 +53,8 @@ def fleet_frame(
         StoreReader(store).check_is_store()
         reader = spark.read.format("rocketmq").option("table", table).schema(ddl(columns))
         reader = reader.option("outer", "true") if outer else reader
+        folder = spark.conf.get(FOLDER, None)
+        reader = reader.option("damageFolder", folder) if folder else reader
         frame = reader.load(StoreReader(store).address)
         frames.append(frame.select(lit(store).alias("store"), "*") if len(stores) > 1 else frame)
     return reduce(lambda a, b: a.unionByName(b), frames)

@@ -24,6 +24,8 @@ class Request:
     conditions: tuple[Condition, ...] = ()
     outer: bool = False
     """Whether a record of several messages is one row (5.x), instead of a row a message."""
+    damage_folder: str | None = None
+    """A folder, the same path for every task, for notes of the damage that they pass over."""
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Request:
@@ -49,6 +51,7 @@ class Request:
             parts_per_segment=_count(options, "partitions"),
             conditions=limits,
             outer=_yes_or_no(options, "outer"),
+            damage_folder=options.get("damageFolder"),
         )
 
 

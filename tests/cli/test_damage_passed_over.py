@@ -60,6 +60,12 @@ def test_damage_is_named_where_a_lost_queue_is_built_from_the_log(tmp_path: Path
     assert f"passed over while queues were built from the log: {LOG}, offset " in run.err
 
 
+@pytest.mark.spark
+def test_damage_that_tasks_of_spark_pass_over_is_named(damaged: Path) -> None:
+    run = rmqctl("sql", "select count(*) from messages", "--engine", "spark", store=damaged)
+    assert (run.code, f"{LOG}, offset " in run.err, "what was there is left out" in run.err) == (1, True, True)
+
+
 def test_the_table_of_damage_names_it_itself(damaged: Path) -> None:
     run = rmqctl("sql", "select kind from anomalies", store=damaged)
     assert (run.code, "left out" in run.err) == (0, False)
