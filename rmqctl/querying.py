@@ -70,11 +70,11 @@ def open_tables(
         with spark_session(session, master, remote, why=backend.why) as spark:
             from store.spark import damage_noted
 
-            if remote or not (master or "local").startswith("local"):
-                session.note("damage is named where executors share the scratch folder; else ask `rmqctl check`")
             with damage_noted(spark, next(iter(stores.values()))):
                 yield SparkTables(session, list(stores), spark, outer)
         session.store.warn_of_damage(stores.values())
+        if remote or not (master or "local").startswith("local"):
+            session.note("damage is named where executors share the scratch folder; else ask `rmqctl check`")
         return
     session.note(f"engine: {backend}")
     if session.environment.stdout is sys.stdout:

@@ -138,8 +138,8 @@ class ScanRules:
     check_crc  verify body CRCs (a record with a bad one is Damage)
     accept_v2  5.x records with two-byte topic sizes; a 4.x broker takes them for damage
     by_place   a record has the log offset at which it was read, whatever its damaged bytes name
-    cuts_torn  the last record before zeros is Damage where its properties end in a zero byte: a power cut kept a part
-               of it. No CRC covers properties, and no producer's text ends so.
+    cuts_torn  the last record before zeros or damage is Damage where its properties end in a zero byte: a power cut
+               kept a part of it. No CRC covers properties, and no producer's text ends so.
     """
 
     check_crc: bool = False
@@ -180,7 +180,11 @@ def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules
         count = kernels.scan_records(buffer, position, pages.end, rules.accept_v2, rules.check_crc, array, state)
         if pages.were_lost(position):
             continue
-        is_torn = bool(rules.cuts_torn and count and _is_torn(buffer, array[:, count - 1], pages.end))
+        may_be_cut = state[1] != ScanOutcome.FULL and pages.may_cut(int(state[0]), state)
+        is_before_damage = state[1] == ScanOutcome.DAMAGE and not may_be_cut
+        is_torn = bool(
+            rules.cuts_torn and count and _is_torn(buffer, array[:, count - 1], pages.end, is_last=is_before_damage)
+        )
         count -= is_torn
         if count:
             misplaced = _put_in_place(array[:, :count], segment.file_start) if rules.by_place else 0
@@ -191,20 +195,18 @@ def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules
             yield Damage(segment.file_start, segment.path, position, DamageReason.TORN_PROPERTIES, -1)
             return
         position = int(state[0])
-        if state[1] != ScanOutcome.FULL:
-            is_cut = pages.may_cut(position, state)
-            if not is_cut or not pages.read_on(position):
-                yield pages.unreadable(position) if is_cut else _outcome(segment, position, state)
-                return
+        if state[1] != ScanOutcome.FULL and not (may_be_cut and pages.read_on(position)):
+            yield pages.unreadable(position) if may_be_cut else _outcome(segment, position, state)
+            return
         room = capacity
 
 
-def _is_torn(buffer: memoryview, record: Int64Array, end: int) -> bool:
-    """Tells whether the properties of the record in these columns end in a zero byte, and zeros follow."""
+def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool) -> bool:
+    """Tells whether the record's properties end in a zero byte, and no record follows."""
     stop = int(record[Column.POSITION] + record[Column.SIZE])
     if not record[Column.PROPERTIES_SIZE] or buffer[stop - 1]:
         return False
-    return stop + BLANK_SIZE <= end and not any(buffer[stop : stop + BLANK_SIZE])
+    return is_last or (stop + BLANK_SIZE <= end and not any(buffer[stop : stop + BLANK_SIZE]))
 
 
 def _put_in_place(array: Int64Array, file_start: int) -> int:

@@ -81,7 +81,7 @@ _DESCRIPTIONS = {
     DamageReason.BAD_SELF_OFFSET: "stored log offset differs from the place",
     DamageReason.BAD_PROPERTIES_CRC: "bad properties CRC",
     DamageReason.UNREADABLE: "pages that can't be read (a bad sector, or the file was shortened)",
-    DamageReason.TORN_PROPERTIES: "properties end in zeros, and zeros follow: a power cut kept a part of the record",
+    DamageReason.TORN_PROPERTIES: "properties end in zeros, and no record follows: a power cut kept a part of it",
     DamageReason.V2_RECORD: "a record of 5.x (V2 magic), which a 4.x broker cannot read",
 }
 assert set(_DESCRIPTIONS) == set(DamageReason)

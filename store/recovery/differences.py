@@ -60,7 +60,7 @@ _REASONS = {
     Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
     "it; rmqctl rewrites units that contradict their records where it dispatches them again",
     Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "
-    "of them that reached the disk; rmqctl cuts it where they end in zeros and zeros follow",
+    "of them that reached the disk; rmqctl cuts it where they end in zeros and no record follows",
     Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
     "then passes over all that follows in its queue and in the index; rmqctl dispatches it under the one where it is",
     Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "

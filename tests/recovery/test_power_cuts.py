@@ -116,7 +116,7 @@ def test_a_recovery_that_serves_torn_properties_is_found_out(
     unpromised: tuple[Cut, dict[int, bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut, written = unpromised
-    monkeypatch.setattr(scan, "_is_torn", lambda *_: False)
+    monkeypatch.setattr(scan, "_is_torn", lambda *_, **__: False)
     overwrite(cut, max(written) + len(written[max(written)]) - 3, bytes(3))
     with pytest.raises(AssertionError, match="the properties of the last record"):
         power_cuts.verify(cut, written)

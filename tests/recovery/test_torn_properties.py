@@ -54,6 +54,16 @@ def test_a_crashed_log_ends_before_a_record_with_torn_properties(root: Path, cou
     assert recover(root, settings=SMALL)[0].rows() == []
 
 
+def test_it_is_cut_before_a_record_of_which_a_part_was_kept_too(root: Path) -> None:
+    torn = tear(root, COUNT - 2, 9)
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(torn.log_offset + torn.size + 4)
+        file.write(bytes(40))
+    change, _ = recover(root, settings=SMALL)
+    assert change.facts["log_end"] == torn.log_offset
+    assert queue_offsets(root) == [*range(COUNT - 2)]
+
+
 def test_a_record_with_others_behind_it_is_none_that_a_power_cut_tore(root: Path) -> None:
     tear(root, COUNT - 2, 9)
     recover(root, settings=SMALL)

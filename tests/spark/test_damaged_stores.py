@@ -300,7 +300,16 @@ def test_every_kind_that_check_knows_is_among_them() -> None:
 
     kinds = {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
     # Those of bad sectors, of links and of 5.x's structures have tests of their own.
-    elsewhere = {"queue-type", "inner-batch", "unreadable-units", "unreadable-index", "state-file", "link", "newer"}
+    elsewhere = {
+        "queue-type",
+        "inner-batch",
+        "unreadable-units",
+        "unreadable-index",
+        "state-file",
+        "link",
+        "newer",
+        "topic-attribute",
+    }
     elsewhere |= {"bad-properties-crc", "copied-crc"}
     own = ("compaction-", "timer-", "dledger-", "rocksdb-", "light-queue-")
     elsewhere |= {kind for kind in kinds if kind.startswith(own)}
