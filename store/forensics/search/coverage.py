@@ -110,7 +110,8 @@ def unnamed(reader: StoreReader, start: int, stop: int) -> list[Stretch]:
             named = units[is_named]
             parts.append(np.stack([named["log_offset"], named["log_offset"] + named["size"]], axis=1))
     places = np.concatenate(parts)
-    places = places[np.argsort(places[:, 0])]
+    # The units of a queue rise: a stable sort merges the queues.
+    places = places[np.argsort(places[:, 0], kind="stable")]
     ends = np.maximum.accumulate(np.concatenate([[start], places[:, 1]]))
     begins = np.concatenate([places[:, 0], [stop]])
     gaps = np.flatnonzero((begins > ends) & (ends < stop))

@@ -117,8 +117,8 @@ class Finder:
         is_indexed = bool(self._topics) and not has_trace_of_batch_queues(layout, fs)
         self._use_index = use_index and is_indexed
         self._uncovered = self.index.uncovered(*self._log) if self._use_index else [self._log]
-        if self._use_index and listed is None:
-            self._topics = sorted({*self._topics, *self._lost_topics()})
+        # Without topics.json a topic whose folder is lost has no name to ask the index for.
+        self._may_lack_topics = self._use_index and listed is None
         self.offsets: ConsumerOffsets = _offsets(layout, fs)
 
     def find(self, text: str, most: int) -> Found:
@@ -186,7 +186,7 @@ class Finder:
     # The ways.
 
     def _lost_topics(self) -> set[str]:
-        """Topics of records that no queue names: one whose folder is lost has no name to ask the index for."""
+        """Topics of records that no queue names."""
         table = QueueTable()
 
         def number(run: Run) -> Iterable[int]:
@@ -207,6 +207,8 @@ class Finder:
 
     def _by_keys(self, keys: list[str], most: int | None) -> Found:
         """Records with one of these keys, by index and by scan of the uncovered stretches."""
+        if self._may_lack_topics:
+            self._topics, self._may_lack_topics = sorted({*self._topics, *self._lost_topics()}), False
         places = {place for key in keys for place in self.index.ask(self._topics, key)} if self._use_index else set()
         by_index = (one for one in self.at(sorted(places)) if _has_key(one, keys))
         found = {one.log_offset: one for one in islice(by_index, None if most is None else most + 1)}
