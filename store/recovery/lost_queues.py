@@ -86,19 +86,20 @@ def repair_queues(
         for queue in opened.queues.awake()
     }
     met: list[Repair] = []
+    known = max(log.start, verified_until(opened))
+    looks = finds_absent and known < dispatched
 
     def meet(key: QueueKey) -> Repair | None:
-        if opened.queues.is_resting(key):
-            # Its only file begins at 0 and has room behind its units.
+        if not looks or opened.queues.is_resting(key):
+            # The walk dispatches a queue without a folder from its beginning, which may be before what is read here.
+            # The only file of a resting one begins at 0 and has room behind its units.
             return None
         repair = Repair.of(opened.queues.find_or_create(*key), log, log.stop)
         met.append(repair)
         return repair
 
-    known = max(log.start, verified_until(opened))
     segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=False)
     builder = QueueBuilder(opened.queues, segments, log, rules, extends=True)
-    looks = finds_absent and known < dispatched
     builder.repair(repairs, meet, start=known if looks else None, progress=progress)
     return [repair for repair in (*repairs.values(), *met) if repair.placed]
 
