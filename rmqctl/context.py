@@ -84,6 +84,22 @@ class Session:
 
         self.resources.callback(end)
 
+    def take_scratch(self) -> None:
+        """Uses the folder of --scratch as the temporary one, until the session ends."""
+        place = self.options.scratch
+        if place is None:
+            return
+        if self.options.uri is None:
+            self.refuse_inside(self.store.root, place)
+        import tempfile
+
+        before, tempfile.tempdir = tempfile.tempdir, str(place)
+
+        def end() -> None:
+            tempfile.tempdir = before
+
+        self.resources.callback(end)
+
     def catch_lost_pages(self) -> None:
         """Lets the process survive lost pages of mapped files; `report_lost_pages` names them."""
         from store import catch_lost_pages

@@ -85,6 +85,7 @@ class Command(_TakesGlobals, TyperCommand):
         self.take_globals(ctx)
         ctx.obj.start_log()
         ctx.obj.take_pace()
+        ctx.obj.take_scratch()
         ctx.obj.catch_lost_pages()
         ctx.obj.check_settings()
         return super().invoke(ctx)

@@ -47,6 +47,7 @@ HINTS = {
     "two-sparks": "give --master or --remote, not both",
     "spark-connect-address": "give it as --remote {0}",
     "spark-log": "run it with --verbose for Spark's own log",
+    "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
     "out-of-memory": "run `rmqctl recover`, which cuts the log there",
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
@@ -218,8 +219,13 @@ def with_hint(text: str, code: str, subject: Sequence[object] = ()) -> str:
 
 def describe(error: BaseException) -> str:
     """Writes the error as a sentence, with the user's way out."""
-    from store.errors import StoreError
+    from store.errors import StoreError, StoreIOError
 
-    if not isinstance(error, StoreError) or error.code is None:
+    if not isinstance(error, StoreError):
         return str(error)
-    return with_hint(str(error), error.code, error.subject)
+    code = error.code
+    if code is None and isinstance(error, StoreIOError) and error.file is not None:
+        from store.opened import is_in_scratch
+
+        code = "scratch-place" if is_in_scratch(error.file) else None
+    return with_hint(str(error), code, error.subject) if code is not None else str(error)

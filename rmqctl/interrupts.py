@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, but not in the middle of a change."""
+"""Ctrl-C, SIGTERM and SIGHUP interrupt the main thread, but not in the middle of a change."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ class Interrupts:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Handles both signals inside the block."""
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        """Handles the signals inside the block."""
         try:
-            before = {number: signal.signal(number, self._handle) for number in numbers}
+            before = {number: signal.signal(number, self._handle) for number in _numbers()}
         except ValueError:
             # Python takes handlers in the main thread only; here the caller's own handlers stay.
             yield
@@ -69,3 +68,11 @@ class Interrupts:
         if not self._raised:
             self._raised = True
             raise KeyboardInterrupt
+
+
+def _numbers() -> list[signal.Signals]:
+    """The signals that end a run; a lost terminal is none for a command that nohup started."""
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
+    return ending

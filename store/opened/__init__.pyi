@@ -14,5 +14,6 @@ from store.opened.opened_store import OpenedStore as OpenedStore
 from store.opened.opened_store import foreign_only as foreign_only
 from store.opened.reach import reach_store as reach_store
 from store.opened.scratch import Scratch as Scratch
+from store.opened.scratch import is_in_scratch as is_in_scratch
 from store.opened.staged import locked_store as locked_store
 from store.opened.staged import staging as staging

@@ -7,10 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Holds Ctrl-C and SIGTERM back until the block is over. Afterwards they are handled as before.
+    """Holds Ctrl-C, SIGTERM and SIGHUP back until the block is over.
+
+    Afterwards they are handled as before.
 
     An interrupted start would leave Spark's JVM running, or a query of DuckDB running.
     Spark takes Ctrl-C over, which would cut a change in two; Spark may keep Ctrl-C only where the interpreter's own
@@ -24,7 +28,9 @@ def interrupts_wait() -> Iterator[None]:
     def keep(number: int, frame: object) -> None:
         kept.append(number)
 
-    before = {number: signal.signal(number, keep) for number in (signal.SIGINT, signal.SIGTERM)}
+    # What is ignored stays so, as the loss of the terminal under nohup.
+    ending = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, keep) for number in ending}
     try:
         yield
     finally:

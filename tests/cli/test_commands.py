@@ -290,7 +290,9 @@ def test_a_second_writer_is_refused_while_the_first_holds_the_lock(new_store: Pa
         assert holder.returncode == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "SIGTERM", "a lost terminal"]
+)
 def test_an_interrupted_put_closes_the_store_cleanly(number: signal.Signals, new_store: Path) -> None:
     words = [sys.executable, "-m", "rmqctl", "--store", str(new_store), "put", "T", "--from", "-"]
     with running(words, stderr=subprocess.PIPE) as process:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import errno
+import fcntl
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rmqctl.hints import describe
 from store import open_store
 from store.errors import StoreIOError
 from store.opened.scratch import Scratch
@@ -25,14 +29,52 @@ def test_the_folder_is_this_users_alone_and_goes_at_the_end(tmp_path: Path) -> N
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait(60)
-    (tmp_path / f"rmqctl-{gone.pid}-abandoned").mkdir()
-    (tmp_path / f"rmqctl-{os.getpid()}-in-use").mkdir()
+    program = (
+        "import os, sys, pathlib; from store.opened.scratch import Scratch; s = Scratch(pathlib.Path(sys.argv[1]))"
+    )
+    words = [sys.executable, "-c", f"{program}; (s.folder / 'part').touch(); os.kill(os.getpid(), 9)", str(tmp_path)]
+    assert subprocess.run(words, check=False, timeout=60).returncode == -9
     (tmp_path / "rmqctl-plan").mkdir()
+    assert len(list(tmp_path.iterdir())) == 2
     with Scratch(tmp_path) as scratch:
-        expected = {scratch.folder.name, f"rmqctl-{os.getpid()}-in-use", "rmqctl-plan"}
-        assert {path.name for path in tmp_path.iterdir()} == expected
+        made = scratch.folder
+        assert sorted(tmp_path.iterdir()) == [tmp_path / "rmqctl-plan", made]
+
+
+def test_what_another_process_uses_stays(tmp_path: Path) -> None:
+    with Scratch(tmp_path) as other, Scratch(tmp_path) as scratch:
+        (other.folder / "part").touch()
+        assert scratch.folder != other.folder
+        assert (other.folder / "part").exists()
+
+
+def test_a_folder_that_another_process_took_for_an_abandoned_one_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, make = [], tempfile.mkdtemp
+
+    def make_and_lose(**options: Any) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    with Scratch(tmp_path) as scratch:
+        assert scratch.folder == Path(made[1])
+        assert scratch.folder.is_dir()
+
+
+def test_without_locks_nothing_is_taken_for_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with Scratch(tmp_path) as other, Scratch(tmp_path) as scratch:
+        assert other.folder.is_dir()
+        assert scratch.folder.is_dir()
+        assert other.folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -57,3 +99,39 @@ def test_the_command_line_says_where(tmp_path: Path) -> None:
     (place := tmp_path / "scratch").mkdir()
     assert rmqctl("--scratch", place, "get", "T", store=root).code == 0
     assert list(place.iterdir()) == []
+
+
+def test_what_names_no_folder_of_its_own_builds_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, before, used = make_store(tmp_path / "store", 60), tempfile.tempdir, []
+    monkeypatch.setattr(Scratch, "close", lambda scratch: used.append(scratch.folder))
+    (root / "abort").touch()
+    (place := tmp_path / "scratch").mkdir()
+    rmqctl("--scratch", place, "doctor", store=root)
+    assert {path.parent for path in used} == {place}
+    assert tempfile.tempdir == before
+
+
+@pytest.mark.parametrize("inside", ["", "commitlog", "consumequeue/T"])
+def test_a_place_inside_of_the_store_is_refused(inside: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60)
+    run = rmqctl("--scratch", root / inside, "get", "T", store=root)
+    assert run.code == 2
+    assert "is inside of" in run.err
+
+
+def test_a_place_without_room_or_right_is_named_with_the_option_that_names_another(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60)
+    (tmp_path / "file").touch()
+    run = rmqctl("--scratch", tmp_path / "file", "get", "T", store=root)
+    assert run.code == 5
+    assert run.err.endswith(
+        "file: cannot make a scratch folder: not a directory; --scratch DIR names another folder for what is built\n"
+    )
+
+
+def test_a_full_scratch_folder_is_named_with_the_option_that_names_another() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert describe(StoreIOError.from_os(full, Path("/tmp/rmqctl-scratch-1/index/1"))).endswith(
+        "; --scratch DIR names another folder for what is built"
+    )
+    assert "--scratch" not in describe(StoreIOError.from_os(full, Path("/store/index/1")))
