@@ -1,13 +1,35 @@
-"""`python -m rmqctl` is `rmqctl`."""
+"""`rmqctl` and `python -m rmqctl`: prepares the process, then runs one command line."""
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from pathlib import Path
 
-# Python puts the current folder in front, where a store.py or a folder `store` would take the engine's name.
-sys.path[0] = str(Path(__file__).resolve().parents[1])
+COLLECTED_EVERY = 100_000
+"""Objects between two collections: Python's 700 make thirty of them while a command's modules are imported."""
 
-from rmqctl.app import main  # noqa: E402
 
-sys.exit(main())
+def main() -> int:
+    """Runs the command line of this process and gives its exit code."""
+    _collect_seldom()
+    from rmqctl.app import main
+
+    return main()
+
+
+def _collect_seldom() -> None:
+    """Spares a quick command the collector's work, a tenth of its time.
+
+    What is left at the end needs no search for cycles: files, maps and threads are closed by then, memory goes with
+    the process.
+    """
+    gc.set_threshold(COLLECTED_EVERY)
+    atexit.register(gc.freeze)
+
+
+if __name__ == "__main__":
+    # Python puts the current folder in front, where a store.py or a folder `store` would take the engine's name.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    sys.exit(main())

@@ -10,7 +10,6 @@ import io
 import itertools
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -26,6 +25,9 @@ def render_json(result: Result, stream: TextIO) -> None:
 
     A large document waits in a temporary file until it is whole.
     """
+    # People's forms, whose messages are shown by the same names, need no temporary file.
+    import tempfile
+
     with tempfile.SpooledTemporaryFile(MOST_IN_MEMORY, "w+", encoding="utf-8", newline="") as document:
         for part in _document(result, lambda value: json_for(stream, value)):
             document.write(part)

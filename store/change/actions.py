@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from store.change.manifest import sha256_of
 from store.change.workspace import relative_name, require_no_link
 from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreIOError
@@ -95,7 +95,7 @@ class Workplace:
             if entry["original"]["size"] <= HASH_SIZE_LIMIT:
                 # A file with a bad sector can still be moved away by its name.
                 with contextlib.suppress(StoreIOError):
-                    entry["original"]["sha256"] = hashlib.sha256(self.fs.read_file(action.path)).hexdigest()
+                    entry["original"]["sha256"] = sha256_of(self.fs.read_file(action.path))
         if isinstance(action, Patch):
             descriptor = self.fs.open_read(action.path)
             entry["position"] = action.position
@@ -155,7 +155,7 @@ class Workplace:
         self.fs.require_file(kept)
         is_same = self.fs.stat(kept).st_size == original["size"] and not self.fs.is_link(kept)
         if is_same and "sha256" in original:
-            is_same = hashlib.sha256(self.fs.read_file(kept)).hexdigest() == original["sha256"]
+            is_same = sha256_of(self.fs.read_file(kept)) == original["sha256"]
         if not is_same:
             raise DamagedFile("the kept file is not the one that was taken away", file=kept, hint="nothing was done")
 

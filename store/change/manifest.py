@@ -10,7 +10,6 @@ change of this store could have written:
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -127,7 +126,15 @@ def _is_size(value: Any) -> bool:
 
 
 def _digest(document: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return sha256_of(json.dumps(document, sort_keys=True).encode())
+
+
+def sha256_of(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hex."""
+    # It loads OpenSSL, which takes longer than a plan that is only shown.
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def _require(path: Path, condition: bool, fault: str) -> None:

@@ -116,7 +116,7 @@ def is_locked(path: Path, fs: Filesystem) -> bool:
 
 
 def holding_process(path: Path, fs: Filesystem) -> int | None:
-    """Names the process that holds the lock of an existing file, if any and if the kernel tells."""
+    """Names the process that holds the lock of an existing file: 0 where the kernel does not tell, None without one."""
     with _held_here_lock:
         if _identity(fs.stat(path)) in _held_here:
             return os.getpid()
@@ -180,9 +180,9 @@ def _locked(path: Path, process_id: int | None) -> StoreLocked:
 
 
 def _holder(descriptor: Descriptor) -> int | None:
-    """The process that holds the lock, where the kernel tells."""
+    """The process that holds the lock, 0 where it has no number here: in another container; None without a lock."""
     question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, LOCKED_BYTES, 0)
     with contextlib.suppress(OSError, struct.error):
-        process_id = int(_FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))[4])
-        return process_id if process_id > 0 else None
+        kind, *_, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        return max(process_id, 0) if kind != fcntl.F_UNLCK else None
     return None

@@ -1,7 +1,8 @@
 """Who holds a store's lock: the process and its command line, as the kernel tells them.
 
     1. the lock itself is asked (F_GETLK); a holder in another container has no number here
-    2. /proc/locks lists every lock by device and inode; this file is not opened for it
+    2. /proc/locks lists every lock by device and inode. It is read for such a holder only: the kernel first waits for
+       all processors, 5 to 15 ms
     3. /proc/PID/cmdline is the command, where this user may read it
 
 Source: proc_locks(5), fcntl(2).
@@ -48,11 +49,10 @@ def find_lock_holder(path: Path, fs: Filesystem, proc: Path = PROC) -> LockHolde
     """
     if not fs.exists(path):
         return None
-    process_id = holding_process(path, fs)
-    listed = set(_listed_holders(path, fs, proc))
-    if process_id is None and not listed:
+    found = holding_process(path, fs)
+    if found is None:
         return None
-    found = process_id or max(listed)
+    found = found or max(_listed_holders(path, fs, proc), default=0)
     return LockHolder(max(found, 0), _command_of(found, fs, proc) if found > 0 else "")
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
 from functools import lru_cache
 
 try:
@@ -95,6 +94,8 @@ def double_text(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7 or not math.isfinite(value):
         names = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
         return names.get(str(value), str(value))
+    from decimal import Decimal
+
     digits, _, exponent = f"{Decimal(repr(value)):E}".partition("E")
     mantissa = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.commitlog.commit_log import read_store_timestamp
+from store.commitlog.end import LogEnd
 from store.errors import DamagedRecord
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
 from store.formats.wording import amount_is
@@ -129,14 +130,16 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
 
     Units and index files that are lost are built in the overlay before. Queues in a RocksDB end where it says.
     """
+    walked: LogEnd | None = None
     if opened.config.queues_in_rocksdb:
         start, reason, queue_end, log_end = _ends_by_rocksdb(opened, progress)
         built = _build_lost_index(opened, log_end)
     else:
         start, reason = starting_segment(opened, abnormal=True)
         built, found = build_all_lost(opened, finds_absent=False, progress=progress)
-        built += _build_lost_index(opened, found.end.log_end)
-    end = walk(opened, _newest_written_segment(opened), progress=progress, check_crc=False)
+        walked = found.end
+        built += _build_lost_index(opened, walked.log_end)
+    end = _log_end(opened, walked, progress)
     if built:
         opened.queues.recover()
     if opened.config.queues_in_rocksdb:
@@ -159,6 +162,14 @@ def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) 
         start_reason=reason,
         built=[*opened.assumed, *built] if built else [],
     )
+
+
+def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | None) -> LogEnd:
+    """The end of the newest written segment; a walk before that came into it has found the same one."""
+    newest = _newest_written_segment(opened)
+    if walked is not None and walked.log_end > newest:
+        return walked
+    return walk(opened, newest, progress=progress, check_crc=False)
 
 
 def _ends_by_rocksdb(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:

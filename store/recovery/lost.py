@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_offsets
 from store.commitlog.end import LogEnd
 from store.commitlog.resync import has_bytes_behind, readable_behind
 from store.commitlog.scan import Damage, End, ScanRules, Segment
@@ -34,6 +34,9 @@ from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
+
+if TYPE_CHECKING:
+    from store.brokerconfig.consumer_offsets import ConsumerOffsets
 
 QueueKey = tuple[str, int]
 QueueUnits = tuple[QueueKey, Int64Array, Int64Array, Int64Array]
@@ -320,9 +323,15 @@ class LossCounter:
     def report(self) -> LossReport:
         """Everything that was counted."""
         self._count_missing()
-        folder, fs = self._opened.layout.config, self._opened.fs
-        consumed = read_consumer_offsets(folder, fs) if self._tally.has_offsets else {}
-        return LossReport(self._tally.rows(), self._tally.unconsumed(consumed), self.units_cut)
+        return LossReport(self._tally.rows(), self._unconsumed(), self.units_cut)
+
+    def _unconsumed(self) -> list[LostForGroup]:
+        if not self._tally.has_offsets:
+            return []
+        # Most recoveries lose nothing, and tables take long to import.
+        from store.brokerconfig.consumer_offsets import read_consumer_offsets
+
+        return self._tally.unconsumed(read_consumer_offsets(self._opened.layout.config, self._opened.fs))
 
 
 def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:

@@ -23,6 +23,7 @@ What a broker deletes, the plan removes into quarantine.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
@@ -32,15 +33,15 @@ from store.opened.detect import has_rocksdb, has_rocksdb_queues, refuse_rocksdb,
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
-from store.rebuild.publish import publish_actions
-from store.rebuild.scope import Rebuild, RebuildScope
 from store.recovery.confirm import EPOCH_FILE, keep_confirm_offset
 from store.recovery.foreign import describe_foreign_names
-from store.recovery.from_rebuild import recover_by_rebuild
 from store.recovery.lost import LossReport
 from store.recovery.recover import RecoveryReport, recover_store
 from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress
+
+if TYPE_CHECKING:
+    from store.rebuild.scope import Rebuild
 
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
@@ -78,6 +79,8 @@ def plan_recovery(
 
         found = recover_rocksdb(opened, mode, progress)
     elif rebuild is not None:
+        from store.recovery.from_rebuild import recover_by_rebuild
+
         found = recover_by_rebuild(opened, rebuild)
     else:
         rules = {"keep_index": keep_index, "as_broker": as_broker, "only_confirmed": only_confirmed}
@@ -92,6 +95,9 @@ def plan_recovery(
     if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
         change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
+        from store.rebuild.publish import publish_actions
+        from store.rebuild.scope import RebuildScope
+
         assert change.staging is not None
         change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
     else:

@@ -33,7 +33,6 @@ from store.formats.run import Run
 from store.formats.topics import SCHEDULE_TOPIC
 from store.index.index_file import IndexFile
 from store.opened.opened_store import OpenedStore
-from store.reading.filter.subscription import use_bit_maps
 from store.recovery.confirm import up_to_confirmed
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
@@ -103,6 +102,9 @@ def recover_store(
     """
     opened.as_broker = as_broker
     if opened.config.enable_calc_filter_bit_map:
+        # Few stores have them, and filters take long to import.
+        from store.reading.filter.subscription import use_bit_maps
+
         use_bit_maps(opened)
     abnormal = is_abnormal(opened, mode)
     queue_end = opened.queues.recover()

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
 from store.layout import OWN_FOLDER
+
+if TYPE_CHECKING:
+    import socket
 
 SOCKET_NAME = "control.sock"
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -36,6 +39,8 @@ def listen_at(path: Path, fs: Filesystem) -> socket.socket:
 
     A socket that a killed owner left is replaced.
     """
+    import socket
+
     fs.make_folder(path.parent)
     fs.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -54,6 +59,9 @@ def listen_at(path: Path, fs: Filesystem) -> socket.socket:
 
 def connect_to(path: Path) -> socket.socket | None:
     """Connect to the owner; None where no process listens, or the socket is another user's."""
+    # Most stores have no owner, and every reader asks.
+    import socket
+
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _short(path) as address:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from store.disk.filesystem import Filesystem
-from store.disk.lock import AbortMarker, StoreLock
+from store.disk.lock import AbortMarker, StoreLock, is_locked
+from store.disk.lock_holder import LockHolder, find_lock_holder
 from store.errors import StoreIOError, StoreLocked
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import next_line, running
@@ -57,6 +60,28 @@ def test_the_holder_is_named_when_another_process_has_the_lock(tmp_path: Path) -
         with pytest.raises(StoreLocked, match=f"process {holder.pid}"):
             StoreLock(path, Filesystem()).acquire()
     StoreLock(path, Filesystem()).acquire()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no locks without a process")
+def test_a_holder_without_a_number_holds_the_lock_all_the_same(tmp_path: Path) -> None:
+    # As one in another container: the kernel gives no process for it.
+    path, fs = tmp_path / "lock", Filesystem()
+    path.write_bytes(b"lock")
+    with path.open("r+b") as file:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        assert is_locked(path, fs)
+        assert find_lock_holder(path, fs) == LockHolder(0, "")
+        with pytest.raises(StoreLocked, match="another process"):
+            StoreLock(path, fs).acquire()
+    assert not is_locked(path, fs)
+
+
+def test_the_list_of_all_locks_is_not_read_where_nobody_holds_this_one(tmp_path: Path) -> None:
+    # The kernel waits for all processors before it gives the list.
+    path, fs = tmp_path / "lock", FaultyFilesystem()
+    path.write_bytes(b"lock")
+    assert find_lock_holder(path, fs, tmp_path) is None
+    assert ("open_read", tmp_path / "locks") not in fs.operations
 
 
 def test_a_second_lock_in_the_same_process_is_refused_and_does_not_drop_the_first(tmp_path: Path) -> None:
