@@ -116,7 +116,10 @@ def is_locked(path: Path, fs: Filesystem) -> bool:
 
 
 def holding_process(path: Path, fs: Filesystem) -> int | None:
-    """Names the process that holds the lock of an existing file: 0 where the kernel does not tell, None without one."""
+    """Names the process that holds the lock of an existing file, None without one.
+
+    It is 0 where the process has no number here: in another container.
+    """
     with _held_here_lock:
         if _identity(fs.stat(path)) in _held_here:
             return os.getpid()
@@ -180,7 +183,7 @@ def _locked(path: Path, process_id: int | None) -> StoreLocked:
 
 
 def _holder(descriptor: Descriptor) -> int | None:
-    """The process that holds the lock, 0 where it has no number here: in another container; None without a lock."""
+    """The process that holds the lock, as `holding_process` gives it."""
     question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, LOCKED_BYTES, 0)
     with contextlib.suppress(OSError, struct.error):
         kind, *_, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
