@@ -95,16 +95,20 @@ def plan_recovery(
     if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
         change.damaged = find_stray_units(opened, found.log_end)
     if found.is_rebuilt:
-        from store.rebuild.publish import publish_actions
-        from store.rebuild.scope import RebuildScope
-
-        assert change.staging is not None
-        change.actions += publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
+        change.actions += _rebuilt_actions(opened, change)
     else:
         add_derived(opened, change)
         change.actions += database
     _set_times(opened, found, as_broker=as_broker)
     return _close(opened, change)
+
+
+def _rebuilt_actions(opened: OpenedStore, change: Change) -> list[Action]:
+    from store.rebuild.publish import publish_actions
+    from store.rebuild.scope import RebuildScope
+
+    assert change.staging is not None
+    return publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
 
 
 def _close(opened: OpenedStore, change: Change) -> Change:
