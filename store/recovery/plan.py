@@ -79,9 +79,7 @@ def plan_recovery(
 
         found = recover_rocksdb(opened, mode, progress)
     elif rebuild is not None:
-        from store.recovery.from_rebuild import recover_by_rebuild
-
-        found = recover_by_rebuild(opened, rebuild)
+        found = _recover_by_rebuild(opened, rebuild)
     else:
         rules = {"keep_index": keep_index, "as_broker": as_broker, "only_confirmed": only_confirmed}
         found = recover_store(opened, mode=mode, **rules, progress=progress)
@@ -101,6 +99,12 @@ def plan_recovery(
         change.actions += database
     _set_times(opened, found, as_broker=as_broker)
     return _close(opened, change)
+
+
+def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
+    from store.recovery.from_rebuild import recover_by_rebuild
+
+    return recover_by_rebuild(opened, rebuild)
 
 
 def _rebuilt_actions(opened: OpenedStore, change: Change) -> list[Action]:
