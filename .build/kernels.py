@@ -33,7 +33,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "store" / "kernels"
-MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "encode", "put", "compare")
+MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "requests", "encode", "put", "compare")
 MODULE_NAME = "store.kernels.compiled"
 FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"

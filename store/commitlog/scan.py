@@ -36,8 +36,10 @@ from store.formats.run import Int64Array, Run
 
 # Enough records that Python's part, some calls for each queue and run, hardly counts.
 RUN_CAPACITY = 65536 + 64
-# A reader of one message takes only the first run. Rows a power of two apart would share the lines of the cache.
+# A reader of one message takes only the first run, and builders in other threads begin when they have one: runs grow.
+# Rows a multiple of 4 KiB apart would share the lines of the cache: 64 records more are 512 bytes.
 FIRST_CAPACITY = 512 + 64
+_GROWTH = 8
 FIRST_WINDOW_BYTES = 1 << 20
 _CACHED_BYTES_PER_S = 8e9
 """Pages that come more slowly are not in the page cache: from there they come with 30 GB/s and more."""
@@ -198,7 +200,7 @@ def _steps(segment: Segment, pages: _PagesAhead, position: int, rules: ScanRules
         if state[1] != ScanOutcome.FULL and not (may_be_cut and pages.read_on(position)):
             yield pages.unreadable(position) if may_be_cut else _outcome(segment, position, state)
             return
-        room = capacity
+        room = min(capacity, room * _GROWTH + 64)
 
 
 def _is_torn(buffer: memoryview, record: Int64Array, end: int, *, is_last: bool) -> bool:

@@ -56,7 +56,7 @@ from store.formats.queue_unit import (
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 
-SIZE, LOG_OFFSET = COLUMN_NAMES.index("size"), COLUMN_NAMES.index("log_offset")
+SIZE, LOG_OFFSET, QUEUE_OFFSET = (COLUMN_NAMES.index(name) for name in ("size", "log_offset", "queue_offset"))
 # How many of the newest files recovery looks at, and how many units of them at a time.
 RECOVER_FILES = 3
 
@@ -292,7 +292,6 @@ class ConsumeQueue:
 
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
         """Appends units at once where they follow on, else singly; gives the shifted ones."""
-        columns = run.columns
         shifted: list[OutOfOrder] = []
         at, stop = 0, len(rows)
         while at < stop:
@@ -303,8 +302,8 @@ class ConsumeQueue:
                 at = end
             else:
                 row = int(rows[at])
-                place = int(columns.log_offset[row]), int(columns.size[row])
-                finding = self.put(*place, int(codes[row]), int(columns.queue_offset[row]))
+                log_offset, size, queue_offset = run.array[[LOG_OFFSET, SIZE, QUEUE_OFFSET], row].tolist()
+                finding = self.put(log_offset, size, int(codes[row]), queue_offset)
                 shifted += [finding] if finding is not None else []
                 at += 1
         return shifted

@@ -79,15 +79,22 @@ class ConsumeQueueStore(QueueSet):
         finally:
             self._delay_levels_ms = levels
 
+    @property
+    def delay_levels_ms(self) -> Int64Array:
+        """The delay of each level, for the tags codes of delayed messages; level 1 first."""
+        return self._delay_levels_ms
+
     def dispatch(self, run: Run) -> None:
         """Appends the units of a run's records to their queues."""
+        self.put_units(run, self.tags_codes(run))
+
+    def put_units(self, run: Run, codes: Int64Array) -> None:
+        """Appends the units of a run's records, whose tags codes are given."""
         count = run.count
         numbers = self._table.assign(run.buffer, run.array, count)
         self._meet_queues()
         queue_count = len(self._numbered)
-        codes, order = np.empty(count, np.int64), np.empty(count, np.int64)
-        starts = np.empty(queue_count + 1, np.int64)
-        kernels.tags_codes(run.buffer, run.array, count, self._delay_levels_ms, codes)
+        order, starts = np.empty(count, np.int64), np.empty(queue_count + 1, np.int64)
         kernels.order_by_queue(numbers, count, queue_count, order, starts)
         if self.rewrites_torn_units:
             self.rewritten_units += self._rewrite_torn_units(run, order, starts, codes)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store.consumequeue.consume_queue import ConsumeQueue
+from store.formats.columns import Column
 from store.formats.derived import UNIT_DTYPE, units_of
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit, is_ext_address
 from store.formats.run import Int64Array, Run
@@ -77,7 +78,7 @@ def _is_torn(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 def _pieces(queue: ConsumeQueue, run: Run, rows: Int64Array) -> Iterator[_Piece]:
     """Groups the records of `rows` with units by file; none unless their queue offsets count up by one."""
-    offsets = run.columns.queue_offset
+    offsets = run.array[Column.QUEUE_OFFSET]
     first, last = int(offsets[rows[0]]), int(offsets[rows[-1]])
     if queue.holds_batches or last - first + 1 != len(rows):
         return

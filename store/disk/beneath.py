@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from store.disk.descriptor import Descriptor, open_number, require_kind
@@ -62,7 +63,7 @@ def open_file(path: Path, flags: int) -> Descriptor:
 
 def make_folders(path: Path) -> list[Path]:
     """Creates a folder and its parents; gives those that were not there, outermost first."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
     for folder in reversed(missing):
         with parent_of(folder) as (parent, name), contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
@@ -75,19 +76,14 @@ def _is_guarded(path: Path) -> bool:
     return OWN_FOLDER in path.parts
 
 
-def _own_folder(path: Path) -> Path:
-    return Path(*path.parts[: path.parts.index(OWN_FOLDER) + 1])
-
-
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    own = _own_folder(path)
-    number = open_number(own.parent, _FOLDER)
+    parts = path.parts
+    own = parts.index(OWN_FOLDER)
+    number = open_number(Path(*parts[:own]), _FOLDER)
     try:
-        at = own.parent
-        for name in path.parts[len(own.parts) - 1 :]:
-            at = at / name
-            fresh = _open_below(number, name, at)
+        for depth in range(own, len(parts)):
+            fresh = _open_below(number, parts[: depth + 1])
             os.close(number)
             number = fresh
         yield number
@@ -95,13 +91,16 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(number)
 
 
-def _open_below(folder: int, name: str, path: Path) -> int:
+def _open_below(folder: int, parts: Sequence[str]) -> int:
+    """Opens the last of these components, in the folder that the others lead to."""
     try:
-        return open_number(name, _FOLDER | os.O_NOFOLLOW, folder)
+        return open_number(parts[-1], _FOLDER | os.O_NOFOLLOW, folder)
     except OSError as error:
         # Linux says ENOTDIR for a link to a folder when both flags are given.
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise ForeignFile(
-                "a link or a file, where rmqctl has a folder of its own", file=path, hint="move it out of the store"
+                "a link or a file, where rmqctl has a folder of its own",
+                file=Path(*parts),
+                hint="move it out of the store",
             ) from None
         raise

@@ -1,12 +1,12 @@
 """FanOut: every handler in its own thread, so that walk, queues and index proceed side by side.
 
-    walk ──Run──┬──▶ [runs] ──▶ ConsumeQueueStore.dispatch
-                └──▶ [runs] ──▶ IndexService.prepare ──▶ [runs, hashed keys] ──▶ IndexService.take
+    walk ──Run──▶ [runs] ──▶ read_requests ──┬─▶ [runs, tags codes] ──▶ ConsumeQueueStore.put_units
+                                             └─▶ [runs, keys] ──▶ IndexService.put_keys
 
-A handler that can do a part of its work before its turn has `prepare` and `take`, and a thread for each; the index,
-which takes longest, is one. Each handler gets all runs in log order, so the result does not depend on threads. At most
-RUNS_IN_FLIGHT runs wait for a thread, which bounds the memory. The kernels release the GIL; where they are not
-compiled, threads gain nothing and the handlers are called directly.
+Queues and index ask for properties of the same records, which are read once for both. A handler that asks for none
+gets the runs. Each handler gets all runs in log order, so the result does not depend on threads. At most RUNS_IN_FLIGHT
+runs wait for a thread, which bounds the memory. The kernels release the GIL; where they are not compiled, threads gain
+nothing and the handlers are called directly.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from store import kernels
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
+from store.index.keys import KeyHasher, Keys
 
 RUNS_IN_FLIGHT = 4
 FINISH_POLL_S = 0.5
-
-Piece = TypeVar("Piece")
 
 
 class Handler(Protocol):
@@ -34,17 +35,20 @@ class Handler(Protocol):
 
 
 @runtime_checkable
-class StagedHandler(Handler, Protocol[Piece]):
-    """A handler whose dispatch(run) takes every piece of prepare(run).
+class UnitHandler(Handler, Protocol):
+    """A handler whose dispatch(run) can be given the tags codes."""
 
-    It may prepare the next pieces meanwhile.
+    @property
+    def delay_levels_ms(self) -> Int64Array: ...
 
-    The pieces are of bounded size, as RUNS_IN_FLIGHT of them may wait.
-    """
+    def put_units(self, run: Run, codes: Int64Array) -> None: ...
 
-    def prepare(self, run: Run) -> Iterable[Piece]: ...
 
-    def take(self, run: Run, piece: Piece) -> None: ...
+@runtime_checkable
+class KeyHandler(Handler, Protocol):
+    """A handler whose dispatch(run) can be given the keys, some thousands at a time."""
+
+    def put_keys(self, run: Run, keys: Keys) -> None: ...
 
 
 class FanOut:
@@ -55,7 +59,7 @@ class FanOut:
         self._in_threads = in_threads and len(handlers) > 1
         self._workers: list[_Worker] = []
         self._first: list[_Worker] = []
-        """The workers that get the runs; the others get what these have prepared."""
+        """The workers that get the runs; the others get what these have read."""
 
     def dispatch(self, run: Run) -> None:
         if not self._workers:
@@ -68,10 +72,17 @@ class FanOut:
             worker.give(run)
 
     def _begin(self) -> None:
-        for handler in self._handlers:
-            chain = _chain_for(handler)
-            self._workers += chain
-            self._first.append(chain[0])
+        keys = next((handler for handler in self._handlers if isinstance(handler, KeyHandler)), None)
+        units = next((handler for handler in self._handlers if isinstance(handler, UnitHandler)), None)
+        if keys is None:
+            units = None
+        others = [handler for handler in self._handlers if handler is not keys and handler is not units]
+        self._workers = [_Worker(f"{type(handler).__name__}.dispatch", handler.dispatch) for handler in others]
+        self._first = list(self._workers)
+        if keys is not None:
+            readers = _readers(units, keys)
+            self._workers += readers
+            self._first.append(readers[0])
         # An interrupt from here on finds every thread in the list.
         for worker in self._workers:
             worker.start()
@@ -98,22 +109,26 @@ class FanOut:
             raise failures[0]
 
 
-def _chain_for(handler: Handler) -> list[_Worker]:
-    """The threads of a handler; each gives to the next one, so that they are ended in this order."""
-    name = type(handler).__name__
-    if not isinstance(handler, StagedHandler):
-        return [_Worker(f"{name}.dispatch", handler.dispatch)]
+def _readers(units: UnitHandler | None, keys: KeyHandler) -> list[_Worker]:
+    """The thread that reads properties, and those that it gives to; they are ended in this order."""
+    hasher = KeyHasher()
+    key_putter = _Worker(f"{type(keys).__name__}.put_keys", lambda item: keys.put_keys(*item))
 
-    def take(item: tuple[Run, Any]) -> None:
-        handler.take(*item)
+    def read_keys(run: Run) -> None:
+        for piece in hasher.keys_of(run):
+            key_putter.give((run, piece.copy()))
 
-    taker = _Worker(f"{name}.take", take)
+    if units is None:
+        return [_Worker("read_keys", read_keys), key_putter]
+    unit_putter = _Worker(f"{type(units).__name__}.put_units", lambda item: units.put_units(*item))
 
-    def prepare(run: Run) -> None:
-        for piece in handler.prepare(run):
-            taker.give((run, piece))
+    def read_requests(run: Run) -> None:
+        codes = np.empty(run.count, np.int64)
+        for piece in hasher.keys_and_codes(run, units.delay_levels_ms, codes):
+            key_putter.give((run, piece.copy()))
+        unit_putter.give((run, codes))
 
-    return [_Worker(f"{name}.prepare", prepare), taker]
+    return [_Worker("read_requests", read_requests), key_putter, unit_putter]
 
 
 class _Worker:

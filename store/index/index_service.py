@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -168,19 +168,10 @@ class IndexService:
     def dispatch(self, run: Run) -> None:
         """Adds the keys of a run's messages."""
         for keys in self._hasher.keys_of(run):
-            self._put(run, keys)
+            self.put_keys(run, keys)
 
-    def prepare(self, run: Run) -> Iterator[Keys]:
-        """Prepares a run while those before it are put: its keys, hashed, some thousands at a time."""
-        for keys in self._hasher.keys_of(run):
-            yield keys.copy()
-
-    def take(self, run: Run, piece: Keys) -> None:
-        """Adds keys of a run that `prepare` gave."""
-        self._put(run, piece)
-
-    def _put(self, run: Run, keys: Keys) -> None:
-        """Puts hashed keys, into as many files as they take."""
+    def put_keys(self, run: Run, keys: Keys) -> None:
+        """Puts hashed keys of a run, into as many files as they take."""
         # A file is wanted for each message that comes, also for one that has no keys or is passed over.
         self._file_to_write()
         log_offsets = run.array[LOG_OFFSET]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,24 @@ class KeyHasher:
 
         The next step overwrites the yielded keys; `copy` keeps them.
         """
+        return self._pieces(
+            run,
+            lambda first, state: kernels.key_hashes(
+                run.buffer, run.array, first, run.count, self._hashes, self._records, state
+            ),
+        )
+
+    def keys_and_codes(self, run: Run, delay_levels_ms: Int64Array, codes: Int64Array) -> Iterator[Keys]:
+        """Yields all keys as keys_of does; of the records that a piece has seen, `codes` has the tags codes."""
+        return self._pieces(
+            run,
+            lambda first, state: kernels.dispatch_requests(
+                run.buffer, run.array, first, run.count, delay_levels_ms, codes, self._hashes, self._records, state
+            ),
+        )
+
+    def _pieces(self, run: Run, hash_from: Callable[[int, Int64Array], int]) -> Iterator[Keys]:
         state = np.zeros(1, np.int64)
         while (first := int(state[0])) < run.count:
-            count = kernels.key_hashes(run.buffer, run.array, first, run.count, self._hashes, self._records, state)
+            count = hash_from(first, state)
             yield Keys(self._hashes[:count], self._records[:count], first, int(state[0]))

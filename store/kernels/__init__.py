@@ -26,6 +26,7 @@ __all__ = [
     "append_message",
     "assign_queues",
     "count_leading_units",
+    "dispatch_requests",
     "encode_records",
     "find_break",
     "find_record_start",
@@ -94,6 +95,7 @@ if compiled_module is None or TYPE_CHECKING:
     from store.kernels.index import follow_chains, key_hashes, put_index_entries
     from store.kernels.properties import find_text
     from store.kernels.put import put_message
+    from store.kernels.requests import dispatch_requests
     from store.kernels.scan import find_record_start, scan_records
     from store.kernels.verify import (
         first_bad_body,

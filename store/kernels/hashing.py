@@ -21,6 +21,7 @@ REPLACEMENT = 0xFFFD
 # The top bit of each of eight bytes, as a signed long.
 _HIGH_BITS = 0x8080808080808080 - (1 << 64)
 _POWERS = tuple(pow(31, power, 1 << 32) for power in range(9))
+_POWER_2, _POWER_4, _POWER_8 = _POWERS[2], _POWERS[4], _POWERS[8]
 _BYTE_PAIRS, _WORD_PAIRS = 0x00FF00FF00FF00FF, 0x0000FFFF0000FFFF
 
 
@@ -33,7 +34,7 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
         word = read_long(buffer, at)
         if word & _HIGH_BITS != 0:
             return hash_beyond_ascii(buffer, at, stop, value)
-        value = (value * _POWERS[8] + hash_eight(word)) & WORD_MASK
+        value = (value * _POWER_8 + hash_eight(word)) & WORD_MASK
         at += 8
     if at >= stop:
         return value
@@ -50,8 +51,8 @@ def hash_text(buffer: Address, start: Long, stop: Long, before: Long) -> Long:
 def hash_eight(word: Long) -> Long:
     """Hash eight ASCII characters, the first in the highest byte, by joining pairs three times."""
     pairs = (word >> 8 & _BYTE_PAIRS) * 31 + (word & _BYTE_PAIRS)
-    fours = (pairs >> 16 & _WORD_PAIRS) * _POWERS[2] + (pairs & _WORD_PAIRS)
-    return (fours >> 32) * _POWERS[4] + (fours & WORD_MASK)
+    fours = (pairs >> 16 & _WORD_PAIRS) * _POWER_2 + (pairs & _WORD_PAIRS)
+    return (fours >> 32) * _POWER_4 + (fours & WORD_MASK)
 
 
 @cfunc

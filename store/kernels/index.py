@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from store.formats import index_page as page
 from store.formats.columns import Column
-from store.kernels.cython import Address, Bytes, Long, Longs, Matrix, Writable, cfunc, kernel
+from store.kernels.cython import Address, Bytes, Flag, Long, Longs, Matrix, Writable, cfunc, kernel
 from store.kernels.hashing import WORD_MASK, hash_text, to_key_hash
 from store.kernels.native import (
     find_either,
@@ -26,7 +26,7 @@ from store.kernels.native import (
     write_int,
     write_long,
 )
-from store.kernels.properties import KEYS, PREFETCH_RECORDS, SPACE, UNIQ_KEY, find_values, prefetch_properties
+from store.kernels.properties import PREFETCH_RECORDS, SPACE, find_values, prefetch_properties
 
 TRANSACTION_ROLLBACK = 0xC
 MAX_KEYS_OF_RECORD = 1 << 14
@@ -52,40 +52,49 @@ _LOOK_AHEAD = 24
 def key_hashes(
     buffer: Bytes,
     columns: Matrix,
-    start: Long,
+    first: Long,
     count: Long,
     hashes: Longs,
     records: Longs,
     state: Longs,
 ) -> Long:
-    """Hash the keys of the records start … count - 1; returns the number of hashes.
+    """Hash the keys of the records first … count - 1; returns the number of hashes.
 
     hashes, records  per key its hash and its record's number; at least MAX_KEYS_OF_RECORD places
     state[0]         the record to go on with: `count`, or the first whose keys might not fit any more
     """
     data = start_of(buffer)
     found = 0
-    row = start
+    row = first
     while row < count:
         prefetch_properties(data, columns, row + PREFETCH_RECORDS, count)
         properties = columns[Column.PROPERTIES_SIZE, row]
         # A key takes at least one byte and its separator.
         if found + properties // 2 + 1 > len(hashes):
             break
-        if properties > 0 and columns[Column.SYS_FLAG, row] & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
-            found = hash_keys(data, columns, row, hashes, records, found)
+        if is_indexed(columns, row):
+            start = columns[Column.PROPERTIES_POSITION, row]
+            _, _, _, _, uniq_at, uniq_stop, keys_at, keys_stop = find_values(data, start, start + properties)
+            found = hash_keys(data, columns, row, uniq_at, uniq_stop, keys_at, keys_stop, hashes, records, found)
         row += 1
     state[0] = row
     return found
 
 
 @cfunc
-def hash_keys(buffer: Address, columns: Matrix, row: Long, hashes: Longs, records: Longs, found: Long) -> Long:
-    """The keys of one record, UNIQ_KEY first."""
-    start = columns[Column.PROPERTIES_POSITION, row]
-    uniq_at, uniq_stop, keys_at, keys_stop = find_values(
-        buffer, start, start + columns[Column.PROPERTIES_SIZE, row], UNIQ_KEY, KEYS
-    )
+def hash_keys(
+    buffer: Address,
+    columns: Matrix,
+    row: Long,
+    uniq_at: Long,
+    uniq_stop: Long,
+    keys_at: Long,
+    keys_stop: Long,
+    hashes: Longs,
+    records: Longs,
+    found: Long,
+) -> Long:
+    """Hash the keys of one record from the places of its UNIQ_KEY and KEYS, in this order."""
     if uniq_at < 0 and keys_at < 0:
         return found
     topic_at = columns[Column.TOPIC_POSITION, row]
@@ -104,6 +113,13 @@ def hash_keys(buffer: Address, columns: Matrix, row: Long, hashes: Longs, record
             found += 1
         at = end + 1
     return found
+
+
+@cfunc
+def is_indexed(columns: Matrix, row: Long) -> Flag:
+    """Tell whether the record may have keys: it has properties, and was not rolled back."""
+    is_rolled_back: Flag = columns[Column.SYS_FLAG, row] & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK
+    return columns[Column.PROPERTIES_SIZE, row] > 0 and not is_rolled_back
 
 
 @kernel

@@ -72,16 +72,17 @@ static inline void copy_bytes(bytes_out target, integer position, bytes_in sourc
     memcpy(target + position, source + start, (size_t)size);
 }
 
-/* Eight bytes a step, the last step may overlap the one before: a call of memcmp costs more than most topics. */
+/* Eight bytes a step, or four; the last step may overlap the one before: a call of memcmp costs more than most topics. */
 static inline int bytes_equal(bytes_in buffer, integer position, bytes_in other, integer start, integer size) {
     bytes_in a = buffer + position, b = other + start;
     uint64_t x, y;
     integer at = 0;
-    if (size < 8) {
+    if (size < 4) {
         for (; at < size; at++)
             if (a[at] != b[at]) return 0;
         return 1;
     }
+    if (size < 8) return read_int(a, 0) == read_int(b, 0) && read_int(a, size - 4) == read_int(b, size - 4);
     for (; at + 8 <= size; at += 8) {
         memcpy(&x, a + at, 8);
         memcpy(&y, b + at, 8);
@@ -158,17 +159,18 @@ static inline integer find_either(bytes_in buffer, integer first, integer second
     return stop;
 }
 
-/* A bit for each of at most 64 bytes from start on, the lowest for the first, that is one byte or the other. Reads only
-   before stop. */
-static inline integer find_all(bytes_in buffer, integer first, integer second, integer start, integer stop) {
-    unsigned char a = (unsigned char)first, b = (unsigned char)second;
-    integer at = start, end = stop - start > 64 ? start + 64 : stop;
+/* A bit for each of at most 64 bytes from start on, the lowest for the first, that is this byte. Reads before stop, or
+   in the page that start is in: that can be read whole. */
+static inline integer find_all(bytes_in buffer, integer wanted, integer start, integer stop) {
+    unsigned char byte = (unsigned char)wanted;
     uint64_t found = 0;
-    for (; end - at >= 16; at += 16) found |= (uint64_t)matches(buffer + at, a, b) << (at - start);
-    if (at < end && end >= 16) /* the last 16 bytes, without those before `at` */
-        return found | (uint64_t)(matches(buffer + end - 16, a, b) >> (at - (end - 16))) << (at - start);
-    for (; at < end; at++) found |= (uint64_t)(buffer[at] == a || buffer[at] == b) << (at - start);
-    return found;
+    if (start >= stop) return 0;
+    if (stop - start < 64 && ((uintptr_t)(buffer + start) & 4095) > 4096 - 64) {
+        for (integer at = start; at < stop; at++) found |= (uint64_t)(buffer[at] == byte) << (at - start);
+        return found;
+    }
+    for (int at = 0; at < 64; at += 16) found |= (uint64_t)matches(buffer + start + at, byte, byte) << at;
+    return stop - start < 64 ? found & (((uint64_t)1 << (stop - start)) - 1) : found;
 }
 
 static inline integer lowest_bit(integer bits) { return __builtin_ctzll((unsigned long long)bits); }

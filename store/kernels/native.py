@@ -143,10 +143,10 @@ def find_either(buffer: Address, first: int, second: int, start: int, stop: int)
     return start + place if place >= 0 else stop
 
 
-def find_all(buffer: Address, first: int, second: int, start: int, stop: int) -> int:
-    """A bit for each of the next 64 bytes, the lowest for the first, that is one byte or the other."""
+def find_all(buffer: Address, wanted: int, start: int, stop: int) -> int:
+    """A bit for each of the next 64 bytes, the lowest for the first, that is this byte."""
     part = bytes(buffer[start : min(stop, start + 64)])
-    return sum(1 << place for place, byte in enumerate(part) if byte in (first, second))
+    return sum(1 << place for place, byte in enumerate(part) if byte == wanted)
 
 
 def lowest_bit(bits: int) -> int:

@@ -72,31 +72,40 @@ def name_code(buffer: Address, start: Long, size: Long) -> Long:
 
 
 @cfunc
-def find_values(buffer: Address, start: Long, stop: Long, first: Long, second: Long) -> tuple[Long, Long, Long, Long]:
-    """Find two names' values by code: start and end of each; the last part counts, -1 for none.
+def find_values(buffer: Address, start: Long, stop: Long) -> tuple[Long, Long, Long, Long, Long, Long, Long, Long]:
+    """Find the values of TAGS, DELAY, UNIQ_KEY and KEYS: start and end of each, -1 for none.
 
-    Both are looked for in one pass. The end counts as a PART_END, though no byte is read there.
+    Of equal names the last one counts. The end counts as a PART_END, though no byte is read there.
     """
-    first_start = first_stop = second_start = second_stop = -1
+    tags_start = tags_stop = delay_start = delay_stop = -1
+    uniq_start = uniq_stop = keys_start = keys_stop = -1
     at, name = start, -1
     for block in range(start, stop + 1, BLOCK_SIZE):
-        marks = find_all(buffer, NAME_END, PART_END, block, stop)
+        name_ends = find_all(buffer, NAME_END, block, stop)
+        part_ends = find_all(buffer, PART_END, block, stop)
         if stop - block < BLOCK_SIZE:
-            marks |= 1 << (stop - block)
-        while marks != 0:
-            place = block + lowest_bit(marks)
-            marks &= marks - 1
-            if place < stop and read_byte(buffer, place) == NAME_END:
-                name = place if name < 0 else name
-                continue
+            part_ends |= 1 << (stop - block)
+        while part_ends != 0:
+            end = part_ends & -part_ends
+            place = block + lowest_bit(part_ends)
+            part_ends ^= end
+            if name < 0 and name_ends & (end - 1) != 0:
+                name = block + lowest_bit(name_ends)
+            name_ends &= -end
             if at < name < place - 1:
                 code = name_code(buffer, at, name - at)
-                if code == first:
-                    first_start, first_stop = name + 1, place
-                elif code == second:
-                    second_start, second_stop = name + 1, place
+                if code == TAGS:
+                    tags_start, tags_stop = name + 1, place
+                elif code == KEYS:
+                    keys_start, keys_stop = name + 1, place
+                elif code == UNIQ_KEY:
+                    uniq_start, uniq_stop = name + 1, place
+                elif code == DELAY:
+                    delay_start, delay_stop = name + 1, place
             at, name = place + 1, -1
-    return first_start, first_stop, second_start, second_stop
+        if name < 0 and name_ends != 0:
+            name = block + lowest_bit(name_ends)
+    return tags_start, tags_stop, delay_start, delay_stop, uniq_start, uniq_stop, keys_start, keys_stop
 
 
 @cfunc

@@ -38,7 +38,7 @@ from store.kernels.native import (
     size_of,
     start_of,
 )
-from store.kernels.properties import DELAY, OTHER, find_values, parse_int
+from store.kernels.properties import find_values, parse_int
 
 FULL = int(ScanOutcome.FULL)
 LIMIT = int(ScanOutcome.LIMIT)
@@ -320,7 +320,7 @@ def is_schedule_topic(buffer: Address, at: Long) -> Flag:
 @cfunc
 def is_delay_level_valid(buffer: Address, start: Long, stop: Long) -> Flag:
     """Whether the properties have no DELAY, or one that Integer.parseInt takes."""
-    level_at, level_stop, _, _ = find_values(buffer, start, stop, DELAY, OTHER)
+    _, _, level_at, level_stop, _, _, _, _ = find_values(buffer, start, stop)
     if level_at < 0:
         return True
     valid, _ = parse_int(buffer, level_at, level_stop)

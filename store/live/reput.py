@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.dispatcher import Dispatcher
 from store.errors import StoreIOError
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.index.index_service import IndexService
 from store.index.keys import Keys
 from store.live.running_flags import RunningFlag, RunningFlags
@@ -76,10 +76,23 @@ class RetriedQueues:
         """Make the next failure final, so that a store can be closed while its disk refuses."""
         self._stopping.set()
 
+    @property
+    def delay_levels_ms(self) -> Int64Array:
+        """The delay of each level."""
+        return self._queues.delay_levels_ms
+
     def dispatch(self, run: Run) -> None:
+        self._try_again(lambda: self._queues.dispatch(run))
+
+    def put_units(self, run: Run, codes: Int64Array) -> None:
+        """Append a run's units, whose tags codes are given."""
+        # The queues may write others into the array: addresses of extension units.
+        self._try_again(lambda: self._queues.put_units(run, codes.copy()))
+
+    def _try_again(self, work: Callable[[], None]) -> None:
         for attempt in range(1, QUEUE_TRIES + 1):
             try:
-                self._queues.dispatch(run)
+                work()
                 return
             except StoreIOError as error:
                 if attempt == QUEUE_TRIES or self._stopping.wait(self._retry_seconds):
@@ -101,14 +114,10 @@ class RetriedIndex:
         with self._noting():
             self._index.dispatch(run)
 
-    def prepare(self, run: Run) -> Iterator[Keys]:
-        """Prepare the keys of a run."""
-        return self._index.prepare(run)
-
-    def take(self, run: Run, piece: Keys) -> None:
-        """Add prepared keys."""
+    def put_keys(self, run: Run, keys: Keys) -> None:
+        """Put hashed keys of a run."""
         with self._noting():
-            self._index.take(run, piece)
+            self._index.put_keys(run, keys)
 
     @contextmanager
     def _noting(self) -> Iterator[None]:

@@ -191,7 +191,7 @@ def best_build(segment: Any) -> dict[str, float]:
 def build(segment: Any, index: Any) -> dict[str, float]:
     """Scan, verify, and build units and index of a whole segment."""
     table = QueueTable()
-    times = dict.fromkeys(("scan + CRC", "queues", "units", "hashes", "index"), 0.0)
+    times = dict.fromkeys(("scan + CRC", "queues", "requests", "units", "index"), 0.0)
     columns, state = np.empty((len(COLUMN_NAMES), RUN_CAPACITY), np.int64), np.zeros(8, np.int64)
     slots, codes, order = (np.empty(RUN_CAPACITY, np.int64) for _ in range(3))
     hashes, records, key_state = np.empty(KEY_ROOM, np.int64), np.empty(KEY_ROOM, np.int64), np.zeros(8, np.int64)
@@ -210,12 +210,11 @@ def build(segment: Any, index: Any) -> dict[str, float]:
         lap("scan + CRC")
         table.assign(segment, columns, count, slots=slots)
         lap("queues")
-        kernels.tags_codes(segment, columns, count, levels, codes)
+        found = kernels.dispatch_requests(segment, columns, 0, count, levels, codes, hashes, records, key_state)
+        lap("requests")
         kernels.order_by_queue(slots, count, len(table), order, starts)
         kernels.write_units(units, 0, order, 0, count, columns, codes)
         lap("units")
-        found = kernels.key_hashes(segment, columns, 0, count, hashes, records, key_state)
-        lap("hashes")
         kernels.put_index_entries(index, SLOT_COUNT, ENTRY_CAPACITY, hashes, records, 0, found, columns, header)
         lap("index")
     return times

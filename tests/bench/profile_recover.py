@@ -25,9 +25,8 @@ from tests.bench.walks import recover_here
 
 RUNS = 4
 STEPS = (
-    (ConsumeQueueStore, "dispatch", "queues"),
-    (IndexService, "prepare", "keys"),
-    (IndexService, "take", "index"),
+    (ConsumeQueueStore, "put_units", "queues"),
+    (IndexService, "put_keys", "index"),
     (FanOut, "dispatch", "walk waits for builders"),
     (FanOut, "__exit__", "end waits for builders"),
     (recovery, "walk", "walk"),

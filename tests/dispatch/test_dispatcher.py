@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from store import kernels
@@ -17,7 +17,8 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
+from store.index.keys import Keys
 from tests.support.small_log import START_MS, SmallLog
 
 SEGMENT_SIZE = 4096
@@ -147,44 +148,67 @@ def test_handlers_side_by_side_get_every_run_in_order() -> None:
     assert [handler.log_offsets for handler in handlers] == [places, places]
 
 
-class Staged(Collector):
-    """Prepares a run's log offsets one by one in one thread, and takes them in another."""
+class Keyed(Collector):
+    """Takes the keys of runs, and notes the log offset of each key's record."""
 
-    def prepare(self, run: Run) -> Iterator[int]:
-        yield from (run.columns.position + run.file_start).tolist()
-
-    def take(self, run: Run, piece: int) -> None:
-        assert run.start <= piece < run.end
-        self.log_offsets.append(piece)
+    def put_keys(self, run: Run, keys: Keys) -> None:
+        self.log_offsets += (run.columns.log_offset[keys.records]).tolist()
 
 
-def test_a_handler_that_prepares_runs_takes_every_piece_in_order() -> None:
-    log, staged = SmallLog(), Staged()
-    places = log.put_many(200)
-    with FanOut([staged, Collector()]) as fan_out:
-        log.dispatch_to(fan_out)
-    assert staged.log_offsets == places
+class Coded(Collector):
+    """Takes the tags codes of runs."""
+
+    delay_levels_ms = np.zeros(0, np.int64)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes: list[int] = []
+
+    def put_units(self, run: Run, codes: Int64Array) -> None:
+        super().dispatch(run)
+        self.codes += codes.tolist()
 
 
-@pytest.mark.parametrize("stage", ["prepare", "take"])
-def test_a_handler_that_fails_at_either_stage_ends_the_walk_with_its_error(
-    stage: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def log_with_keys(count: int) -> tuple[SmallLog, list[int]]:
     log = SmallLog()
-    log.put_many(200)
+    return log, [log.put(keys="key", tags="A") for _ in range(count)]
+
+
+@pytest.mark.parametrize("beside", [Collector, Coded])
+def test_handlers_of_units_and_keys_are_given_them_in_order(beside: type[Collector]) -> None:
+    log, places = log_with_keys(200)
+    keyed, other = Keyed(), beside()
+    with FanOut([keyed, other]) as fan_out:
+        log.dispatch_to(fan_out)
+    assert keyed.log_offsets == other.log_offsets == places
+    assert keyed.calls == 0
+    if isinstance(other, Coded):
+        assert other.codes == [ord("A")] * len(places)
+
+
+@pytest.mark.parametrize("broken", [(Keyed, "put_keys"), (Coded, "put_units")])
+def test_a_handler_that_fails_with_what_was_read_ends_the_walk_with_its_error(
+    broken: tuple[type[Collector], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, _ = log_with_keys(200)
 
     def fail(*_: object) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr(Staged, stage, fail)
+    monkeypatch.setattr(*broken, fail)
 
     def walk() -> None:
-        with FanOut([Collector(), Staged()]) as fan_out:
+        with FanOut([Coded(), Keyed()]) as fan_out:
             log.dispatch_to(fan_out)
 
     with pytest.raises(OSError, match="no space"):
         walk()
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("Staged")]
+    assert not threads_of_builders()
+
+
+def threads_of_builders() -> list[str]:
+    names = ("Collector.", "Keyed.", "Coded.", "read_")
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
 
 
 @pytest.mark.parametrize("place", ["finish", "give", "start"])
@@ -199,10 +223,9 @@ def test_an_interrupt_at_any_place_leaves_no_thread_behind(place: str, monkeypat
         return method(worker, *arguments, **named)
 
     monkeypatch.setattr(_Worker, place, interrupted)
-    with pytest.raises(KeyboardInterrupt), FanOut([Collector(), Staged()]) as builders:
+    with pytest.raises(KeyboardInterrupt), FanOut([Coded(), Keyed(), Collector()]) as builders:
         log.dispatch_to(builders)
-    names = ("Collector.", "Staged.")
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith(names)]
+    assert not threads_of_builders()
 
 
 def test_a_failing_handler_ends_the_walk_with_its_error() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer
 from tests.support.logs import SCHEDULE, log_of, parts, record
-from tests.support.twice import both, scan
+from tests.support.twice import both, scan, uncompiled
 
 LEVELS = [1000, 5000, 10000]
 
@@ -127,6 +129,61 @@ def test_a_delayed_message_has_its_deliver_time_for_a_tags_code(
 def test_hashes_stop_before_a_record_whose_keys_might_not_fit() -> None:
     data = log_of([{"properties": b"KEYS\x01a b c d"}] * 9)
     assert index_files(data, 3, 100, key_room=20) == naive.index_files(records_of(data), 3, 100)
+
+
+@given(log=st.lists(parts, min_size=1, max_size=12), key_room=st.sampled_from([1 << 14, (1 << 14) + 3, 1 << 15]))
+def test_one_pass_over_the_properties_gives_the_codes_and_keys_of_two(log: list[dict[str, Any]], key_room: int) -> None:
+    data = log_of(log)
+    columns = scan(data).matrix
+    count, levels = columns.shape[1], np.array(LEVELS, np.int64)
+
+    def in_two(kernels: ModuleType) -> tuple[list[int], list[tuple[int, int]]]:
+        codes = np.zeros(count, np.int64)
+        kernels.tags_codes(data, columns, count, levels, codes)
+        return codes.tolist(), keys_by(lambda first, *into: kernels.key_hashes(data, columns, first, count, *into))
+
+    def in_one(kernels: ModuleType) -> tuple[list[int], list[tuple[int, int]]]:
+        codes = np.zeros(count, np.int64)
+        keys = keys_by(
+            lambda first, *into: kernels.dispatch_requests(data, columns, first, count, levels, codes, *into)
+        )
+        return codes.tolist(), keys
+
+    def keys_by(ask: Callable[..., int]) -> list[tuple[int, int]]:
+        hashes, records, state = np.zeros(key_room, np.int64), np.zeros(key_room, np.int64), np.zeros(1, np.int64)
+        keys: list[tuple[int, int]] = []
+        while state[0] < count:
+            found = ask(int(state[0]), hashes, records, state)
+            keys += zip(hashes[:found].tolist(), records[:found].tolist(), strict=True)
+        return keys
+
+    assert both(in_one) == both(in_two)
+
+
+SEPARATED = st.lists(st.sampled_from([b"A", b"TAGS", b"KEYS", b"\x01", b"\x02", b"x" * 13, b"y" * 61]), max_size=12)
+
+
+@given(texts=st.lists(SEPARATED.map(b"".join), min_size=1, max_size=4), before=st.integers(0, 70))
+def test_properties_are_read_alike_wherever_they_lie_in_a_page(texts: list[bytes], before: int) -> None:
+    # A page of memory that may not be touched follows the last record.
+    data = log_of([{"body": bytes(before)}, *({"properties": text} for text in texts)])
+    guarded = GuardedBuffer(8192).place(data)
+    columns = scan(data).matrix
+    count, codes = columns.shape[1], np.zeros((2, columns.shape[1]), np.int64)
+    with uncompiled():
+        kernels.tags_codes(data, columns, count, np.zeros(0, np.int64), codes[0])
+    kernels.tags_codes(guarded, columns, count, np.zeros(0, np.int64), codes[1])
+    assert codes[0].tolist() == codes[1].tolist()
+
+
+@pytest.mark.parametrize("order", [b"ABAB", b"AABB", b"ABCBA", b"ABCABDABC", b"CBAABC"])
+def test_queues_keep_their_numbers_in_whatever_order_their_records_come(order: bytes) -> None:
+    data = log_of([{"topic": b"Topic-%c" % letter} for letter in order])
+    columns = scan(data).matrix
+    table = QueueTable()
+    expected = [sorted(set(order), key=order.index).index(letter) for letter in order]
+    for _ in range(2):
+        assert table.assign(memoryview(data), columns, len(order)).tolist() == expected
 
 
 @pytest.mark.parametrize("count", [-(1 << 31), -1, 0, 4, 5, (1 << 31) - 1])

@@ -114,9 +114,21 @@ def _dispatch(data: memoryview, work: Workspace, count: int, variant: int) -> No
     found = kernels.key_hashes(data, work.columns, 0, count, work.hashes, work.records, work_state)
     assert 0 < work_state[0] <= count
     assert found == 0 or 0 <= int(work.hashes[:found].min()) <= int(work.hashes[:found].max()) < 1 << 31
+    _read_requests(data, work, count, found)
     _compare(data, work, count)
     _write_queues(work, count, len(table), variant)
     _write_index(work, found, variant)
+
+
+def _read_requests(data: memoryview, work: Workspace, count: int, found: int) -> None:
+    """Codes and hashes by one pass: those of the two that were asked before."""
+    codes, hashes, state = work.codes[:count].copy(), work.hashes[:found].copy(), np.zeros(1, np.int64)
+    again = kernels.dispatch_requests(
+        data, work.columns, 0, count, _LEVELS, work.codes, work.hashes, work.records, state
+    )
+    assert again == found
+    assert (work.codes[: state[0]] == codes[: state[0]]).all()
+    assert (work.hashes[:found] == hashes).all()
 
 
 def _compare(data: memoryview, work: Workspace, count: int) -> None:
