@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import MemberDescriptorType
 from typing import NamedTuple
 
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.formats.host import Host
 from store.formats.message import MAX_TOPIC_SIZE_V1, RECORD_MIN_SIZE, Message, host_flags, record_size
+from store.kernels.put import FILE_FIELDS, MESSAGE_FIELDS
 
 _LONG_SIZE = 8
 
@@ -75,10 +77,15 @@ NO_TAIL = PutTail.of(MappedFile(Path(), 0, 0, Filesystem(), writable=False), mem
 """Before the first message: a segment without room."""
 
 
+MESSAGE_SLOTS = tuple(getattr(Message, name) for name in MESSAGE_FIELDS)
+FILE_SLOTS = tuple(getattr(MappedFile, name) for name in FILE_FIELDS)
+
+
 class PutParts(NamedTuple):
     """A log for put_message: its queues by topic and id, and the parts that usual puts share.
 
     clock  None for the system's
+    message_slots, file_slots  descriptors of the fields that the kernel reads
     """
 
     queues: dict[tuple[str, int], PutQueue]
@@ -88,3 +95,5 @@ class PutParts(NamedTuple):
     clock: Callable[[], int] | None
     max_body: int
     max_record: int
+    message_slots: tuple[MemberDescriptorType, ...] = MESSAGE_SLOTS
+    file_slots: tuple[MemberDescriptorType, ...] = FILE_SLOTS

@@ -2,8 +2,10 @@
 
    No function looks at bounds. A signed value is sign-extended to 64 bits. */
 
+#include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 #include <time.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -233,4 +235,31 @@ static inline PyObject *tuple_of(PyObject *kind, PyObject *items) {
         PyTuple_SET_ITEM(made, at, item);
     }
     return made;
+}
+
+/* Where an object of the slot's own class has the slot's value; NULL in one of another class, which may compute it. */
+static inline PyObject **slot_in(PyObject *holder, PyMemberDescrObject *slot) {
+    return Py_TYPE(holder) == PyDescr_TYPE(slot) ? (PyObject **)((char *)holder + slot->d_member->offset) : NULL;
+}
+
+/* The field of `holder` that a descriptor of `slots` names; the class's attributes are looked up at the unusual only. */
+static inline PyObject *field_of(PyObject *holder, PyObject *slots, integer number) {
+    PyMemberDescrObject *slot = (PyMemberDescrObject *)PyTuple_GET_ITEM(slots, number);
+    PyObject **place = slot_in(holder, slot);
+    if (!place || !*place) return PyObject_GetAttr(holder, PyDescr_NAME(slot));
+    Py_INCREF(*place);
+    return *place;
+}
+
+/* Sets the field to a number, and gives its object: the one that is there where it is that number, as most messages
+   share their millisecond with the one before. */
+static inline PyObject *set_number(PyObject *holder, PyObject *slots, integer number, integer value) {
+    PyObject *name = PyDescr_NAME(PyTuple_GET_ITEM(slots, number)), *before = field_of(holder, slots, number), *after;
+    if (!before) return NULL;
+    if (PyLong_Check(before) && PyLong_AsLongLong(before) == value) return before;
+    Py_DECREF(before);
+    PyErr_Clear();
+    after = PyLong_FromLongLong(value);
+    if (after && PyObject_SetAttr(holder, name, after) < 0) Py_CLEAR(after);
+    return after;
 }

@@ -30,6 +30,8 @@ cdef extern from "native.h" nogil:
 cdef extern from "native.h":
     unsigned char *address_of(object values)
     object tuple_of(object kind, tuple items)
+    object field_of(object holder, object slots, long long number)
+    object set_number(object holder, object slots, long long number, long long value)
 
 
 cdef inline tuple as_tuple(object values):

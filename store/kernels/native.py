@@ -45,6 +45,17 @@ def tuple_of(kind: Object, items: Object) -> Object:
     return tuple.__new__(kind, items)
 
 
+def field_of(holder: Object, slots: Object, number: int) -> Object:
+    """The field of `holder` that a slot of its class names, as `holder.field` gives it."""
+    return getattr(holder, slots[number].__name__)
+
+
+def set_number(holder: Object, slots: Object, number: int, value: int) -> Object:
+    """Set the field that a slot names, and return its object; the one before stays where it is equal."""
+    setattr(holder, slots[number].__name__, value)
+    return value
+
+
 def clock_ms() -> int:
     """Milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
 """One message of a producer, from its fields to the segment and the result, in one compiled call.
 
     log      PutParts: what a put needs beside the message; tuples, as reading an attribute takes 12 ns
-    message  a Message
+    message  a Message; field_of reads a field of it by its slot in 2 ns
 
 What is usual is done here. None says that it is not, and that no record was written: a queue's first message, a delayed
 one, another host than the last message's, a size beyond a limit, no room, a closed gate, a clock that went back, a lost
@@ -14,22 +14,53 @@ from __future__ import annotations
 
 from store.kernels.cython import Long, Object, with_objects
 from store.kernels.encode import BLANK_SIZE, append_record, is_int, refuses
-from store.kernels.native import address_of, as_tuple, clock_ms, find_bytes, read_long, tuple_of
+from store.kernels.native import address_of, as_tuple, clock_ms, field_of, find_bytes, read_long, set_number, tuple_of
 from store.kernels.scan import BORN_HOST_V6, STORE_HOST_V6
 
 MAX_PROPERTIES = 32_767
 QUEUE_OFFSET_AT = 20
 
+MESSAGE_FIELDS = (
+    "topic",
+    "queue_id",
+    "body",
+    "properties",
+    "flag",
+    "sys_flag",
+    "born_timestamp_ms",
+    "born_host",
+    "store_host",
+    "reconsume_times",
+    "prepared_transaction_offset",
+)
+(
+    TOPIC,
+    QUEUE_ID,
+    BODY,
+    PROPERTIES,
+    FLAG,
+    SYS_FLAG,
+    BORN_TIME,
+    BORN_HOST,
+    STORE_HOST,
+    RECONSUMED,
+    PREPARED_OFFSET,
+) = range(len(MESSAGE_FIELDS))
+FILE_FIELDS = ("reserved", "store_timestamp_ms")
+RESERVED, NEWEST_TIME = range(len(FILE_FIELDS))
+
 
 @with_objects
 def put_message(log: Object, message: Object, result_type: Object, status: Object, delay_mark: Object) -> Object:
     """Append a message whose put is a usual one; returns a `result_type` of `status`, or None."""
-    queues, hosts, tail, gate, clock, max_body, max_record = as_tuple(log)
-    queue = queues.get((message.topic, message.queue_id))
+    queues, hosts, tail, gate, clock, max_body, max_record, fields, file_fields = as_tuple(log)
+    queue_number = field_of(message, fields, QUEUE_ID)
+    queue = queues.get((field_of(message, fields, TOPIC), queue_number))
     born, stored, host_bytes, host_bits, hosts_size = as_tuple(hosts)
-    if queue is None or message.born_host is not born or message.store_host is not stored:
+    born_host, store_host = field_of(message, fields, BORN_HOST), field_of(message, fields, STORE_HOST)
+    if queue is None or born_host is not born or store_host is not stored:
         return None
-    body, properties = message.body, message.properties
+    body, properties = field_of(message, fields, BODY), field_of(message, fields, PROPERTIES)
     if type(body) is not bytes or type(properties) is not bytes:
         return None
     topic, base_size, queue_end = as_tuple(queue)
@@ -41,12 +72,12 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
     if find_bytes(address_of(properties), address_of(delay_mark), len(delay_mark), 0, properties_size) >= 0:
         return None
     file, buffer, file_start, wrote = as_tuple(tail)
-    queue_id: Long = message.queue_id
-    flag: Long = message.flag
-    sys_flag: Long = message.sys_flag
-    reconsume_times: Long = message.reconsume_times
-    born_timestamp_ms: Long = message.born_timestamp_ms
-    prepared_offset: Long = message.prepared_transaction_offset
+    queue_id: Long = queue_number
+    flag: Long = field_of(message, fields, FLAG)
+    sys_flag: Long = field_of(message, fields, SYS_FLAG)
+    reconsume_times: Long = field_of(message, fields, RECONSUMED)
+    born_timestamp_ms: Long = field_of(message, fields, BORN_TIME)
+    prepared_offset: Long = field_of(message, fields, PREPARED_OFFSET)
     sys_flag = sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | host_bits
     if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times)):
         return None
@@ -56,7 +87,7 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
         now_ms = clock_ms()
     else:
         now_ms = clock()
-    limit: Long = file.reserved
+    limit: Long = field_of(file, file_fields, RESERVED)
     start: Long = file_start
     at: Long = read_long(address_of(wrote), 0)
     if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > min(limit, len(buffer)) - at:
@@ -67,6 +98,6 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
         address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_offset,
     ):  # fmt: skip
         return None
-    file.store_timestamp_ms = now_ms
+    newest_ms = set_number(file, file_fields, NEWEST_TIME, now_ms)
     queue_offset: Long = read_long(address_of(buffer), at + QUEUE_OFFSET_AT)
-    return tuple_of(result_type, (status, start + at, size, queue_offset, now_ms, 1, "", message, ()))
+    return tuple_of(result_type, (status, start + at, size, queue_offset, newest_ms, 1, "", message, ()))
