@@ -11,6 +11,7 @@ from store.commitlog.put_result import PutStatus as PutStatus
 from store.commitlog.scan import VERIFYING as VERIFYING
 from store.commitlog.scan import ScanRules as ScanRules
 from store.config import StoreConfig as StoreConfig
+from store.consumequeue.queue_set import QueueState as QueueState
 from store.disk.lost_pages import catch_lost_pages as catch_lost_pages
 from store.embedded.dataset import export_arrow as export_arrow
 from store.errors import BadRequest as BadRequest
@@ -32,7 +33,6 @@ from store.formats.message import Message as Message
 from store.formats.message import StoredMessage as StoredMessage
 from store.message_store import MessageStore as MessageStore
 from store.message_store import QueryResult as QueryResult
-from store.message_store import QueueState as QueueState
 from store.open import OpenOptions as OpenOptions
 from store.open import open_store as open_store
 from store.opened.staged import staged_store as staged_store

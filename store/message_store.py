@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from store.commitlog.commit_log import CommitLog
 from store.config import StoreConfig
-from store.consumequeue.consume_queue import ConsumeQueue
+from store.consumequeue.queue_set import QueueState
 from store.errors import BadRequest, DamagedRecord, StoreClosed
 from store.formats.message import StoredMessage
 from store.layout import StoreLayout
@@ -50,17 +50,6 @@ class QueryResult:
     @property
     def damaged_count(self) -> int:
         return sum(damage.record_count for damage in self.damaged)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """One consume queue: its first and next queue offset, and the log offset of its building."""
-
-    topic: str
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    max_physic_offset: int
 
 
 class MessageStore(MessageReader):
@@ -215,7 +204,7 @@ class MessageStore(MessageReader):
     def queues(self) -> list[QueueState]:
         """Every queue, by topic and queue id."""
         with self._current.reading() as opened:
-            return sorted((_state(queue) for queue in opened.queues), key=lambda one: (one.topic, one.queue_id))
+            return sorted(opened.queues.states())
 
     def topics(self) -> list[str]:
         """The topics that have queues."""
@@ -306,10 +295,6 @@ def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecor
     damage = DamagedRecord(reason, code="entry-outside")
     damage.record_count = len(inside)
     return [damage]
-
-
-def _state(queue: ConsumeQueue) -> QueueState:
-    return QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
 
 
 def _has_key(message: StoredMessage, topic: str, key: str) -> bool:

@@ -147,7 +147,8 @@ def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
     """Deletes, in the overlay, the queue, extension and index files that end before `log_start`."""
     if log_start <= 0:
         return
-    for queue in opened.queues:
+    # A queue that rests has one file, which stays.
+    for queue in opened.queues.awake():
         gone = expired_queue_files(queue, log_start)
         if queue.ext is not None:
             queue.ext.files.delete_files(expired_extension_files(queue, len(gone), log_start))

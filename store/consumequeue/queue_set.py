@@ -29,6 +29,16 @@ QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
 
 
+class QueueState(NamedTuple):
+    """One consume queue: its first and next queue offset, and the log offset of its building."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    max_physic_offset: int
+
+
 class _QueueEntry(NamedTuple):
     """A name in a topic's folder that is a queue id."""
 
@@ -206,6 +216,23 @@ class QueueSet:
         for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
             self._wake(key)
         return self.awake()
+
+    def states(self) -> Iterator[QueueState]:
+        """The state of every recovered queue that can be read; wakes none."""
+        for (topic, queue_id), resting in self._resting.items():
+            first = resting.first_from(self._log_start or 0)
+            yield QueueState(topic, queue_id, first, resting.unit_count, resting.end)
+        for queue in self.awake():
+            yield QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
+
+    def newest_unit(self) -> tuple[int, int] | None:
+        """Log offset and size of the newest record that has a unit; wakes no queue."""
+        last = [resting.last_unit() for resting in self._resting.values()]
+        for queue in self.awake():
+            unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
+            if unit is not None:
+                last.append((unit.log_offset, unit.size))
+        return max(last, default=None)
 
     def next_offsets(self) -> Iterator[tuple[QueueKey, int]]:
         """For every recovered queue that can be read the queue offset that its next message gets."""

@@ -14,7 +14,7 @@ from store import kernels
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 from store.formats.derived import units_of
-from store.formats.queue_unit import UNIT_SIZE
+from store.formats.queue_unit import UNIT, UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import segment_name
 
@@ -35,6 +35,15 @@ class RestingQueue(NamedTuple):
     max_log_offset: int
     end: int
     units: bytes
+
+    def first_from(self, log_offset: int) -> int:
+        """The queue offset of the first unit at or behind `log_offset`; 0 without one, as a broker leaves it."""
+        return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
+
+    def last_unit(self) -> tuple[int, int]:
+        """Log offset and size of the last unit's record."""
+        log_offset, size, _ = UNIT.unpack_from(self.units, len(self.units) - UNIT_SIZE)
+        return log_offset, size
 
     def agrees(self, run: Run, rows: Int64Array, codes: Int64Array) -> bool:
         """Whether these records of a run have the units that are at their queue offsets, or behind the last."""

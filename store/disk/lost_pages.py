@@ -77,6 +77,8 @@ _free_numbers: list[int] = []
 _most_numbers = 0
 _lost: list[LostPages] = []
 _settled = 0
+_looked_at = 0
+"""The count at the last look for new losses."""
 
 
 def catch_lost_pages() -> None:
@@ -181,13 +183,18 @@ def _install() -> ModuleType | None:
 
 def _noted() -> list[LostPages]:
     """All losses, with those that the handler has met since the last look."""
+    global _looked_at
     if _handler is None:
         return []
     with _lock:
-        # Taken first: a map that goes meanwhile may have lost pages too.
+        # Counted first: what is lost during this look is for the next one.
+        seen = count()
+        if seen == _looked_at:
+            return list(_lost)
+        # Taken before the ranges: a map that goes meanwhile may have lost pages too.
         maps = list(_maps.values())
         ranges = sorted(_handler.take_lost_ranges())
-        noted_at = count()
+        noted_at, _looked_at = count(), seen
         for start, stop in ranges:
             # Adjacent pages may belong to two maps.
             parts = ((one, max(start, one.start), min(stop, one.start + one.size)) for one in maps)

@@ -18,10 +18,11 @@ from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.consumer_offsets import ConsumerOffsets, offsets_file, offsets_of, read_consumer_offsets
 from store.brokerconfig.fastjson import members
 from store.config import LINE_4_9
+from store.consumequeue.queue_set import QueueState
 from store.forensics.queue_ends import QueueEnd
 from store.formats.derived import units_of
 from store.formats.topics import DLQ_PREFIX, RETRY_PREFIX
-from store.message_store import MessageStore, QueueState
+from store.message_store import MessageStore
 
 
 @dataclass(frozen=True, slots=True)

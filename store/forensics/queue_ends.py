@@ -90,7 +90,9 @@ def _end_of(
         units, written = _units(reader, file)
         if len(written):
             last = units[written[-1]]
-            first = _first_offset(reader, files, min_log_offset)
+            first = _first_kept(file, units, written, min_log_offset) if file is files[0] else None
+            if first is None:
+                first = _first_offset(reader, files, min_log_offset)
             next_offset = file.number // UNIT_SIZE + int(written[-1]) + 1
             newest, code = int(last["log_offset"]), int(last["tags_code"])
             extension = decode_ext_address(code) if is_ext_address(code) else -1
@@ -101,11 +103,16 @@ def _end_of(
 
 def _first_offset(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> int:
     for file in files:
-        units, written = _units(reader, file)
-        kept = written[units["log_offset"][written] >= min_log_offset]
-        if len(kept):
-            return file.number // UNIT_SIZE + int(kept[0])
+        first = _first_kept(file, *_units(reader, file), min_log_offset)
+        if first is not None:
+            return first
     return 0
+
+
+def _first_kept(file: StoredFile, units: np.ndarray, written: np.ndarray, min_log_offset: int) -> int | None:
+    """The queue offset of a file's first unit that is not expired, None without one."""
+    kept = written[units["log_offset"][written] >= min_log_offset]
+    return file.number // UNIT_SIZE + int(kept[0]) if len(kept) else None
 
 
 def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:

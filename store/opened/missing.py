@@ -149,19 +149,21 @@ class QueueBuilder:
         meet: Callable[[QueueKey], Repair | None] = lambda key: None,
         *,
         start: int | None = None,
+        has_light: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> int:
         """Reads the log once and does the repairs; gives the number of units built.
 
-        meet   is asked once for each queue of the log that has no repair
-        start  a log offset from which to read in any case
+        meet       is asked once for each queue of the log that has no repair
+        start      a log offset from which to read in any case
+        has_light  whether light queues are looked for, also where none has a repair and no setting says so
         """
         starts = [at for repair in repairs.values() if (at := repair.start) is not None]
         begin = min([*starts, *([start] if start is not None else [])], default=self._log.stop)
         if begin >= self._log.stop:
             return 0
         plan = _Plan(repairs, meet, self.met)
-        has_light = any(topic.startswith(LMQ_PREFIX) for topic, _ in repairs)
+        has_light = has_light or any(topic.startswith(LMQ_PREFIX) for topic, _ in repairs)
         table = QueueTable()
         for step in readable_behind(self._segments, begin, rules=self._rules):
             if not isinstance(step, Run):
@@ -181,6 +183,19 @@ class QueueBuilder:
         for repair in done.values():
             _finish(repair)
         return sum(repair.placed for repair in done.values())
+
+    def queues_from(self, log_offset: int) -> set[QueueKey]:
+        """The queues that have records at or behind `log_offset`."""
+        table, found = QueueTable(), set[QueueKey]()
+        for step in (
+            readable_behind(self._segments, log_offset, rules=self._rules) if log_offset < self._log.stop else ()
+        ):
+            if isinstance(step, Run) and step.start < self._log.stop:
+                numbers = table.assign(step.buffer, step.array, step.count)
+                inside = np.flatnonzero((numbers >= 0) & (step.columns.position + step.file_start >= log_offset))
+                found.update(table.names[number] for number in distinct(numbers[inside]).tolist())
+                found.update(key for key, _, _ in self._queues.light_parts(step, inside, always=True))
+        return found
 
     def _note_damage(self, step: Outcome) -> None:
         log_offset = step.file_start + step.position

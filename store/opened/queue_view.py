@@ -2,21 +2,25 @@
 
 A queue is read to its end, cut where the log ends, and completed from the log where units are missing: those that
 dispatch had not written yet, and those of lost files (store.opened.missing). What is built goes into a scratch folder.
-So the cost grows with what is asked for, not with the number of queues.
+So the cost grows with what is asked for, not with the number of queues. Where all are asked for, small ones that lack
+nothing rest (store.consumequeue.resting).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from store.config import BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.consumequeue.queue_set import QueueKey
+from store.consumequeue.queue_set import QueueKey, QueueState
+from store.consumequeue.resting import RestingQueue
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
@@ -63,26 +67,27 @@ class QueueView(ConsumeQueueStore):
     # Looking.
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        key = topic, queue_id
-        with self._view_lock:
-            if key not in self._queues and key not in self._absent and not self._is_whole:
-                self._complete({key: self._open(key)})
-            return self._queues.get(key)
+        return self._wake((topic, queue_id))
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        with self._view_lock:
-            if not self._is_whole:
-                known = [key for key in self._keys_on_disk() if key not in self._queues]
-                self._complete({key: self._open(key) for key in known}, all_queues=True)
-                self._is_whole = True
-                if self._has_cut:
-                    # As a broker's truncation, which goes over every queue once one reaches the log's end.
-                    for queue in self._queues.values():
-                        queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
+        self._look_at_all()
         return super().__iter__()
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        self._look_at_all()
+        return super().__len__()
+
+    def states(self) -> Iterator[QueueState]:
+        self._look_at_all()
+        return super().states()
+
+    def newest_unit(self) -> tuple[int, int] | None:
+        self._look_at_all()
+        return super().newest_unit()
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        self._look_at_all()
+        return super().of_topic(topic)
 
     def topics(self) -> list[str]:
         """The topics that have a folder, and those of queues that were opened or met in the log."""
@@ -124,6 +129,42 @@ class QueueView(ConsumeQueueStore):
                 if queue_id is not None and entry.is_folder:
                     yield topic.path.name, queue_id
 
+    def _look_at_all(self) -> None:
+        """Takes in every queue, also those that only the log knows; a small one that lacks nothing rests."""
+        with self._view_lock:
+            if self._is_whole:
+                return
+            known = [key for key in self._keys_on_disk() if key not in self._queues]
+            self._resting = self._find_resting(known)
+            opened = {key: self._open(key) for key in known if key not in self._resting}
+            self._complete(opened, all_queues=True)
+            self._is_whole, self._is_recovered, self._log_start = True, True, self._log.start
+            if self._has_cut:
+                # As a broker's truncation, which goes over every queue once one reaches the log's end.
+                for queue in self._queues.values():
+                    queue.max_physic_offset = queue.max_physic_offset if queue.max_offset else self._log.stop
+
+    def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
+        """Those of the queues on disk that lack no unit, and have none behind the log's end."""
+        file_size, found = self._config.mapped_file_size_consume_queue, {}
+        behind = self._builder.queues_from(self._trusted)
+        for key in keys:
+            folder = self.queue_folder(*key)
+            if key not in behind and self._may_rest(folder.parent):
+                resting = self._read_resting(str(folder))
+                # The file behind a full one may be lost.
+                if resting and resting.end <= self._log.stop and resting.unit_count * UNIT_SIZE < file_size:
+                    found[key] = resting
+        return found
+
+    def _wake(self, key: QueueKey) -> ConsumeQueue | None:
+        with self._view_lock:
+            is_new = key not in self._queues and key not in self._absent
+            if is_new and (key in self._resting or not self._is_whole):
+                self._resting.pop(key, None)
+                self._complete({key: self._open(key)})
+            return self._queues.get(key)
+
     def _open(self, key: QueueKey) -> Repair:
         """Opens one queue with its units on disk up to the log's end, and the units it may lack."""
         queue = self._new_queue(*key)
@@ -150,12 +191,13 @@ class QueueView(ConsumeQueueStore):
         met = dict(repairs)
 
         def meet(key: QueueKey) -> Repair | None:
-            if all_queues and key not in self._queues:
+            if all_queues and key not in self._queues and key not in self._resting:
                 return met.setdefault(key, Repair.of(self._new_queue(*key), self._log, self._trusted))
             return None
 
         start = self._log.start if all_queues else None
-        count = self._builder.repair(repairs, meet, start=start, progress=self._progress)
+        has_light = any(topic.startswith(LMQ_PREFIX) for topic, _ in [*repairs, *self._resting])
+        count = self._builder.repair(repairs, meet, start=start, has_light=has_light, progress=self._progress)
         for key, repair in met.items():
             queue = repair.queue
             queue.correct_min_offset(self._log.start)

@@ -6,10 +6,11 @@ database's checkpoint. Where the database can't be read, every queue is built fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.queue_set import QueueKey
+from store.consumequeue.resting import RestingQueue
 from store.errors import StoreError
 from store.five.rocksdb.database import QueueDatabase, open_database
 from store.five.rocksdb.queue import SCRATCH_FILE_SIZE, RocksQueue
@@ -59,6 +60,10 @@ class RocksQueueView(QueueView):
 
     def _keys_on_disk(self) -> Iterator[QueueKey]:
         yield from self.database.newest if self.database is not None else ()
+
+    def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
+        """None: no queue has a file."""
+        return {}
 
     def _open(self, key: QueueKey) -> Repair:
         queue = self._new_queue(*key)

@@ -216,10 +216,6 @@ def _newest_written_segment(opened: OpenedStore) -> int:
 
 def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
     """How far recovered queues were built: log offset, and the store time of the record that ends there."""
-    newest = (-1, 0)
-    for queue in opened.queues:
-        unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
-        if unit is not None:
-            newest = max(newest, (unit.log_offset, unit.size))
-    record = opened.log.read(*newest) if newest[0] >= 0 else None
+    newest = opened.queues.newest_unit()
+    record = opened.log.read(*newest) if newest is not None else None
     return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0

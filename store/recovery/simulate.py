@@ -163,7 +163,7 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
         return Trap(code="light-queue-poison", detail=detail)
     truncates = found.queue_end_before >= found.log_end
-    for queue in opened.queues if opened.line.starts_at_queue_end and not truncates else ():
+    for queue in opened.queues.awake() if opened.line.starts_at_queue_end and not truncates else ():
         if has_zero_last_file(queue):
             detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
             return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))
@@ -188,7 +188,7 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
         detail = f"the record at log offset {found.log_end} makes the broker allocate {size} bytes"
         yield Trap(code="large-allocation", detail=detail)
     if found.queue_end_before >= found.log_end:
-        for queue in opened.queues:
+        for queue in opened.queues.awake():
             if has_zero_last_file(queue):
                 detail = (
                     f"the zeros in the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
@@ -289,7 +289,7 @@ def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Pa
 
 def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
     """Queue files that keep bytes behind their new end."""
-    for queue in opened.queues:
+    for queue in opened.queues.awake():
         last = queue.files.last
         if last is not None and queue.has_cut_units():
             yield _place_of(queue.files, last.path)

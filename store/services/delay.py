@@ -89,7 +89,7 @@ def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], 
     """Every level with a queue or a saved offset, and every delayed message, as they are at `time_ms`."""
     offsets = read_delay_offsets(opened.layout, opened.fs)
     delays = opened.config.delay_levels_ms
-    queues = {queue.queue_id + 1: queue for queue in opened.queues if queue.topic == SCHEDULE_TOPIC}
+    queues = {queue.queue_id + 1: queue for queue in opened.queues.of_topic(SCHEDULE_TOPIC)}
     levels = [
         DelayLevel(
             level,

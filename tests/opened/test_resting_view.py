@@ -1,0 +1,151 @@
+"""A view of all queues opens those alone that need something, and gives what it gives when it opens every one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store import open_store, staged_store
+from store.consumequeue.queue_set import QueueKey, QueueState
+from store.opened.missing import Repair
+from store.opened.queue_view import QueueView
+from store.recovery import review_checkpoint
+from tests.support.many_queues import many_queues
+
+QUEUE_COUNT = 30
+FILE_SIZE = 400
+
+
+def _cut_checkpoint(root: Path) -> None:
+    (root / "checkpoint").write_bytes(bytes(4096))
+    (root / "abort").touch()
+
+
+def _clear_units(root: Path) -> None:
+    with (root / "consumequeue" / "T0" / "3" / ("0" * 20)).open("r+b") as file:
+        file.write(bytes(FILE_SIZE))
+
+
+def _cut_last_units(root: Path) -> None:
+    """As dispatch leaves queues behind a crash."""
+    _cut_checkpoint(root)
+    for queue_id in (27, 28, 29):
+        with (root / "consumequeue" / "T0" / str(queue_id) / ("0" * 20)).open("r+b") as file:
+            file.seek(20)
+            file.write(bytes(FILE_SIZE - 20))
+
+
+def _cut_log(root: Path) -> None:
+    """Units of the last queues name records that are no more."""
+    _cut_checkpoint(root)
+    log = next((root / "commitlog").iterdir())
+    data = log.read_bytes()
+    end = len(data.rstrip(b"\0"))
+    with log.open("r+b") as file:
+        file.seek(end - 2000)
+        file.write(bytes(2000))
+
+
+STATES: dict[str, Callable[[Path], object]] = {
+    "closed": lambda root: None,
+    "crashed": _cut_checkpoint,
+    "a queue lost": lambda root: shutil.rmtree(root / "consumequeue" / "T0" / "3"),
+    "all queues lost": lambda root: shutil.rmtree(root / "consumequeue"),
+    "a queue without units": _clear_units,
+    "queues behind the log": _cut_last_units,
+    "queues ahead of the log": _cut_log,
+}
+
+
+def make_queues(folder: Path) -> Path:
+    return many_queues(folder / "store", QUEUE_COUNT, 3 * QUEUE_COUNT, segment_size=1 << 20, queue_file_size=FILE_SIZE)
+
+
+@pytest.fixture(params=STATES)
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    made = many_queues(
+        tmp_path / "store", QUEUE_COUNT, 3 * QUEUE_COUNT, segment_size=1 << 20, queue_file_size=FILE_SIZE
+    )
+    STATES[request.param](made)
+    return made
+
+
+def states(root: Path) -> list[QueueState]:
+    with open_store(root) as store:
+        return store.queues()
+
+
+def test_states_are_those_of_opened_queues(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = states(root)
+    monkeypatch.setattr(QueueView, "_find_resting", lambda view, keys: {})
+    assert found == states(root)
+    assert len(found) == QUEUE_COUNT
+
+
+def test_a_queue_that_rests_is_found_and_listed_like_others(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed() -> list[object]:
+        with open_store(root) as store:
+            queues = store.opened.queues
+            before = len(queues), queues.newest_unit(), sorted(queue.queue_id for queue in queues.of_topic("T0"))
+            found = [
+                (queue.max_offset, queue.min_offset) for number in range(30) if (queue := queues.find("T0", number))
+            ]
+            return [before, found, [queue.queue_id for queue in queues], sorted(queues.states())]
+
+    rested = listed()
+    monkeypatch.setattr(QueueView, "_find_resting", lambda view, keys: {})
+    assert rested == listed()
+
+
+def test_the_checkpoints_review_is_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reviewed() -> object:
+        with staged_store(root, dry_run=True, only_looks=True) as opened:
+            return review_checkpoint(opened)
+
+    rested = reviewed()
+    monkeypatch.setattr("store.consumequeue.queue_set.read_resting", lambda folder, size, fs: None)
+    assert rested == reviewed()
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[QueueKey]:
+    """The queues that views open."""
+    keys: list[QueueKey] = []
+    open_queue = QueueView._open
+
+    def note(view: QueueView, key: QueueKey) -> Repair:
+        keys.append(key)
+        return open_queue(view, key)
+
+    monkeypatch.setattr(QueueView, "_open", note)
+    return keys
+
+
+def test_the_states_of_a_closed_store_open_no_queue(tmp_path: Path, opened: list[QueueKey]) -> None:
+    found = states(make_queues(tmp_path))
+    assert [(one.queue_id, one.min_offset, one.max_offset) for one in found] == [(at, 0, 3) for at in range(30)]
+    assert opened == []
+
+
+def test_queues_with_records_behind_the_trusted_place_alone_are_opened(tmp_path: Path, opened: list[QueueKey]) -> None:
+    with open_store(make_queues(tmp_path)) as store:
+        view = store.opened.queues
+        assert isinstance(view, QueueView)
+        ends = sorted(state.max_physic_offset for state in states(store.layout.root))
+        view._trusted = ends[-3]
+        assert len(store.queues()) == QUEUE_COUNT
+    assert opened == [("T0", 28), ("T0", 29)]
+
+
+def test_queues_with_units_behind_the_end_of_the_log_alone_are_opened(tmp_path: Path, opened: list[QueueKey]) -> None:
+    with open_store(make_queues(tmp_path)) as store:
+        view = store.opened.queues
+        assert isinstance(view, QueueView)
+        ends = sorted(state.max_physic_offset for state in states(store.layout.root))
+        view._log = view._builder._log = view._log._replace(stop=ends[-3])
+        view._trusted = ends[-3]
+        assert [state.max_offset for state in store.queues()] == [3] * 28 + [2] * 2
+    assert opened == [("T0", 28), ("T0", 29)]
