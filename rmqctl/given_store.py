@@ -117,6 +117,19 @@ class GivenStore:
         if given.get(READ_ONLY_PATHS) and "," not in given.get("storePathCommitLog", ""):
             self._session.note(f"note: {READ_ONLY_PATHS} has no effect without several folders in storePathCommitLog")
 
+    def read_early(self, *folders: str, newest: int | None = None) -> None:
+        """Has files of --store read while the engine is imported; not where device or cache are to be spared.
+
+        newest  takes so many of each folder alone
+        """
+        options = self._options
+        if options.uri is not None or options.cold or options.nice or options.bwlimit is not None:
+            return
+        from store.disk import EarlyRead
+
+        early = EarlyRead([self.root / folder for folder in folders], newest)
+        self._session.resources.callback(early.close)
+
     def open_reader(self, *, as_it_is: bool = False, any_size: bool = False, or_segment: bool = False) -> StoreReader:
         """The files of --store, for commands that don't open the store; refuses a folder that is no store.
 

@@ -71,6 +71,8 @@ def run(
     --store may be one segment file, which is checked alone.
     """
     session: Session = ctx.obj
+    if sample == 100 and not from_offset:
+        session.store.read_early("index", "commitlog")
 
     from store import CheckOptions
 

@@ -25,6 +25,8 @@ EXAMPLES = (
     "rmqctl --store /data/store recover --abnormal --keep-index --yes",
     "rmqctl --store /data/store recover --engine spark --master 'local[8]' --yes",
 )
+WALKED_SEGMENTS = 3
+"""The newest ones, which a recovery after a clean shutdown reads, and after most crashes too."""
 SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
@@ -97,6 +99,7 @@ def run(
     if engine is Engine.SPARK or master or remote:
         _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
+    session.store.read_early("commitlog", newest=WALKED_SEGMENTS)
     if dry_run:
         session.store.warn_of_holder()
     with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:

@@ -89,6 +89,8 @@ def run(
 
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     if session.options.uri is None:
+        if source is None and raw is None:
+            session.store.read_early("index", "commitlog")
         session.refuse_inside(source or raw or session.store.root, to, move_list)
     with _segments(session, raw) as segments:
         return _result(session, segments or source or session.store.reached[0], target)

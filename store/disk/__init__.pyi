@@ -1,3 +1,4 @@
+from store.disk.early_read import EarlyRead as EarlyRead
 from store.disk.filesystem import Descriptor as Descriptor
 from store.disk.filesystem import Filesystem as Filesystem
 from store.disk.filesystem import os_errors as os_errors

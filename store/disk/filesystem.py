@@ -44,7 +44,7 @@ from store.disk.descriptor import (
 )
 from store.disk.file_tree import FileTree
 from store.disk.pace import FOLIO_BYTES, STEP_BYTES, Pace, Window
-from store.disk.portable import advise, next_written, reserve_blocks, sync_data
+from store.disk.portable import advise, is_cached, next_written, read_in, reserve_blocks, sync_data
 from store.errors import ForeignFile, StoreIOError
 
 __all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
@@ -301,6 +301,15 @@ class Filesystem(FileTree):
         for start, stop in self.written_ranges(source, 0):
             if start < size:
                 self.copy_range(descriptor, target, start, min(stop, size) - start)
+
+    def is_cached(self, descriptor: Descriptor, position: int) -> bool:
+        """Whether the page cache has the byte at `position`; False where the system can't tell."""
+        return is_cached(descriptor.number, position)
+
+    def read_in(self, descriptor: Descriptor, position: int, size: int) -> int:
+        """Reads a range into the page cache; gives the bytes read, 0 where the system offers no way."""
+        with os_errors(descriptor.path, "read the file"):
+            return read_in(descriptor.number, position, size)
 
     def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
         """Lets the kernel forget clean pages of a range."""

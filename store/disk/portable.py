@@ -3,6 +3,8 @@
     posix_fallocate    one byte of each page is read and written back, which gives the page a block
     fdatasync          F_FULLFSYNC where the system has it (macOS: fsync leaves the device's cache alone), else fsync
     posix_fadvise      no advice
+    sendfile           to a device, as Linux does; elsewhere nothing is read in
+    RWF_NOWAIT         nothing counts as cached
     SEEK_DATA          everything counts as written
     sched_getaffinity  all processors
     ioprio_set         the priority of the processor alone
@@ -54,6 +56,25 @@ def advise(number: int, position: int, size: int, advice: str) -> None:
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(OSError):
             os.posix_fadvise(number, position, size, getattr(os, advice))
+
+
+def is_cached(number: int, position: int) -> bool:
+    """Whether the page cache has the byte at `position`."""
+    if hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT"):
+        with contextlib.suppress(OSError):
+            return os.preadv(number, [bytearray(1)], position, os.RWF_NOWAIT) > 0
+    return False
+
+
+def read_in(number: int, position: int, size: int) -> int:
+    """Reads a range into the page cache, without a copy; gives the bytes read, 0 where the system can't."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        return os.sendfile(sink, number, position, size)
+    finally:
+        os.close(sink)
 
 
 def next_written(number: int, position: int, size: int) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from store.disk import early_read
+from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 
 CODE = """
@@ -28,7 +30,7 @@ QUICK = {
     "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 104),
     "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 103),
     "checkpoint show": (["checkpoint", "show"], FOR_CHANGING | FOR_FEW_STORES, 101),
-    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 114),
+    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 115),
 }
 
 
@@ -73,3 +75,36 @@ main()
     argv = [sys.executable, "-c", code, "--version"]
     run = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.splitlines()[-1] == "100000 True"
+
+
+READ_EARLY = {
+    "check": ["index", "commitlog"],
+    "check --sample 50": None,
+    "check --from 1": None,
+    "check --cold": None,
+    "check --bwlimit 50M": None,
+    "salvage": ["index", "commitlog"],
+    "salvage commitlog": None,
+    "recover --dry-run": ["commitlog"],
+    "get T": None,
+}
+
+
+@pytest.mark.parametrize("line", READ_EARLY)
+def test_what_a_command_walks_first_is_read_beside_its_imports(
+    line: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    class Asked:
+        def __init__(self, folders: list[Path], newest: int | None) -> None:
+            asked.append([folder.relative_to(root).as_posix() for folder in folders])
+
+        def close(self) -> None:
+            asked.append(["closed"])
+
+    monkeypatch.setattr(early_read, "EarlyRead", Asked)
+    monkeypatch.chdir(root)
+    rmqctl(*line.split(), store=root)
+    folders = READ_EARLY[line]
+    assert asked == ([folders, ["closed"]] if folders else [])
