@@ -99,18 +99,22 @@ def run(
     if engine is Engine.SPARK or master or remote:
         _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
-    session.store.read_early("commitlog", newest=WALKED_SEGMENTS)
-    if dry_run:
-        session.store.warn_of_holder()
+    _begin_to_read(session, dry_run=dry_run)
     with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
             change = _plan_on_spark(session, opened, master, remote, force_empty_log=force_empty_log)
         else:
-            rules = {"keep_index": keep_index, "as_broker": as_broker}
-            change = _plan(session, opened, mode, force_empty_log=force_empty_log, **rules)
+            rules = {"keep_index": keep_index, "as_broker": as_broker, "force_empty_log": force_empty_log}
+            change = _plan(session, opened, mode, **rules)
         return run_change(session, "recover", change, consent)
+
+
+def _begin_to_read(session: Session, *, dry_run: bool) -> None:
+    session.store.read_early("commitlog", newest=WALKED_SEGMENTS)
+    if dry_run:
+        session.store.warn_of_holder()
 
 
 def _note_lost_keys(session: Session, change: Change) -> None:

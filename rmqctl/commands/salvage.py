@@ -86,7 +86,6 @@ def run(
     """
     session: Session = ctx.obj
     _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
-
     target = _Target(to, grade, keep_offsets, move_list, stored_body)
     if session.options.uri is None:
         if source is None and raw is None:
