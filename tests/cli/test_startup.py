@@ -27,10 +27,10 @@ FOR_WRITING = {"live", "ha", "services", "stats", "cleaning", "rebuild", "five",
 FOR_CHANGING = {"store.change.change", "store.recovery.recover"}
 FOR_FEW_STORES = {"store.reading.filter", "store.brokerconfig.config_file"}
 QUICK = {
-    "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 104),
-    "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 103),
-    "checkpoint show": (["checkpoint", "show"], FOR_CHANGING | FOR_FEW_STORES, 101),
-    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 115),
+    "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 110),
+    "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 110),
+    "checkpoint show": (["checkpoint", "show"], FOR_CHANGING | FOR_FEW_STORES, 110),
+    "recover --dry-run": (["recover", "--abnormal", "--dry-run"], FOR_FEW_STORES, 120),
 }
 
 
