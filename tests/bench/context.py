@@ -13,12 +13,12 @@ from tests.bench.report import Row
 
 KIB, SMALL_BODY = 1024, 100
 MIB, GIB = 1 << 20, 1 << 30
-ISSUE_COUNTS = {KIB: 1_000_000, SMALL_BODY: 2_000_000}
+COUNTS = {KIB: 1_000_000, SMALL_BODY: 2_000_000}
 
 
 @dataclass(slots=True)
 class Bench:
-    """Where to work, and how much: `share` of the numbers of messages that the issue names."""
+    """Where to work, and how much: `share` of the numbers of messages in COUNTS."""
 
     folder: Path
     share: float = 1.0
@@ -26,22 +26,22 @@ class Bench:
     large: bool = False
     against: tuple[str, ...] = ()
     """The words of a reference's command line, for rows that hold both in one run."""
-    _made: dict[tuple[int, int], Path] = field(default_factory=dict)
+    _made: dict[tuple[int, int, int], Path] = field(default_factory=dict)
 
     def count(self, body_size: int) -> int:
-        return self.scaled(ISSUE_COUNTS[body_size])
+        return self.scaled(COUNTS[body_size])
 
     def scaled(self, count: int) -> int:
         return int(count * self.share)
 
-    def store(self, body_size: int, count: int | None = None) -> Path:
+    def store(self, body_size: int, count: int | None = None, keys: int = 2) -> Path:
         """A store of that many messages, made at its first use and shared by the operations that only read it."""
-        count = count or self.count(body_size)
-        if (body_size, count) not in self._made:
-            root = self.folder / f"store-{body_size}-{count}"
-            stores.make_store(root, count, body_size)
-            self._made[body_size, count] = root
-        return self._made[body_size, count]
+        which = body_size, count or self.count(body_size), keys
+        if which not in self._made:
+            root = self.folder / f"store-{body_size}-{which[1]}-{keys}"
+            stores.make_store(root, which[1], body_size, keys)
+            self._made[which] = root
+        return self._made[which]
 
     @contextmanager
     def empty(self, name: str) -> Iterator[Path]:

@@ -68,7 +68,7 @@ def reference_puts(bench: Bench, body_size: int, count: int, *options: str, thre
 
 def _put_once(bench: Bench, body_size: int, count: int) -> tuple[float, float, float]:
     """Messages per second until the last put returned, and until dispatch had caught up; CPU seconds of a put."""
-    bodies = [bytes(stores.columns(1, body_size, keys=False, first=n).bodies) for n in range(64)]
+    bodies = [bytes(stores.columns(1, body_size, keys=0, first=n).bodies) for n in range(64)]
     messages = [Message(f"BenchTopic{n % 4}", bodies[n], n // 4 % 4, born_timestamp_ms=1) for n in range(64)]
     with bench.empty("put") as root, open_store(root, read_only=False) as store:
         put_one = store.put

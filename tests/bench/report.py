@@ -17,7 +17,7 @@ class Row:
 
     value, unit    the rate, in "B/s" or "records/s" and the like, or a time in "s", or a size in "B"
     limit          what the machine gives, in the same unit, measured in the same run; None where nothing bounds it
-    target         the issue's figure in the same unit: at least for rates, at most for times and sizes; None without
+    target         the wanted figure in the same unit: at least for rates, at most for times and sizes; None without
     note           what else there is to say
     """
 
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """None where the issue names no target."""
+        """None where there is no target."""
         if self.target_ratio is not None:
             return self.ratio is not None and self.ratio >= self.target_ratio
         if self.target is None:

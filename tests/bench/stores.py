@@ -2,7 +2,7 @@
 
 body        random bytes (a window on a pool of them, another one for each batch)
 properties  UNIQ_KEY as a Java client makes it (16 bytes as hexadecimal: a process's part, time, counter),
-            two KEYS that no other message has, TAGS
+            KEYS that no other message has (two, unless less are asked for), TAGS
 topics      4 topics of 4 queues
 """
 
@@ -23,19 +23,15 @@ TOPIC_COUNT, QUEUE_COUNT = 4, 4
 _POOL_SIZE = 8 << 20
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _PROCESS = b"7F0000013A2C18B4AAC2"
-_TEMPLATE = b"UNIQ_KEY\x01" + _PROCESS + b"x" * 12 + b"\x02KEYS\x01order" + b"x" * 14 + b" user" + b"x" * 9
-_TEMPLATE += b"\x02TAGS\x01TagA\x02"
-_TIME_AT = _TEMPLATE.index(_PROCESS) + len(_PROCESS)
-_ORDER_AT = _TEMPLATE.index(b"order") + 5
-_USER_AT = _TEMPLATE.index(b"user") + 4
+_KEYS = (b"order" + b"x" * 14, b"user" + b"x" * 9)
 _PRIME = 6_700_417
 
 
-def columns(count: int, body_size: int, *, keys: bool = True, first: int = 0, seed: int = 7) -> MessageColumns:
-    """`count` messages, the serial numbers of which begin at `first`."""
+def columns(count: int, body_size: int, *, keys: int = 2, first: int = 0, seed: int = 7) -> MessageColumns:
+    """`count` messages, the serial numbers of which begin at `first`; without keys they have no properties."""
     serial = np.arange(first, first + count, dtype=np.int64)
-    properties = _properties(serial) if keys else memoryview(b"")
-    size = len(_TEMPLATE) if keys else 0
+    properties = _properties(serial, _template(keys)) if keys else memoryview(b"")
+    size = len(_template(keys)) if keys else 0
     numbers = {name: np.zeros(count, np.int64) for name in NUMBER_COLUMNS}
     numbers["queue_id"] = serial // TOPIC_COUNT % QUEUE_COUNT
     numbers["born_timestamp_ms"] = 1_700_000_000_000 + serial // 50
@@ -50,15 +46,15 @@ def columns(count: int, body_size: int, *, keys: bool = True, first: int = 0, se
     )
 
 
-def batches(count: int, body_size: int, *, keys: bool = True) -> Iterator[MessageColumns]:
+def batches(count: int, body_size: int, *, keys: int = 2) -> Iterator[MessageColumns]:
     for first in range(0, count, BATCH_COUNT):
         yield columns(min(BATCH_COUNT, count - first), body_size, keys=keys, first=first)
 
 
-def make_store(root: Path, count: int, body_size: int) -> None:
+def make_store(root: Path, count: int, body_size: int, keys: int = 2) -> None:
     """A store with default settings that was shut down; everything is on the device, so that nothing is left to do."""
     with open_store(root, read_only=False) as store:
-        for batch in batches(count, body_size):
+        for batch in batches(count, body_size, keys=keys):
             store.put_many(batch)
 
 
@@ -86,13 +82,20 @@ def log_bytes(root: Path) -> int:
         return store.max_log_offset - store.min_log_offset
 
 
-def _properties(serial: npt.NDArray[np.int64]) -> memoryview:
-    rows = np.tile(np.frombuffer(_TEMPLATE, np.uint8), (len(serial), 1))
-    _write_hex(rows, _TIME_AT, 8, 0x1A2B3C + serial // 50)
-    _write_hex(rows, _TIME_AT + 8, 4, serial & 0xFFFF)
+def _template(keys: int) -> bytes:
+    return b"UNIQ_KEY\x01%sxxxxxxxxxxxx\x02KEYS\x01%s\x02TAGS\x01TagA\x02" % (_PROCESS, b" ".join(_KEYS[:keys]))
+
+
+def _properties(serial: npt.NDArray[np.int64], template: bytes) -> memoryview:
+    """The template with a number of each message's own in the place of every "xx…"."""
+    rows = np.tile(np.frombuffer(template, np.uint8), (len(serial), 1))
+    time_at = template.index(_PROCESS) + len(_PROCESS)
+    _write_hex(rows, time_at, 8, 0x1A2B3C + serial // 50)
+    _write_hex(rows, time_at + 8, 4, serial & 0xFFFF)
     # Products with a prime modulo a power of ten: every number once, in no order.
-    _write_decimal(rows, _ORDER_AT, 14, serial * _PRIME * 131 % 10**14)
-    _write_decimal(rows, _USER_AT, 9, serial * _PRIME % 10**9)
+    _write_decimal(rows, template.index(b"order") + 5, 14, serial * _PRIME * 131 % 10**14)
+    if _KEYS[1] in template:
+        _write_decimal(rows, template.index(_KEYS[1]) + 4, 9, serial * _PRIME % 10**9)
     return rows.reshape(-1).data
 
 
