@@ -121,7 +121,7 @@ class ConsumeQueue:
         self.is_cut_short = False
         """Whether units stood behind a damaged one at which the queue was ended."""
         self._min_address = 0
-        self._had_units = False
+        self.had_units = False
         """Whether `recover` found files: their units may be damaged, and point anywhere."""
 
     def __repr__(self) -> str:
@@ -138,6 +138,11 @@ class ConsumeQueue:
         return self.files.max_offset // UNIT_SIZE
 
     @property
+    def next_offset(self) -> int:
+        """Queue offset of the place behind the appended units."""
+        return self.files.max_wrote_offset // UNIT_SIZE
+
+    @property
     def built_to(self) -> int:
         """Log offset behind the last record that has a unit, -1 without units."""
         return self.max_physic_offset
@@ -149,7 +154,7 @@ class ConsumeQueue:
         files = self.files.files
         if not files:
             return self.max_physic_offset
-        self._had_units = True
+        self.had_units = True
         ext_end = 1
         end = 0
         for file in files[max(0, len(files) - RECOVER_FILES) :]:
@@ -265,18 +270,17 @@ class ConsumeQueue:
         file.append(QueueUnit(log_offset, size, tags_code).encode())
         return finding
 
-    def append_run(self, columns: Int64Array, rows: Int64Array, codes: Int64Array) -> None:
-        """Appends the units of these records, a continuation of the queue by kernels.find_break."""
+    def append_encoded(self, units: memoryview) -> None:
+        """Appends these units, 20 bytes each, a continuation of the queue by kernels.find_break."""
         done = 0
-        while done < len(rows):
+        while done < len(units):
             file = self.files.last_file()
-            stop = min(len(rows), done + (file.size - file.wrote) // UNIT_SIZE)
-            units = bytearray((stop - done) * UNIT_SIZE)
-            kernels.write_units(units, 0, rows, done, stop, columns, codes)
-            file.append(units)
+            stop = min(len(units), done + (file.size - file.wrote) // UNIT_SIZE * UNIT_SIZE)
+            file.append(units[done:stop])
             done = stop
             # Moved on per file, so that a run tried again after a failure passes over what is there.
-            self.max_physic_offset = int(columns[LOG_OFFSET, rows[done - 1]] + columns[SIZE, rows[done - 1]])
+            last = decode_unit(units[done - UNIT_SIZE : done])
+            self.max_physic_offset = last.log_offset + last.size
 
     def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
         """Writes a unit over the one at `queue_offset`."""
@@ -293,12 +297,13 @@ class ConsumeQueue:
     def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
         """Appends units at once where they follow on, else singly; gives the shifted ones."""
         shifted: list[OutOfOrder] = []
+        units = memoryview(bytearray(len(rows) * UNIT_SIZE))
         at, stop = 0, len(rows)
         while at < stop:
-            next_offset = self.files.max_wrote_offset // UNIT_SIZE
-            end = kernels.find_break(rows, at, stop, run.array, next_offset, self.max_physic_offset)
+            end = kernels.find_break(rows, at, stop, run.array, self.next_offset, self.max_physic_offset)
             if end > at:
-                self.append_run(run.array, rows[at:end], codes)
+                size = kernels.write_units(units, 0, rows, at, end, run.array, codes)
+                self.append_encoded(units[:size])
                 at = end
             else:
                 row = int(rows[at])
@@ -332,7 +337,7 @@ class ConsumeQueue:
 
     def ends_before(self, log_offset: int) -> bool:
         """Tells that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
-        return not self._had_units and self.max_physic_offset <= log_offset
+        return not self.had_units and self.max_physic_offset <= log_offset
 
     def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
         """Copies the columns of a file's units that point into log offsets low … high - 1."""

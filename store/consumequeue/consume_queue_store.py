@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,11 +26,20 @@ from store.consumequeue.unit_array import LAST_ADDRESS
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
 from store.formats.java import decode_utf8
+from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout, is_topic_folder_name
 
 BitMapMaker = Callable[[Run, Sequence[int], str], Sequence[bytes] | None]
 """The bit map of each row of a run, whose records are of one topic; None where none of them has one."""
+
+
+class _Stretch(NamedTuple):
+    """A queue's new records of a run: the places first … stop - 1 in the run's order by queue."""
+
+    queue: ConsumeQueue
+    first: int
+    stop: int
 
 
 class ConsumeQueueStore(QueueSet):
@@ -113,7 +123,8 @@ class ConsumeQueueStore(QueueSet):
             if key is None or (resting and resting.agrees(run, order[starts[number] : starts[number + 1]], codes)):
                 continue
             queue = self._wake(key)
-            queues[number] = queue if queue is not None and queue.failure is None else None
+            if queue is not None and queue.had_units and queue.failure is None:
+                queues[number] = queue
         return rewrite_torn_units(queues, run, order, starts, codes)
 
     def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
@@ -130,11 +141,33 @@ class ConsumeQueueStore(QueueSet):
         ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
         kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
+        following = []
         for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
-            key = self._numbered[number]
+            key, stop = self._numbered[number], int(starts[number + 1])
             queue = self._wake(key) if key is not None else None
-            if queue is not None and queue.failure is None:
-                self.append(queue, run, order[first : starts[number + 1]], codes)
+            if queue is None or queue.failure is not None:
+                continue
+            if queue.holds_batches:
+                self.append(queue, run, order[first:stop], codes)
+            else:
+                following.append(_Stretch(queue, first, stop))
+        self._append_following(following, run, order, codes)
+
+    def _append_following(self, stretches: list[_Stretch], run: Run, order: Int64Array, codes: Int64Array) -> None:
+        """Appends units of many queues: those that follow on are written by one call, the others one by one."""
+        firsts, stops, next_offsets, ends, breaks = (np.empty(len(stretches), np.int64) for _ in range(5))
+        firsts[:] = [stretch.first for stretch in stretches]
+        stops[:] = [stretch.stop for stretch in stretches]
+        next_offsets[:] = [stretch.queue.next_offset for stretch in stretches]
+        ends[:] = [stretch.queue.max_physic_offset for stretch in stretches]
+        units = np.empty(len(order) * UNIT_SIZE, np.uint8).data
+        kernels.write_following_units(
+            order, firsts, stops, len(stretches), run.array, codes, next_offsets, ends, units, breaks
+        )
+        for (queue, first, stop), end in zip(stretches, breaks.tolist(), strict=True):
+            queue.append_encoded(units[first * UNIT_SIZE : end * UNIT_SIZE])
+            if end < stop:
+                self.append(queue, run, order[end:stop], codes)
 
     def put_extensions(
         self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array

@@ -49,6 +49,7 @@ __all__ = [
     "scan_records",
     "tags_codes",
     "timer_properties",
+    "write_following_units",
     "write_units",
 ]
 
@@ -89,6 +90,7 @@ if compiled_module is None or TYPE_CHECKING:
         order_by_queue,
         pass_repeats,
         tags_codes,
+        write_following_units,
         write_units,
     )
     from store.kernels.encode import append_message, encode_records

@@ -4,7 +4,8 @@
 2. tags_codes computes what a consumer's filter is compared with, or the deliver time of a delayed message.
 3. order_by_queue sorts the records by queue, keeping the log's order inside each.
 4. pass_repeats finds each queue's first record that has no unit yet.
-5. write_units writes one queue's units.
+5. write_following_units writes the units that may simply be appended, of many queues at once; find_break and
+   write_units do it for one.
 6. first_unit_between reads them again: does a unit point into this stretch of the log?
 7. count_leading_units reads those of a queue that has few.
 
@@ -245,12 +246,54 @@ def write_units(
     for place in range(start, stop):
         if at > size_of(units) - UNIT_SIZE:
             break
-        row = order[place]
-        write_long(target, at, columns[Column.LOG_OFFSET, row])
-        write_int(target, at + 8, columns[Column.SIZE, row])
-        write_long(target, at + 12, codes[row])
+        write_unit(target, at, columns, codes, order[place])
         at += UNIT_SIZE
     return at
+
+
+@cfunc
+def write_unit(target: Address, at: Long, columns: Matrix, codes: Longs, row: Long) -> None:
+    """Write the unit of one record at `at`."""
+    write_long(target, at, columns[Column.LOG_OFFSET, row])
+    write_int(target, at + 8, columns[Column.SIZE, row])
+    write_long(target, at + 12, codes[row])
+
+
+@kernel
+def write_following_units(
+    order: Longs,
+    firsts: Longs,
+    stops: Longs,
+    count: Long,
+    columns: Matrix,
+    codes: Longs,
+    queue_offsets: Longs,
+    ends: Longs,
+    units: Writable,
+    breaks: Longs,
+) -> None:
+    """Write the units of `count` queues' records, of each queue up to where find_break breaks.
+
+    firsts, stops        per queue, the places in `order` of its records
+    queue_offsets, ends  per queue, its next queue offset, and the log offset where the units written so far end
+    units                gets each record's unit at UNIT_SIZE times its place in `order`
+    breaks               gets, per queue, the first place whose unit is not written
+    """
+    target = start_of(units)
+    room: Long = size_of(units) // UNIT_SIZE
+    index: Long
+    for index in range(count):
+        expected: Long = queue_offsets[index]
+        end: Long = ends[index]
+        place: Long = max(firsts[index], 0)
+        stop: Long = min(stops[index], room)
+        while place < stop and follows(columns, order[place], expected, end):
+            row: Long = order[place]
+            write_unit(target, UNIT_SIZE * place, columns, codes, row)
+            end = columns[Column.LOG_OFFSET, row] + columns[Column.SIZE, row]
+            expected += 1
+            place += 1
+        breaks[index] = place
 
 
 @kernel
@@ -306,16 +349,19 @@ def find_break(
     expected, end = queue_offset, max_log_offset
     for place in range(start, stop):
         row = order[place]
-        log_offset, size = columns[Column.LOG_OFFSET, row], columns[Column.SIZE, row]
-        if (
-            columns[Column.QUEUE_OFFSET, row] != expected
-            or not 0 <= log_offset <= MAX_LONG - size
-            or log_offset + size <= end
-        ):
+        if not follows(columns, row, expected, end):
             return place
         expected += 1
-        end = log_offset + size
+        end = columns[Column.LOG_OFFSET, row] + columns[Column.SIZE, row]
     return stop
+
+
+@cfunc
+def follows(columns: Matrix, row: Long, queue_offset: Long, end: Long) -> Flag:
+    """Tell whether the record has this queue offset, and ends behind `end` at a log offset that is a long."""
+    log_offset, size = columns[Column.LOG_OFFSET, row], columns[Column.SIZE, row]
+    is_next: Flag = columns[Column.QUEUE_OFFSET, row] == queue_offset
+    return is_next and 0 <= log_offset <= MAX_LONG - size and log_offset + size > end
 
 
 @kernel
