@@ -274,6 +274,43 @@ def test_a_log_offset_whose_record_would_end_behind_every_long_is_a_break() -> N
         assert both(lambda kernels: int(kernels.find_break(order, 0, 1, columns, 0, -1))) == stop
 
 
+@given(
+    queues=st.lists(st.lists(st.sampled_from([0, 1, 1, 1, 2]), max_size=6), min_size=1, max_size=4),
+    first_offset=st.integers(0, 2),
+    passed=st.integers(0, 2),
+)
+def test_one_call_writes_of_many_queues_what_calls_for_each_would(
+    queues: list[list[int]], first_offset: int, passed: int
+) -> None:
+    """Each queue's records have queue offsets that rise by the steps given; up to `passed` have their unit."""
+    offsets = [first_offset + sum(steps[: place + 1]) for steps in queues for place in range(len(steps))]
+    data = log_of([{"queue_offset": offset, "properties": b"TAGS\x01%d" % offset} for offset in offsets])
+    columns = scan(data).matrix
+    order = np.arange(len(offsets), dtype=np.int64)[::-1].copy()
+    starts = np.cumsum([0, *map(len, queues)])
+    firsts, stops = np.minimum(starts[:-1] + passed, starts[1:]), starts[1:].copy()
+    # The queues lie in `order` backwards, each in the log's order.
+    for first, stop in zip(starts[:-1], stops, strict=True):
+        order[first:stop] = np.arange(len(offsets) - stop, len(offsets) - first)
+    next_offsets = np.array([columns[9, order[at]] if at < stop else 0 for at, stop in zip(firsts, stops, strict=True)])
+    ends = np.array([columns[0, order[at]] if at < stop else 0 for at, stop in zip(firsts, stops, strict=True)])
+    codes, count = np.arange(len(offsets)) * 7, len(queues)
+
+    def by_one_call(kernels: ModuleType) -> tuple[list[int], bytes]:
+        units, breaks = bytearray(20 * len(offsets)), np.zeros(count, np.int64)
+        kernels.write_following_units(order, firsts, stops, count, columns, codes, next_offsets, ends, units, breaks)
+        return breaks.tolist(), bytes(units)
+
+    def one_by_one(kernels: ModuleType) -> tuple[list[int], bytes]:
+        units, breaks = bytearray(20 * len(offsets)), []
+        for first, stop, offset, end in zip(*(a.tolist() for a in (firsts, stops, next_offsets, ends)), strict=True):
+            breaks.append(int(kernels.find_break(order, first, stop, columns, offset, end)))
+            kernels.write_units(units, 20 * first, order, first, breaks[-1], columns, codes)
+        return breaks, bytes(units)
+
+    assert both(by_one_call) == both(one_by_one)
+
+
 @pytest.mark.parametrize(
     ("ends", "kept", "firsts"),
     [

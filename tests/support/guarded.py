@@ -158,6 +158,10 @@ def _write_queues(work: Workspace, count: int, queue_count: int, variant: int) -
     assert kernels.first_unit_between(units, _LONGS[variant % len(_LONGS)], 5, 5) <= size // UNIT_SIZE
     assert 0 <= kernels.count_leading_units(units, np.empty(2, np.int64)) <= size // UNIT_SIZE
     assert end == max(first, 0) or end <= size
+    breaks, stops = np.zeros(queue_count, np.int64), work.starts[1 : queue_count + 1].copy()
+    given = work.starts[:queue_count].copy(), stops, queue_count, work.columns, work.codes, queues, ends
+    kernels.write_following_units(work.order, *given, units, breaks)
+    assert (breaks <= stops).all()
 
 
 def _write_index(work: Workspace, found: int, variant: int) -> None:
