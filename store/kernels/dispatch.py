@@ -358,7 +358,7 @@ def find_break(
 
 @cfunc
 def follows(columns: Matrix, row: Long, queue_offset: Long, end: Long) -> Flag:
-    """Tell whether the record has this queue offset, and ends behind `end` at a log offset that is a long."""
+    """Tell whether the record has this queue offset, and ends behind `end`, at a place that is a long."""
     log_offset, size = columns[Column.LOG_OFFSET, row], columns[Column.SIZE, row]
     is_next: Flag = columns[Column.QUEUE_OFFSET, row] == queue_offset
     return is_next and 0 <= log_offset <= MAX_LONG - size and log_offset + size > end
