@@ -16,9 +16,11 @@ from store import kernels
 from store.consumequeue.light_queues import LightParts, find_light_parts
 from store.consumequeue.numbering import QueueTable
 from store.formats.run import Run
-from store.index.keys import KeyHasher
+from store.index.keys import CAPACITY, KeyHasher, Keys
 
 Ints = npt.NDArray[np.int64]
+_USUAL_KEYS = 4
+"""Of a record, with its unique one."""
 
 
 class Units(NamedTuple):
@@ -30,6 +32,10 @@ class Units(NamedTuple):
     log_offset: Ints
     size: Ints
     tags_code: Ints
+
+    def rows(self, rows: Ints) -> Units:
+        """The units of these rows."""
+        return Units(self.queues, *(column[rows] for column in self[1:]))
 
 
 class Entries(NamedTuple):
@@ -97,6 +103,16 @@ def with_light_units(
 
 def expected_entries(run: Run) -> Entries:
     """The index entries of a run's records."""
-    found = [keys.copy() for keys in KeyHasher().keys_of(run)]
-    hashes, records = (np.concatenate([np.empty(0, np.int64), *(keys[n] for keys in found)]) for n in (0, 1))
+    # Mostly there is room for all keys at once, and nothing is copied.
+    pieces = KeyHasher(CAPACITY + _USUAL_KEYS * run.count).keys_of(run)
+    found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
+    hashes, records = found[0][:2] if len(found) == 1 else _joined(found)
     return Entries(hashes, log_offsets(run)[records], run.columns.store_timestamp_ms[records])
+
+
+def _joined(found: list[Keys]) -> tuple[Ints, Ints]:
+    none = np.empty(0, np.int64)
+    return (
+        np.concatenate([none, *(keys.hashes for keys in found)]),
+        np.concatenate([none, *(keys.records for keys in found)]),
+    )

@@ -23,6 +23,10 @@ class Keys(NamedTuple):
     first: int
     stop: int
 
+    def is_all_of(self, run: Run) -> bool:
+        """Whether these are the keys of all records of the run."""
+        return not self.first and self.stop == run.count
+
     def copy(self) -> Keys:
         return self._replace(hashes=self.hashes.copy(), records=self.records.copy())
 

@@ -96,8 +96,9 @@ class DerivedFiles:
         self._found: dict[str, tuple[int, int]] = {}
         """By queue file where the last search ended (RisingOffsets)."""
         self.queues = {queue: number for number, queue in enumerate(reader.queues() if reader is not None else ())}
+        indexes = self.aside.submit(lambda: list(_look_at_index(reader)) if reader is not None else [])
         self._units = list(self._look_at_queues(reader)) if reader is not None else []
-        self._indexes = list(_look_at_index(reader)) if reader is not None else []
+        self._indexes = indexes.result()
         segments = reader.segments() if reader is not None else []
         log_size = segments[-1].number + segments[-1].size - segments[0].number if segments else 0
         count = sum(one.count for one in self._units) + sum(one.count for one in self._indexes)

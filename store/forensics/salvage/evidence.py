@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
-from store.dispatch.expected import expected_entries, expected_units
+from store.dispatch.expected import Units, expected_entries, expected_units
 from store.forensics.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits
 from store.forensics.salvage.grade import Grade, SalvagedRun, stretches
 from store.formats.queue_unit import MAX_EXT_ADDRESS
@@ -30,6 +30,7 @@ from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
+BoolArray = npt.NDArray[np.bool_]
 Uint64Array = npt.NDArray[np.uint64]
 
 
@@ -105,25 +106,32 @@ class Evidence:
             return np.empty(0, np.int64)
         expected = expected_units(found.run, self._delay_levels_ms, self._table)
         self._meet(expected.queues[len(self._numbers) :])
-        units, rows = self._units_of(found)
-        one_of = np.full(found.count, -1)
-        one_of[np.searchsorted(found.log_offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
-        has_unit = one_of[rows] >= 0
-        units, rows = units.rows(has_unit), rows[has_unit]
-        one = one_of[rows]
-        wrong = (
-            (units.queue != self._numbers[expected.queue[one]])
-            | (units.queue_offset != expected.queue_offset[one])
-            | (units.size != expected.size[one])
-            | ((units.tags_code != expected.tags_code[one]) & self._has_tags[expected.queue[one]])
-            & (units.tags_code > MAX_EXT_ADDRESS)
-        )
-        return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
-
-    def _units_of(self, found: SalvagedRun) -> tuple[NamedUnits, Int64Array]:
-        """The units that name the records, but those of light queues, and the row of each."""
         units, offsets = self._stretch.units, found.log_offsets
         units = units.rows(slice(*np.searchsorted(units.log_offset, (offsets[0], offsets[-1] + 1))))
+        # Mostly each record has one unit, and that one is right.
+        is_one_each = not len(self._light) and np.array_equal(units.log_offset, expected.log_offset)
+        if is_one_each and not self._differ(units, expected).any():
+            return np.empty(0, np.int64)
+        units, rows = self._named_by(units, offsets)
+        one_of = np.full(found.count, -1)
+        one_of[np.searchsorted(offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
+        has_unit = one_of[rows] >= 0
+        units, rows = units.rows(has_unit), rows[has_unit]
+        wrong = self._differ(units, expected.rows(one_of[rows]))
+        return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
+
+    def _differ(self, units: NamedUnits, expected: Units) -> BoolArray:
+        """Marks the units that are not as expected, one by one."""
+        return np.asarray(
+            (units.queue != self._numbers[expected.queue])
+            | (units.queue_offset != expected.queue_offset)
+            | (units.size != expected.size)
+            | ((units.tags_code != expected.tags_code) & self._has_tags[expected.queue])
+            & (units.tags_code > MAX_EXT_ADDRESS)
+        )
+
+    def _named_by(self, units: NamedUnits, offsets: Int64Array) -> tuple[NamedUnits, Int64Array]:
+        """The units that name records at these log offsets, but those of light queues, and the row of each."""
         rows = np.searchsorted(offsets, units.log_offset)
         names_record = (offsets[rows] == units.log_offset) & ~is_in(units.queue, self._light)
         return units.rows(names_record), rows[names_record]
@@ -145,11 +153,11 @@ class Evidence:
         offsets = known.log_offset[low:high]
         entries = _combined(offsets, known.key_hash[low:high])
         expected = expected_entries(found.run)
-        rows = np.searchsorted(log_offsets, expected.log_offset)
-        combined = _combined(log_offsets[rows], expected.key_hash)
+        combined = _combined(expected.log_offset, expected.key_hash)
         if np.array_equal(combined, entries):
             return np.empty(0, np.int64)
-        has_entry = is_in_sorted(log_offsets[rows], offsets)
+        rows = np.searchsorted(log_offsets, expected.log_offset)
+        has_entry = is_in_sorted(expected.log_offset, offsets)
         missing = has_entry & ~is_in(combined, entries)
         foreign = offsets[~is_in(entries, combined)]
         return np.concatenate([rows[missing], np.flatnonzero(is_in(log_offsets, foreign))])

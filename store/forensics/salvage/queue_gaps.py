@@ -55,11 +55,15 @@ class QueueGaps:
         slots = self.table.assign(run.buffer, run.array, run.count)
         new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
         self._next = np.concatenate([self._next, new])
+        log_offsets = salvaged.log_offsets
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
             piece = salvaged.rows(first, stop)
-            for row in np.unique(slots[first:stop][::-1], return_index=True)[1].tolist():
-                self._ends[int(slots[stop - 1 - row])] = int(piece.log_offsets[-1 - row])
+            # The last of equal numbers is kept. Records without a queue have -1, and so the last place.
+            newest = np.full(len(self.table) + 1, -1)
+            newest[slots[first:stop]] = log_offsets[first:stop]
+            met = np.flatnonzero(newest[:-1] >= 0)
+            self._ends.update(zip(met.tolist(), newest[met].tolist(), strict=True))
             yield piece, self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
             first = stop
 
