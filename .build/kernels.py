@@ -34,6 +34,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ROOT / "store" / "kernels"
 MODULES = ("properties", "hashing", "scan", "verify", "dispatch", "index", "requests", "encode", "put", "compare")
+NATIVE = ("native", "lost_pages", "commit_groups")
+"""Written in Cython and C; modules of these names are for kernels that run uncompiled."""
 MODULE_NAME = "store.kernels.compiled"
 FILE_NAME = f"compiled{sysconfig.get_config_var('EXT_SUFFIX')}"
 NO_EXTENSIONS = "RMQCTL_NO_EXTENSIONS"
@@ -110,13 +112,13 @@ def merge() -> str:
     """The source of all kernels as one Cython module."""
     functions = [text for name in MODULES for text in _functions(name)]
     arrays = [line for name in MODULES for line in _arrays(name)]
-    native = [(KERNELS / name).read_text().partition('"""\n\n')[2] for name in ("native.pxd", "lost_pages.pxd")]
+    native = [(KERNELS / f"{name}.pxd").read_text().partition('"""\n\n')[2] for name in NATIVE]
     return "\n\n".join([_PRELUDE.format(digest=digest()), *native, *arrays, *functions]) + "\n"
 
 
 def digest() -> str:
     """What the compiled module is made of, in 16 hex digits."""
-    sources = [*KERNELS.glob("native.*"), *KERNELS.glob("lost_pages.*")]
+    sources = [path for name in NATIVE for path in KERNELS.glob(f"{name}.*")]
     sources += [*(KERNELS / f"{name}.py" for name in MODULES), Path(__file__)]
     sources += (ROOT / "store" / "formats").glob("*.py")
     what = hashlib.sha256()

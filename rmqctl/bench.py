@@ -142,30 +142,19 @@ def measure_mode(
 ) -> Measured:
     """Put `count` messages from `threads` threads into a new store in `folder` with the settings given."""
     from store import Message, open_store
-    from store.disk import Descriptor, Filesystem
 
-    class CountingFilesystem(Filesystem):
-        """Counts the calls that make bytes durable."""
-
-        flush_count = 0
-
-        def fdatasync(self, descriptor: Descriptor) -> None:
-            type(self).flush_count += 1
-            super().fdatasync(descriptor)
-
-    fs = CountingFilesystem()
     settings = {**given, **SETTINGS[mode]}
     message = Message(topic="FlushBench", body=os.urandom(body_size), born_timestamp_ms=1)
-    with open_store(folder, settings=settings, read_only=False, fs=fs) as opened:
-        record_size = opened.put(message).size
-        before = fs.flush_count
+    with open_store(folder, settings=settings, read_only=False) as opened:
+        record_size, segments = opened.put(message).size, opened.opened.log.segments
+        before = segments.flush_count
         parts = [_Part(opened.put, message, count // threads + (n < count % threads)) for n in range(threads)]
         began = time.perf_counter()
         for part in parts:
             part.start()
         _wait(parts, on_put)
         seconds = time.perf_counter() - began
-        flushes = fs.flush_count - before
+        flushes = segments.flush_count - before
     latencies = array("q", sorted(value for part in parts for value in part.latencies_ns))
     return Measured(mode, record_size, seconds, latencies, flushes)
 

@@ -145,8 +145,8 @@ MUTANTS = [
     Mutant(
         "group-commit",
         "store/live/group_commit.py",
-        "while self._segments.flushed_where < group.next_offset and unmoved < 2:",
-        "if self._segments.flushed_where < group.next_offset and unmoved < 2:",
+        "while self._segments.flushed_where < next_offset and unmoved < 2:",
+        "if self._segments.flushed_where < next_offset and unmoved < 2:",
         "tests/live/test_group_commit.py::"
         "test_a_message_many_segments_behind_the_flushed_place_is_answered_when_it_is_durable",
     ),

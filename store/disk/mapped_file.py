@@ -65,29 +65,10 @@ class MappedFile:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_descriptor",
-        "_fs",
-        "_is_closed",
-        "_is_known_readable",
-        "_is_listed",
-        "_keeps_descriptor",
-        "_lent",
-        "_lock",
-        "_name_is_new",
-        "_pool",
-        "_view",
-        "committed",
-        "file_start",
-        "first_created_in_queue",
-        "flushed",
-        "path",
-        "reserved",
-        "size",
-        "store_timestamp_ms",
-        "writable",
-        "wrote_cell",
-    )
+        "__weakref__", "_descriptor", "_fs", "_is_closed", "_is_known_readable", "_is_listed", "_keeps_descriptor",
+        "_lent", "_lock", "_name_is_new", "_pool", "_view", "committed", "file_start", "first_created_in_queue",
+        "flushed", "path", "reserved", "size", "store_timestamp_ms", "writable", "wrote_cell",
+    )  # fmt: skip
 
     path: Path
     file_start: int
@@ -314,9 +295,18 @@ class MappedFile:
             raise
         if not self._keeps_descriptor or self.is_full:
             self._descriptor = None
-        # A truncation meanwhile may have set the positions back.
-        self.flushed = min(position, self.wrote)
+        self.note_flushed(position)
         return self.flushed
+
+    @property
+    def steady_descriptor(self) -> Descriptor | None:
+        """Give the descriptor of a file whose flush is a sync alone; None where it takes more."""
+        takes_more = self._is_closed or self._name_is_new or self._lent is not None or not self._keeps_descriptor
+        return None if takes_more else self._descriptor
+
+    def note_flushed(self, position: int) -> None:
+        """Count the bytes before `position` as durable, unless a truncation has set `wrote` back."""
+        self.flushed = min(position, self.wrote)
 
     def _check_length(self, descriptor: Descriptor) -> None:
         """Raises StoreIOError where another process has shortened the file: no sync reports that."""

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from store.config import LINE_4_9, BrokerLine
 from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
@@ -31,6 +32,9 @@ from store.disk.mapped_file import MappedFile
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
 from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize
+
+if TYPE_CHECKING:
+    from store.kernels import CommitGroups
 from store.layout import parse_segment_name, segment_name
 
 
@@ -67,6 +71,8 @@ class MappedFileQueue:
         self.committed_where = 0
         self.store_timestamp_ms = 0
         """Store time of the last message that a thorough flush (least_pages 0) covered."""
+        self.flush_count = 0
+        """Syncs that made bytes durable."""
         self._fs = fs
         self._writable = writable
         self._allocate = allocate
@@ -238,24 +244,53 @@ class MappedFileQueue:
         """Flushes the one file that holds `flushed_where`; True when nothing moved.
 
         After one failure every later call fails alike: the kernel reports a lost page once, then forgets it."""
-        with self._flush_lock:
-            if self._flush_failure is not None:
-                raise self._flush_failure.with_traceback(None)
+        with self._flushing():
             file = self._file_at_or_after(self.flushed_where)
             if file is None:
                 return True
             store_timestamp_ms = file.store_timestamp_ms
-            try:
-                where = file.file_start + file.flush(least_pages)
-                self._sync_folders()
-            except StoreError as error:
-                self._flush_failure = error
-                raise
+            where = file.file_start + file.flush(least_pages)
+            self._sync_folders()
             unmoved = where == self.flushed_where
             self.flushed_where = where
+            self.flush_count += not unmoved
             if least_pages == 0:
                 self.store_timestamp_ms = store_timestamp_ms
             return unmoved
+
+    def flush_groups(self, groups: CommitGroups) -> bool:
+        """Flush for one group of waiting threads after another, without the interpreter's lock.
+
+        False where no group could be answered that way: the caller flushes for it."""
+        with self._flushing():
+            file = self._file_at_or_after(self.flushed_where)
+            descriptor = file.steady_descriptor if file is not None else None
+            if file is None or descriptor is None or self._unsynced:
+                return False
+            covered_ms, file_end = file.store_timestamp_ms, file.file_start + self.file_size
+            opened, syncs, where = self._fs.sync_for_groups(
+                descriptor, groups, self.file_size, self.flushed_where, file_end
+            )
+            if syncs:
+                # Of messages put meanwhile the last one's time is known where all of them are flushed.
+                newest_ms, is_all = file.store_timestamp_ms, where == file.file_start + file.wrote
+                self.store_timestamp_ms = newest_ms if is_all else covered_ms
+                self.flush_count += syncs
+                self.flushed_where = where
+                file.note_flushed(where - file.file_start)
+            return opened > 0
+
+    @contextmanager
+    def _flushing(self) -> Iterator[None]:
+        """Hold the flush lock; raise the failure that an earlier flush met, and keep one that this one meets."""
+        with self._flush_lock:
+            if self._flush_failure is not None:
+                raise self._flush_failure.with_traceback(None)
+            try:
+                yield
+            except StoreError as error:
+                self._flush_failure = error
+                raise
 
     def _sync_folders(self) -> None:
         """Makes the names of new folders durable: a file is lost with the folder that it is in."""

@@ -9,7 +9,8 @@ run without the GIL and check no bounds but those that their arguments give.
 The modules beside this one are the source: Python that Cython compiles, all of them as one module, `compiled`. Where
 that is missing, or with RMQCTL_NO_EXTENSIONS=1, they run as they are, with the same results and some hundred times
 slower. cython.py has the words of Cython that they use, native.py and native.h what Python and C do differently.
-lost_pages.h is no kernel: a signal handler, which only C can be, for store/disk/lost_pages.py.
+Two things are no kernels: lost_pages.h, a signal handler, which only C can be, for store/disk/lost_pages.py, and
+CommitGroups, a class with its state, whose waiting and syncing must not need the GIL.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _NAME = "store.kernels.compiled"
 
 __all__ = [
     "COMPILED",
+    "CommitGroups",
     "append_message",
     "assign_queues",
     "count_leading_units",
@@ -80,6 +82,7 @@ compiled_module = _load()
 COMPILED = compiled_module is not None
 
 if compiled_module is None or TYPE_CHECKING:
+    from store.kernels.commit_groups import CommitGroups
     from store.kernels.compare import first_differences, rows_with_property, timer_properties
     from store.kernels.dispatch import (
         assign_queues,

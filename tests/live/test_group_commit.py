@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from store.disk.filesystem import Filesystem
+from store import kernels
+from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.mapping import PAGE_SIZE
 from store.errors import StoreClosed, StoreIOError
+from store.kernels.commit_groups import NOT_DURABLE, CommitGroups
 from store.live import group_commit
-from store.live.group_commit import CommitGroup, GroupCommitService
+from store.live.group_commit import GroupCommitService
 from tests.support.devices import HungDevice
 from tests.support.faulty_filesystem import FaultyFilesystem
-from tests.support.threads import run_in_threads
+from tests.support.threads import end_threads, eventually, run_in_threads
 
 SIZE = 1 << 16
 PATIENT_MS = 60_000
+needs_compiled = pytest.mark.skipif(not kernels.COMPILED, reason="kernels run uncompiled")
 
 
 class Checkpoint:
@@ -29,18 +35,17 @@ class Checkpoint:
     def flush(self) -> None: ...
 
 
-class StubbornQueue:
-    """A queue whose flushes get nowhere."""
+class OwnSync(Filesystem):
+    """A file system with an fdatasync of its own: no kernel syncs its files."""
 
-    store_timestamp_ms = 0
+    def fdatasync(self, descriptor: Descriptor) -> None:
+        super().fdatasync(descriptor)
 
-    def __init__(self) -> None:
-        self.flushed_where = 0
-        self.flush_count = 0
 
-    def flush(self, least_pages: int) -> bool:
-        self.flush_count += 1
-        return True
+@pytest.fixture(params=[Filesystem, OwnSync])
+def fs(request: pytest.FixtureRequest) -> Filesystem:
+    made: Filesystem = request.param()
+    return made
 
 
 @contextmanager
@@ -52,8 +57,8 @@ def running(service: GroupCommitService) -> Iterator[GroupCommitService]:
         service.stop()
 
 
-def queue_on(folder: Path, fs: Filesystem) -> MappedFileQueue:
-    return MappedFileQueue(folder, SIZE, fs, writable=True)
+def queue_on(folder: Path, fs: Filesystem, size: int = SIZE) -> MappedFileQueue:
+    return MappedFileQueue(folder, size, fs, writable=True, keeps_descriptors=True)
 
 
 def append(queue: MappedFileQueue, data: bytes = b"message") -> int:
@@ -63,32 +68,56 @@ def append(queue: MappedFileQueue, data: bytes = b"message") -> int:
     return file.file_start + file.wrote
 
 
-def test_a_message_is_answered_when_it_is_durable(tmp_path: Path) -> None:
-    fs = FaultyFilesystem()
+def append_time(queue: MappedFileQueue, store_timestamp_ms: int) -> int:
+    """Appends a message of that store time."""
+    end = append(queue)
+    queue.last_file().store_timestamp_ms = store_timestamp_ms
+    return end
+
+
+@contextmanager
+def waiting(service: GroupCommitService, *offsets: int) -> Iterator[list[bool | Exception]]:
+    """Threads that wait for these offsets; what each got, behind the block."""
+    answers: list[bool | Exception] = []
+
+    def wait(offset: int) -> None:
+        try:
+            answers.append(service.flush_to(offset, PATIENT_MS))
+        except (StoreClosed, StoreIOError) as error:
+            answers.append(error)
+
+    groups = service._groups
+    before = groups.waiting_count
+    threads = [threading.Thread(target=wait, args=(offset,), daemon=True) for offset in offsets]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: groups.waiting_count == before + len(offsets))
+    yield answers
+    end_threads(*threads)
+
+
+def test_a_message_is_answered_when_it_is_durable(tmp_path: Path, fs: Filesystem) -> None:
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
-        end = append(queue)
-        assert service.flush_to(end, PATIENT_MS)
-        assert queue.flushed_where >= end
-    assert fs.count("fdatasync") == 1
+        for _ in range(3):
+            assert service.flush_to(append(queue), PATIENT_MS)
+    assert queue.flushed_where == queue.max_wrote_offset
+    assert queue.flush_count == 3
 
 
 def test_messages_that_arrive_during_a_flush_share_the_next_one(tmp_path: Path) -> None:
     fs = HungDevice()
     queue = queue_on(tmp_path, fs)
-    with running(GroupCommitService(queue, Checkpoint())) as service:
-        first = service.join(append(queue))
+    with running(GroupCommitService(queue, Checkpoint())) as service, waiting(service, append(queue)) as first:
         assert fs.entered.wait(60)
-        later = [service.join(append(queue)) for _ in range(15)]
-        fs.gate.set()
-        for group in (first, *later):
-            group.wait(PATIENT_MS)
-    assert len({id(group) for group in later}) == 1
+        with waiting(service, *(append(queue) for _ in range(15))) as later:
+            fs.gate.set()
+    assert (first, later) == ([True], [True] * 15)
     assert fs.flush_count == 2
 
 
-def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
-    queue = queue_on(tmp_path, Filesystem())
+def test_sixteen_threads_lose_no_answer(tmp_path: Path, fs: Filesystem) -> None:
+    queue = queue_on(tmp_path, fs)
     put_lock = threading.Lock()
     answers: list[bool] = []
 
@@ -97,7 +126,6 @@ def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
             with put_lock:
                 end = append(queue)
             answers.append(service.flush_to(end, PATIENT_MS))
-            assert queue.flushed_where >= end
 
     with running(GroupCommitService(queue, Checkpoint())) as service:
         run_in_threads(*[partial(put, service)] * 16)
@@ -105,28 +133,32 @@ def test_sixteen_threads_lose_no_answer(tmp_path: Path) -> None:
     assert service.failure is None
 
 
-def test_a_message_many_segments_behind_the_flushed_place_is_answered_when_it_is_durable(tmp_path: Path) -> None:
-    fs = FaultyFilesystem()
+def test_messages_of_one_segment_after_another_are_answered_when_they_are_durable(
+    tmp_path: Path, fs: Filesystem
+) -> None:
+    queue = queue_on(tmp_path, fs, PAGE_SIZE)
+    with running(GroupCommitService(queue, Checkpoint())) as service:
+        for _ in range(20):
+            end = append(queue, bytes(PAGE_SIZE // 4))
+            assert service.flush_to(end, PATIENT_MS)
+    assert queue.flushed_where == 5 * PAGE_SIZE == end
+    assert [file.flushed for file in queue.files] == [PAGE_SIZE] * 5
+
+
+def test_a_message_many_segments_behind_the_flushed_place_is_answered_when_it_is_durable(
+    tmp_path: Path, fs: Filesystem
+) -> None:
     queue = queue_on(tmp_path, fs)
     for _ in range(5):
         append(queue, bytes(SIZE))
     end = append(queue)
     # Without a thread: its passes would flush a segment each before the request comes.
     service = GroupCommitService(queue, Checkpoint())
-    group = service.join(end)
-    service.work()
-    group.wait(PATIENT_MS)
+    with waiting(service, end) as answers:
+        service.work()
+    assert answers == [True]
     assert queue.flushed_where == end
-    assert fs.count("fdatasync") == 6
-
-
-def test_a_queue_that_cannot_be_flushed_any_further_gives_no_ok() -> None:
-    service = GroupCommitService(queue := StubbornQueue(), Checkpoint())
-    group = service.join(100)
-    service.work()
-    group.wait(PATIENT_MS)
-    assert queue.flush_count == 2
-    assert queue.flushed_where < 100
+    assert queue.flush_count == 6
 
 
 def test_a_device_that_does_not_answer_gives_a_timeout(tmp_path: Path) -> None:
@@ -134,45 +166,125 @@ def test_a_device_that_does_not_answer_gives_a_timeout(tmp_path: Path) -> None:
     queue = queue_on(tmp_path, fs)
     with running(GroupCommitService(queue, Checkpoint())) as service:
         assert not service.flush_to(append(queue), 20)
+        # So it does to who comes while the flush hangs, to many threads too.
+        assert not service.flush_to(append(queue), 20)
         fs.gate.set()
 
 
 def test_a_failed_flush_fails_every_waiting_request_and_all_later_ones(tmp_path: Path) -> None:
     fs = FaultyFilesystem(when=lambda name, _: name == "fdatasync")
     queue = queue_on(tmp_path, fs)
-    with running(GroupCommitService(queue, Checkpoint())) as service:
-        with pytest.raises(StoreIOError):
-            service.flush_to(append(queue), PATIENT_MS)
+    service = GroupCommitService(queue, Checkpoint())
+    noted = list[BaseException | None]()
+    service.on_failure = lambda: noted.append(service.failure)
+    with waiting(service, *(append(queue) for _ in range(3))) as answers, running(service):
+        assert eventually(lambda: len(answers) == 3)
         fs.when = None
         with pytest.raises(StoreIOError):
             service.flush_to(append(queue), PATIENT_MS)
-    assert isinstance(service.failure, StoreIOError)
+    assert [type(answer) for answer in answers] == [StoreIOError] * 3
+    assert noted == [service.failure]
+    assert queue.flushed_where == 0
 
 
-def test_the_checkpoint_learns_the_store_time_only_when_somebody_waited(tmp_path: Path) -> None:
-    queue, checkpoint = queue_on(tmp_path, Filesystem()), Checkpoint()
-    service = GroupCommitService(queue, checkpoint)
-    end = append(queue)
-    queue.last_file().store_timestamp_ms = 123
-    service.work()
-    assert queue.flushed_where == end
-    assert checkpoint.physic_ms == 0
-    service.join(end)
-    service.work()
-    assert checkpoint.physic_ms == 123
-
-
-def test_requests_under_way_at_the_stop_are_still_answered_and_later_ones_refused(tmp_path: Path) -> None:
+@needs_compiled
+def test_a_sync_that_fails_without_the_interpreter_is_never_answered_by_a_later_one(tmp_path: Path) -> None:
+    """The device's refusal is a pipe in the place of the segment: it can't be synced, and afterwards it could."""
     queue = queue_on(tmp_path, Filesystem())
     service = GroupCommitService(queue, Checkpoint())
-    service.start()
-    end = append(queue)
-    group = service.join(end)
-    service.stop()
-    group.wait(0)
-    assert queue.flushed_where == end
+    with waiting(service, append(queue)):
+        service.work()
+    file, end, (reader, writer) = queue.last_file(), append(queue), os.pipe()
+    good, file._descriptor = file._descriptor, Descriptor(writer, file.path)
+    with waiting(service, end) as first, pytest.raises(StoreIOError, match="cannot flush the file: invalid argument"):
+        service.work()
+    file._descriptor = good
+    with waiting(service, end) as second, pytest.raises(StoreIOError):
+        service.work()
+    os.close(reader)
+    assert [type(answer) for answer in first + second] == [StoreIOError] * 2
+    assert queue.flushed_where == len(b"message")
+
+
+def test_a_segment_that_was_shortened_is_an_error(tmp_path: Path, fs: Filesystem) -> None:
+    queue = queue_on(tmp_path, fs)
+    with running(GroupCommitService(queue, Checkpoint())) as service:
+        assert service.flush_to(append(queue), PATIENT_MS)
+        file = queue.last_file()
+        end = append(queue)
+        os.truncate(file.path, SIZE - 1)
+        with pytest.raises(StoreIOError):
+            service.flush_to(end, PATIENT_MS)
+
+
+def test_the_checkpoint_learns_the_store_time_only_when_somebody_waited(tmp_path: Path, fs: Filesystem) -> None:
+    queue, checkpoint = queue_on(tmp_path, fs), Checkpoint()
+    service = GroupCommitService(queue, checkpoint)
+    for store_timestamp_ms in (123, 456):
+        before = checkpoint.physic_ms
+        end = append_time(queue, store_timestamp_ms)
+        service.work()
+        assert queue.flushed_where == end
+        assert checkpoint.physic_ms == before
+        with waiting(service, end):
+            service.work()
+        assert checkpoint.physic_ms == store_timestamp_ms
+
+
+@needs_compiled
+def test_the_checkpoint_learns_no_time_of_a_message_that_is_not_durable(tmp_path: Path) -> None:
+    """Such a message comes behind the flush of a group, before the service looks at the time."""
+
+    class Late(Filesystem):
+        is_late = False
+
+        def sync_for_groups(self, *arguments: Any) -> tuple[int, int, int]:
+            found = super().sync_for_groups(*arguments)
+            if self.is_late:
+                append_time(queue, 789)
+            return found
+
+    queue, checkpoint = queue_on(tmp_path, fs := Late()), Checkpoint()
+    service = GroupCommitService(queue, checkpoint)
+    for store_timestamp_ms, is_late in ((123, False), (456, True)):
+        fs.is_late = is_late
+        with waiting(service, append_time(queue, store_timestamp_ms)):
+            service.work()
+    assert checkpoint.physic_ms == 456
+
+
+def test_requests_under_way_at_the_stop_are_still_answered_and_later_ones_refused(
+    tmp_path: Path, fs: Filesystem
+) -> None:
+    queue = queue_on(tmp_path, fs)
+    service = GroupCommitService(queue, Checkpoint())
+    with waiting(service, append(queue)) as answers:
+        service.last_work()
+    assert answers == [True]
     with pytest.raises(StoreClosed):
         service.flush_to(append(queue), PATIENT_MS)
+
+
+def test_a_group_that_waits_for_the_next_segment_at_the_stop_is_answered_too(tmp_path: Path, fs: Filesystem) -> None:
+    queue = queue_on(tmp_path, fs, PAGE_SIZE)
+    service = GroupCommitService(queue, Checkpoint())
+    with waiting(service, append(queue)):
+        service.work()
+    with waiting(service, append(queue, bytes(PAGE_SIZE - 7))) as first:
+        service._groups.take()
+        with waiting(service, append(queue)) as second:
+            service.last_work()
+    assert (first, second) == ([True], [True])
+
+
+def test_at_the_stop_a_failure_reaches_everybody_who_waits(tmp_path: Path) -> None:
+    queue = queue_on(tmp_path, FaultyFilesystem(when=lambda name, _: name == "fdatasync"))
+    service = GroupCommitService(queue, Checkpoint())
+    with waiting(service, append(queue)) as first:
+        service._groups.take()
+        with waiting(service, append(queue)) as second:
+            service.last_work()
+    assert [type(answer) for answer in first + second] == [StoreIOError] * 2
 
 
 class ScriptedQueue:
@@ -188,12 +300,8 @@ class ScriptedQueue:
         self.asked.append(least_pages)
         return self.unmoved[len(self.asked) - 1]
 
-
-class BrokenQueue(ScriptedQueue):
-    """Every flush fails."""
-
-    def flush(self, least_pages: int) -> bool:
-        raise StoreIOError("no device", file=Path("x"))
+    def flush_groups(self, groups: CommitGroups) -> bool:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -208,8 +316,9 @@ class BrokenQueue(ScriptedQueue):
 def test_a_group_is_given_up_when_two_flushes_in_a_row_move_nothing(unmoved: list[bool], flushes: int) -> None:
     queue = ScriptedQueue(*unmoved)
     service = GroupCommitService(queue, Checkpoint())  # type: ignore[arg-type]
-    service.join(100)
-    service.work()
+    with waiting(service, 100) as answers:
+        service.work()
+    assert answers == [False]
     assert queue.asked == [0] * flushes
 
 
@@ -217,42 +326,32 @@ def test_a_group_is_given_up_when_two_flushes_in_a_row_move_nothing(unmoved: lis
 def test_what_is_durable_already_is_not_flushed_again(flushed_where: int) -> None:
     queue = ScriptedQueue(flushed_where=flushed_where)
     service = GroupCommitService(queue, Checkpoint())  # type: ignore[arg-type]
-    group = service.join(100)
-    service.work()
-    group.wait(PATIENT_MS)
+    with waiting(service, 100) as answers:
+        service.work()
+    assert answers == [True]
     assert queue.asked == []
 
 
-def test_a_group_waits_for_the_last_byte_of_all_that_joined() -> None:
-    service = GroupCommitService(ScriptedQueue(), Checkpoint())  # type: ignore[arg-type]
-    assert [service.join(place).next_offset for place in (0, 7, 5, 7, 9)] == [0, 7, 7, 7, 9]
-    assert CommitGroup().is_empty
-    assert not GroupCommitService(ScriptedQueue(), Checkpoint()).join(0).is_empty  # type: ignore[arg-type]
+@pytest.mark.parametrize(("flushed_where", "is_durable"), [(6, False), (7, True), (8, True)])
+def test_a_message_is_durable_when_its_last_byte_is(flushed_where: int, is_durable: bool) -> None:
+    service = GroupCommitService(ScriptedQueue(True, True, flushed_where=flushed_where), Checkpoint())  # type: ignore[arg-type]
+    with waiting(service, 7) as answers:
+        service.work()
+    assert answers == [is_durable]
 
 
-class NotedGate:
-    """A gate that does not open, and notes how long somebody would wait."""
+@pytest.mark.parametrize("timeout_ms", [0, 30, 5000])
+def test_a_wait_lasts_as_many_milliseconds_as_it_is_given(timeout_ms: int) -> None:
+    service, asked = GroupCommitService(ScriptedQueue(), Checkpoint()), list[tuple[int, int]]()  # type: ignore[arg-type]
 
-    def __init__(self, *, opens: bool = False) -> None:
-        self.opens, self.waits, self.released = opens, list[float](), 0
+    class Groups:
+        def wait(self, next_offset: int, timeout_ms: int) -> int:
+            asked.append((next_offset, timeout_ms))
+            return NOT_DURABLE
 
-    def acquire(self, timeout: float) -> bool:
-        self.waits.append(timeout)
-        return self.opens
-
-    def release(self) -> None:
-        self.released += 1
-
-
-@pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (30, 0.03), (5000, 5.0), (1, 0.001)])
-@pytest.mark.parametrize("opens", [True, False])
-def test_a_wait_lasts_as_many_milliseconds_as_it_is_given(timeout_ms: int, seconds: float, opens: bool) -> None:
-    group = CommitGroup()
-    group.gate = gate = NotedGate(opens=opens)  # type: ignore[assignment]
-    group.wait(timeout_ms)
-    assert gate.waits == [seconds]
-    # Who comes through opens the gate for the next.
-    assert gate.released == opens
+    service._groups = Groups()  # type: ignore[assignment]
+    assert not service.flush_to(7, timeout_ms)
+    assert asked == [(7, timeout_ms)]
 
 
 def test_the_service_looks_every_ten_milliseconds_and_gathers_as_long_at_the_end(
@@ -261,121 +360,13 @@ def test_the_service_looks_every_ten_milliseconds_and_gathers_as_long_at_the_end
     service, slept = GroupCommitService(ScriptedQueue(True), Checkpoint()), list[float]()  # type: ignore[arg-type]
     monkeypatch.setattr(group_commit.time, "sleep", slept.append)
     service.last_work()
-    assert (service._interval_seconds, slept) == (0.01, [0.01])
+    assert (group_commit.GROUP_INTERVAL_MS, slept) == (10, [0.01])
 
 
-def test_a_failure_reaches_those_who_waited_and_no_other_group() -> None:
-    service = GroupCommitService(BrokenQueue(), Checkpoint())  # type: ignore[arg-type]
-    group = service.join(7)
-    with pytest.raises(StoreIOError):
-        service.work()
-    later = service.join(8)
-    assert later is not group
-    assert (later.failure, later.next_offset) == (None, 8)
-    with pytest.raises(StoreIOError):
-        group.wait(0)
-    # The gate is open: nobody waits for the end of the time.
-    assert group.gate.acquire(blocking=False)
-
-
-@pytest.mark.parametrize(("timeout_ms", "seconds"), [(0, 0.0), (30, 0.03), (5000, 5.0)])
-def test_a_leader_waits_as_many_milliseconds_for_the_flush_before(timeout_ms: int, seconds: float) -> None:
-    service = GroupCommitService(ScriptedQueue(), Checkpoint())  # type: ignore[arg-type]
-    service._has_company = True
-    service._flushing = before = NotedGate()  # type: ignore[assignment]
-    assert not service.flush_to(7, timeout_ms)
-    assert (before.waits, before.released) == ([seconds], 0)
-
-
-def test_a_group_that_the_service_has_flushed_is_not_flushed_by_its_leader_again() -> None:
-    service = GroupCommitService(queue := ScriptedQueue(flushed_where=7), Checkpoint())  # type: ignore[arg-type]
-    group = service.join(7)
-    service.work()
-    service._lead(group, PATIENT_MS)
-    assert (queue.asked, service.failure, group.is_flushed) == ([], None, True)
-
-
-def test_the_first_message_of_a_group_wakes_the_service_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    service, woken = GroupCommitService(ScriptedQueue(), Checkpoint()), list[int]()  # type: ignore[arg-type]
-    monkeypatch.setattr(service, "wakeup", lambda: woken.append(1))
-    service._group.gate.release()
-    counts = []
-    for place in (7, 8, 9):
-        service.flush_to(place, 0)
-        counts.append(len(woken))
-    assert counts == [1, 1, 1]
-
-
-@pytest.mark.parametrize(("flushed_where", "is_durable"), [(6, False), (7, True), (8, True)])
-def test_a_message_is_durable_when_its_last_byte_is(flushed_where: int, is_durable: bool) -> None:
-    service = GroupCommitService(ScriptedQueue(flushed_where=flushed_where), Checkpoint())  # type: ignore[arg-type]
-    service._group.gate.release()
-    assert service.flush_to(7, 0) is is_durable
-
-
-def with_company(queue: MappedFileQueue) -> GroupCommitService:
-    """A service, not started, whose last group had two messages."""
-    service = GroupCommitService(queue, Checkpoint())
-    for _ in range(2):
-        service.join(append(queue))
-    service.work()
-    return service
-
-
-def test_the_first_of_several_threads_flushes_itself(tmp_path: Path) -> None:
-    fs = FaultyFilesystem()
+def test_a_message_that_nobody_waits_for_is_flushed_in_passing(tmp_path: Path, fs: Filesystem) -> None:
     queue = queue_on(tmp_path, fs)
-    service = with_company(queue)
-    assert service.flush_to(append(queue), PATIENT_MS)
-    assert fs.count("fdatasync") == 2
-
-
-@pytest.mark.parametrize("messages", [0, 1])
-def test_a_thread_that_puts_alone_leaves_the_flush_to_the_service(tmp_path: Path, messages: int) -> None:
-    queue = queue_on(tmp_path, Filesystem())
-    service = GroupCommitService(queue, Checkpoint())
-    for _ in range(messages):
-        service.join(append(queue))
-        service.work()
-    assert not service.flush_to(append(queue), 1)
-    service.work()
-    assert queue.flushed_where == queue.max_wrote_offset
-
-
-def test_a_leader_alone_leaves_the_next_flush_to_the_service(tmp_path: Path) -> None:
-    queue = queue_on(tmp_path, Filesystem())
-    service = with_company(queue)
-    assert service.flush_to(append(queue), PATIENT_MS)
-    assert not service.flush_to(append(queue), 1)
-
-
-def test_a_leader_whose_flush_fails_gives_the_error_to_its_group_and_to_the_store(tmp_path: Path) -> None:
-    fs = FaultyFilesystem()
-    queue = queue_on(tmp_path, fs)
-    service, noted = with_company(queue), threading.Event()
-    service.on_failure = noted.set
-    fs.when = lambda name, _: name == "fdatasync"
-    with pytest.raises(StoreIOError):
-        service.flush_to(append(queue), PATIENT_MS)
-    assert noted.is_set()
-    assert isinstance(service.failure, StoreIOError)
-
-
-def test_a_leader_waits_for_the_flush_before_no_longer_than_it_may(tmp_path: Path) -> None:
-    fs = HungDevice()
-    queue = queue_on(tmp_path, fs)
-    fs.gate.set()
-    service = with_company(queue)
-    fs.gate.clear()
-    fs.entered.clear()
-    service.join(append(queue))
-    service.join(append(queue))
-    flushing = threading.Thread(target=service.work)
-    flushing.start()
-    assert fs.entered.wait(60)
-    assert not service.flush_to(append(queue), 20)
-    fs.gate.set()
-    flushing.join()
-    # The group that its leader gave up is the service's.
-    service.work()
-    assert queue.flushed_where == queue.max_wrote_offset
+    with running(GroupCommitService(queue, Checkpoint())) as service:
+        for _ in range(2):
+            end = append(queue)
+            service.wakeup()
+            assert eventually(lambda end=end: queue.flushed_where == end)

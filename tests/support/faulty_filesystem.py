@@ -26,6 +26,7 @@ MADE_OF_OTHERS = frozenset(
         "remove_tree",
         "require_file",
         "require_folder",
+        "sync_for_groups",
         "zero",
     }
 )
