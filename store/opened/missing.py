@@ -184,18 +184,24 @@ class QueueBuilder:
             _finish(repair)
         return sum(repair.placed for repair in done.values())
 
-    def queues_from(self, log_offset: int) -> set[QueueKey]:
-        """The queues that have records at or behind `log_offset`."""
-        table, found = QueueTable(), set[QueueKey]()
-        for step in (
-            readable_behind(self._segments, log_offset, rules=self._rules) if log_offset < self._log.stop else ()
-        ):
-            if isinstance(step, Run) and step.start < self._log.stop:
-                numbers = table.assign(step.buffer, step.array, step.count)
-                inside = np.flatnonzero((numbers >= 0) & (step.columns.position + step.file_start >= log_offset))
-                found.update(table.names[number] for number in distinct(numbers[inside]).tolist())
-                found.update(key for key, _, _ in self._queues.light_parts(step, inside, always=True))
-        return found
+    def newest_records(self, start: int) -> dict[QueueKey, int]:
+        """The log offset of each queue's newest record, of those that have any at or behind `start`."""
+        table, found = QueueTable(), np.full(0, -1, np.int64)
+        newest: dict[QueueKey, int] = {}
+        for step in readable_behind(self._segments, start, rules=self._rules) if start < self._log.stop else ():
+            if not isinstance(step, Run) or step.start >= self._log.stop:
+                continue
+            numbers, at = table.assign(step.buffer, step.array, step.count), step.columns.position + step.file_start
+            inside = np.flatnonzero((numbers >= 0) & (at < self._log.stop))
+            found = np.concatenate([found, np.full(len(table) - len(found), -1, np.int64)])
+            # The last of several for one queue stays.
+            found[numbers[inside]] = at[inside]
+            for key, run, _ in self._queues.light_parts(step, inside, always=True):
+                newest[key] = int(run.columns.position[run.count - 1]) + run.file_start
+        for key, log_offset in zip(table.names, found.tolist(), strict=True):
+            # Several damaged topics may have one name.
+            newest[key] = max(newest.get(key, -1), log_offset)
+        return newest
 
     def _note_damage(self, step: Outcome) -> None:
         log_offset = step.file_start + step.position

@@ -147,14 +147,14 @@ class QueueView(ConsumeQueueStore):
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
         """Those of the queues on disk that lack no unit, and have none behind the log's end."""
         file_size, found = self._config.mapped_file_size_consume_queue, {}
-        behind = self._builder.queues_from(self._trusted)
+        newest = self._builder.newest_records(self._trusted)
         for key in keys:
             folder = self.queue_folder(*key)
-            if key not in behind and self._may_rest(folder.parent):
-                resting = self._read_resting(str(folder))
-                # The file behind a full one may be lost.
-                if resting and resting.end <= self._log.stop and resting.unit_count * UNIT_SIZE < file_size:
-                    found[key] = resting
+            resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
+            # The file behind a full one may be lost.
+            is_full = resting is not None and resting.unit_count * UNIT_SIZE == file_size
+            if resting and not is_full and newest.get(key, -1) < resting.end <= self._log.stop:
+                found[key] = resting
         return found
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:

@@ -24,18 +24,17 @@ def _cut_checkpoint(root: Path) -> None:
     (root / "abort").touch()
 
 
-def _clear_units(root: Path) -> None:
-    with (root / "consumequeue" / "T0" / "3" / ("0" * 20)).open("r+b") as file:
-        file.write(bytes(FILE_SIZE))
+def clear_units(root: Path, queue_id: int, first: int = 0) -> None:
+    with (root / "consumequeue" / "T0" / str(queue_id) / ("0" * 20)).open("r+b") as file:
+        file.seek(20 * first)
+        file.write(bytes(FILE_SIZE - 20 * first))
 
 
 def _cut_last_units(root: Path) -> None:
     """As dispatch leaves queues behind a crash."""
     _cut_checkpoint(root)
     for queue_id in (27, 28, 29):
-        with (root / "consumequeue" / "T0" / str(queue_id) / ("0" * 20)).open("r+b") as file:
-            file.seek(20)
-            file.write(bytes(FILE_SIZE - 20))
+        clear_units(root, queue_id, 1)
 
 
 def _cut_log(root: Path) -> None:
@@ -54,7 +53,7 @@ STATES: dict[str, Callable[[Path], object]] = {
     "crashed": _cut_checkpoint,
     "a queue lost": lambda root: shutil.rmtree(root / "consumequeue" / "T0" / "3"),
     "all queues lost": lambda root: shutil.rmtree(root / "consumequeue"),
-    "a queue without units": _clear_units,
+    "a queue without units": lambda root: clear_units(root, 3),
     "queues behind the log": _cut_last_units,
     "queues ahead of the log": _cut_log,
 }
@@ -130,13 +129,18 @@ def test_the_states_of_a_closed_store_open_no_queue(tmp_path: Path, opened: list
     assert opened == []
 
 
-def test_queues_with_records_behind_the_trusted_place_alone_are_opened(tmp_path: Path, opened: list[QueueKey]) -> None:
-    with open_store(make_queues(tmp_path)) as store:
+def test_queues_that_lack_records_behind_the_trusted_place_alone_are_opened(
+    tmp_path: Path, opened: list[QueueKey]
+) -> None:
+    root = make_queues(tmp_path)
+    ends = sorted(state.max_physic_offset for state in states(root))
+    for queue_id in (28, 29):
+        clear_units(root, queue_id, 2)
+    with open_store(root) as store:
         view = store.opened.queues
         assert isinstance(view, QueueView)
-        ends = sorted(state.max_physic_offset for state in states(store.layout.root))
-        view._trusted = ends[-3]
-        assert len(store.queues()) == QUEUE_COUNT
+        view._trusted = ends[-5]
+        assert {state.max_offset for state in store.queues()} == {3}
     assert opened == [("T0", 28), ("T0", 29)]
 
 
