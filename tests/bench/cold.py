@@ -7,13 +7,10 @@ salvage that writes is bounded by writing, so its walk has rows, and the whole o
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import statistics
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +20,9 @@ from store.commitlog.scan import ScanRules, scan_log
 from store.disk.filesystem import Filesystem
 from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from tests.bench import stores
+from tests.bench.cold_files import run_command, timed
 from tests.bench.context import KIB, Bench
+from tests.bench.first_command import first_commands
 from tests.bench.report import Row
 from tests.bench.walks import plan_here
 
@@ -58,6 +57,7 @@ def cold(bench: Bench) -> Iterator[Row]:
             stores.put_into_state(root, one.state)
             yield from _rows(bench, root, one)
     yield _salvage_to_store(bench, bench.store(KIB))
+    yield from first_commands(bench)
 
 
 def _rows(bench: Bench, root: Path, one: ColdRead) -> Iterator[Row]:
@@ -67,8 +67,8 @@ def _rows(bench: Bench, root: Path, one: ColdRead) -> Iterator[Row]:
     size = sum(written.values())
     works: dict[str, Callable[[], object]] = {"dd": partial(_copy, written), "in process": partial(one.work, root)}
     if one.command:
-        works["the whole command"] = partial(_command, root, *one.command)
-    turns = [[_timed(written, work) for work in works.values()] for _ in range(bench.runs)]
+        works["the whole command"] = partial(run_command, root, *one.command)
+    turns = [[timed(written, work) for work in works.values()] for _ in range(bench.runs)]
     rates = {name: size / statistics.median(times) for name, times in zip(works, zip(*turns, strict=True), strict=True)}
     theirs = rates.pop("dd")
     for name, rate in rates.items():
@@ -83,21 +83,9 @@ def _salvage_to_store(bench: Bench, root: Path) -> Row:
     seconds = []
     for _ in range(bench.runs):
         with bench.empty("salvaged") as target:
-            seconds.append(_timed(files, partial(_command, root, "salvage", "--to", str(target))))
+            seconds.append(timed(files, partial(run_command, root, "salvage", "--to", str(target))))
     rate = stores.log_bytes(root) / statistics.median(seconds)
     return Row("salvage --to, not in the page cache, the whole command", rate, "B/s", note="bounded by writing")
-
-
-def _timed(files: Iterable[Path], work: Callable[[], object]) -> float:
-    """Seconds of the work, with none of the files in the page cache before."""
-    fs = Filesystem()
-    for path in files:
-        descriptor = fs.open_read(path)
-        os.fsync(descriptor.number)
-        fs.dont_need(descriptor, 0, 0)
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def _copy(written: dict[Path, int]) -> None:
@@ -112,11 +100,6 @@ def _copy(written: dict[Path, int]) -> None:
 def _written_end(path: Path) -> int:
     """The end of the bytes that were ever written; what is behind is a hole, or reserved."""
     return max((stop for _, stop in Filesystem().written_ranges(path, 0)), default=0)
-
-
-def _command(root: Path, *words: str) -> None:
-    command = [sys.executable, "-m", "rmqctl", "--store", str(root), *words]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
 def _scan(root: Path) -> None:
