@@ -32,6 +32,7 @@ from store.checking.units import (
     continuity_findings,
     differing_queues,
     queue_differences,
+    rows_by_queue,
 )
 from store.commitlog.resync import has_bytes_in
 from store.commitlog.scan import Blank, Damage, End, ScanRules
@@ -137,7 +138,7 @@ class _QueueStates:
         """Yield the queues whose queue offsets do not count on: number, offset before, rows."""
         if not len(queues):
             return
-        rows = np.argsort(queues, kind="stable")
+        rows = rows_by_queue(queues)
         ordered, offsets = queues[rows], units.queue_offset[rows]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         stops = np.append(starts[1:], len(rows))
@@ -300,6 +301,8 @@ class _SegmentCheck:
             expected, queues = Units(expected.queues, *(column[due] for column in expected[1:])), queues[due]
         unknown = self.states.is_lmq & (not self.rules.has_light)
         differing = differing_queues(found, expected, queues, starts, unknown)
+        if not len(differing):
+            return
         found_rows, expected_rows = _rows_of(found.queue, differing), _rows_of(queues, differing)
         for number, mine, theirs in zip(differing.tolist(), found_rows, expected_rows, strict=True):
             pieces = found.pieces(self.units.names, mine)
@@ -309,7 +312,7 @@ class _SegmentCheck:
 
 def _rows_of(queues: Ints, numbers: Ints) -> Iterator[Ints]:
     """For each of these numbers the rows of its queue, in their order."""
-    rows = np.argsort(queues, kind="stable")
+    rows = rows_by_queue(queues)
     ordered = queues[rows]
     for start, stop in zip(np.searchsorted(ordered, numbers), np.searchsorted(ordered, numbers, "right"), strict=True):
         yield rows[start:stop]

@@ -174,12 +174,13 @@ def differing_queues(
     keep = ~(is_lmq[found.queue] & is_in(offsets, starts)) if is_lmq.any() else np.ones(len(offsets), bool)
     # Both are in log order within a queue where all is well; sorting by queue alone keeps that.
     kept = np.flatnonzero(keep)
-    kept = kept[_by_queue(found.queue[kept])]
-    wanted = _by_queue(expected_queue)
+    kept = kept[rows_by_queue(found.queue[kept])]
+    wanted = rows_by_queue(expected_queue)
     size = max(found.queue.max(initial=-1), expected_queue.max(initial=-1)) + 1
     counts = np.bincount(found.queue[kept], minlength=size), np.bincount(expected_queue, minlength=size)
     is_equal = counts[0] == counts[1]
-    kept, wanted = kept[is_equal[found.queue[kept]]], wanted[is_equal[expected_queue[wanted]]]
+    if not is_equal.all():
+        kept, wanted = kept[is_equal[found.queue[kept]]], wanted[is_equal[expected_queue[wanted]]]
     units = found.units[kept]
     differs = (
         (offsets[kept] != expected.log_offset[wanted])
@@ -190,7 +191,7 @@ def differing_queues(
     return distinct(np.concatenate([np.flatnonzero(~is_equal), found.queue[kept][differs]]))
 
 
-def _by_queue(queues: Ints) -> Ints:
+def rows_by_queue(queues: Ints) -> Ints:
     """The rows by queue, otherwise in their order. NumPy sorts 16-bit numbers by radix."""
     small = queues.max(initial=0) < 1 << 16
     return np.argsort(queues.astype(np.uint16) if small else queues, kind="stable")
