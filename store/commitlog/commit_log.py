@@ -32,10 +32,11 @@ from itertools import accumulate
 
 from store import kernels
 from store.commitlog.light_puts import LightPuts
-from store.commitlog.put_queue import NO_TAIL, PutHosts, PutParts, PutQueue, PutTail
+from store.commitlog.put_queue import NO_PAGES, NO_TAIL, PutHosts, PutParts, PutQueue, PutTail
 from store.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
 from store.commitlog.put_rules import PutRules
 from store.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
+from store.commitlog.tail_pages import TailPages
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.disk import lost_pages
 from store.disk.mapped_file import MappedFile
@@ -111,6 +112,8 @@ class CommitLog:
         """Start of a segment in which old records lie behind the log's end, -1 without one."""
         self._gate = bytearray(_GATE.size)
         """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
+        self._flushes_by_time = config.flush_disk_type == "ASYNC_FLUSH"
+        self._pages = NO_PAGES
         self._queues: dict[tuple[str, int], PutQueue] = {}
         hosts = PutHosts.of(Message(""))
         given_clock = None if clock is clock_ms else clock
@@ -221,7 +224,7 @@ class CommitLog:
                 tail = self._parts.tail
                 file, buffer = tail.file, tail.buffer
                 position = append_message(
-                    gate, tail.wrote, buffer, tail.file_start, file.reserved, queue.end, now_ms,
+                    gate, tail.wrote, buffer, tail.file_start, tail.limit_position, queue.end, now_ms,
                     queue.topic, body, properties, hosts.encoded,
                     message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
                     message.born_timestamp_ms, message.reconsume_times, message.prepared_transaction_offset,
@@ -235,6 +238,7 @@ class CommitLog:
                 # No room in the segment, the log is locked, or the clock went back: settled under the lock.
                 with self.locked() as locked_ms:
                     self.file_for(size)
+                self._pages.go_ahead()
                 now_ms = locked_ms if gate is self._gate else now_ms
         except OverflowError as error:
             return illegal(f"a number does not fit its field: {error}")
@@ -326,13 +330,12 @@ class CommitLog:
             if space:
                 self._end_segment(file, space)
             file = self.segments.last_file()
-            self._parts = self._parts._replace(tail=PutTail.of(file, file.write_buffer))
+            self._pages = TailPages(file, flushes_by_time=self._flushes_by_time, before=self._pages)
+            self._parts = self._parts._replace(tail=PutTail.of(file, file.write_buffer, self._pages))
             if size + BLANK_SIZE > self._segment_size - file.wrote:
                 # The first message since the opening, and the last segment is nearly full.
                 return self.file_for(size)
-        end = file.wrote + size + BLANK_SIZE
-        if end > file.reserved:
-            file.reserve(end)
+        self._pages.reserve(file.wrote + size + BLANK_SIZE)
         return file
 
     def _end_segment(self, file: MappedFile, space: int) -> None:

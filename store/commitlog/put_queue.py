@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MemberDescriptorType
 from typing import NamedTuple
 
+from store.commitlog.tail_pages import TailPages
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file import MappedFile
 from store.formats.host import Host
@@ -67,13 +68,21 @@ class PutTail(NamedTuple):
     buffer: memoryview
     file_start: int
     wrote: bytearray
+    limit: bytearray
 
     @classmethod
-    def of(cls, file: MappedFile, buffer: memoryview) -> PutTail:
-        return cls(file, buffer, file.file_start, file.wrote_cell)
+    def of(cls, file: MappedFile, buffer: memoryview, pages: TailPages) -> PutTail:
+        return cls(file, buffer, file.file_start, file.wrote_cell, pages.limit)
+
+    @property
+    def limit_position(self) -> int:
+        """The value of `limit`."""
+        return int.from_bytes(self.limit, "big")
 
 
-NO_TAIL = PutTail.of(MappedFile(Path(), 0, 0, Filesystem(), writable=False), memoryview(bytearray()))
+_NO_FILE = MappedFile(Path(), 0, 0, Filesystem(), writable=False)
+NO_PAGES = TailPages(_NO_FILE, flushes_by_time=False)
+NO_TAIL = PutTail.of(_NO_FILE, memoryview(bytearray()), NO_PAGES)
 """Before the first message: a segment without room."""
 
 

@@ -96,10 +96,7 @@ class MappedFile:
         descriptor: Descriptor | None = None,
         keeps_descriptor: bool = False,
     ) -> None:
-        """Touches no disk.
-
-        `descriptor` is that of a file created just before, whose name is still to be made durable.
-        """
+        """Touches no disk; `descriptor` is that of a file created just before, whose name is not durable yet."""
         self.path = path
         self.file_start = file_start
         self.size = size
@@ -153,10 +150,7 @@ class MappedFile:
 
     @property
     def buffer(self) -> memoryview:
-        """The whole map; read-only unless the file is writable.
-
-        Its pages may be unreadable: see readable_end.
-        """
+        """The whole map, read-only unless the file is writable; pages may be unreadable (readable_end)."""
         view = self._view
         return view if view is not None else self._map()
 
@@ -228,6 +222,10 @@ class MappedFile:
         stop = min(self.size, end + _reserved_ahead(self.size, end))
         self._fs.preallocate(self._opened(), self.reserved, stop - self.reserved)
         self.reserved = stop
+
+    def make_writable(self, start: int, stop: int) -> None:
+        """Makes the pages of a reserved range writable by one call; each costs a fault otherwise."""
+        self._fs.make_writable(self.buffer, start, stop)
 
     def read(self, position: int, size: int) -> memoryview | None:
         """A view of `size` bytes, or None when not all of them were written. Copies nothing.

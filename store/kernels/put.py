@@ -46,8 +46,8 @@ MESSAGE_FIELDS = (
     RECONSUMED,
     PREPARED_OFFSET,
 ) = range(len(MESSAGE_FIELDS))
-FILE_FIELDS = ("reserved", "store_timestamp_ms")
-RESERVED, NEWEST_TIME = range(len(FILE_FIELDS))
+FILE_FIELDS = ("store_timestamp_ms",)
+NEWEST_TIME = 0
 
 
 @with_objects
@@ -71,7 +71,7 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
         return None
     if find_bytes(address_of(properties), address_of(delay_mark), len(delay_mark), 0, properties_size) >= 0:
         return None
-    file, buffer, file_start, wrote = as_tuple(tail)
+    file, buffer, file_start, wrote, limit = as_tuple(tail)
     queue_id: Long = queue_number
     flag: Long = field_of(message, fields, FLAG)
     sys_flag: Long = field_of(message, fields, SYS_FLAG)
@@ -87,10 +87,10 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
         now_ms = clock_ms()
     else:
         now_ms = clock()
-    limit: Long = field_of(file, file_fields, RESERVED)
+    end: Long = min(read_long(address_of(limit), 0), len(buffer))
     start: Long = file_start
     at: Long = read_long(address_of(wrote), 0)
-    if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > min(limit, len(buffer)) - at:
+    if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > end - at:
         return None
     if not append_record(
         address_of(gate), address_of(wrote), address_of(buffer), start, address_of(queue_end), now_ms, size,
