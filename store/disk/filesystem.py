@@ -176,8 +176,12 @@ class Filesystem(FileTree):
         return self._can_read(path, start, stop)
 
     def finish_pace(self) -> None:
-        """Gives back all windows; call it at the end of the work."""
+        """Gives back all windows; call it at the end of the work, when no file is mapped any more."""
         self._give_back(self.pace.finish())
+        if self.pace.is_cold:
+            # Pages that another thread had mapped when they were given back stayed.
+            for path, stop in self.pace.walked().items():
+                self._forget(path, stop)
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
@@ -185,9 +189,12 @@ class Filesystem(FileTree):
             # window was given back before, but a slower step of the same walk may have touched it again.
             mapping.let_go(window.view, 0, window.stop)
             if self.pace.is_cold:
-                start = max(0, window.start - FOLIO_BYTES)
-                with contextlib.suppress(StoreIOError):
-                    self.dont_need(self.open_read(window.path), start, window.stop + FOLIO_BYTES - start)
+                self._forget(window.path, window.stop)
+
+    def _forget(self, path: Path, stop: int) -> None:
+        """Lets the kernel forget the pages of a file before `stop`, and those that it read ahead."""
+        with contextlib.suppress(StoreIOError):
+            self.dont_need(self.open_read(path), 0, stop + FOLIO_BYTES)
 
     def _can_read(self, path: Path, start: int, stop: int) -> bool:
         """Reads the range into the page cache, where the kernel does not populate maps."""

@@ -51,6 +51,7 @@ class Pace:
         self._kept_bytes = kept_bytes
         self._kept = 0
         self._windows: deque[Window] = deque()
+        self._walked: dict[Path, int] = {}
         self._free_at = 0.0
         self._lock = threading.Lock()
 
@@ -71,6 +72,7 @@ class Pace:
             return []
         with self._lock:
             self._windows.append(window)
+            self._walked[window.path] = max(window.stop, self._walked.get(window.path, 0))
             self._kept += window.stop - window.start
             return self._taken(self._kept_bytes)
 
@@ -78,6 +80,11 @@ class Pace:
         """Gives all windows that are left to be given back."""
         with self._lock:
             return self._taken(0)
+
+    def walked(self) -> dict[Path, int]:
+        """The files that were walked, and how far."""
+        with self._lock:
+            return dict(self._walked)
 
     def _taken(self, kept_bytes: int) -> list[Window]:
         taken = []

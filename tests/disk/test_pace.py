@@ -9,7 +9,7 @@ import pytest
 
 from store.disk import pace
 from store.disk.filesystem import Filesystem
-from store.disk.pace import WINDOW_WORTH_BYTES, Pace, Window
+from store.disk.pace import FOLIO_BYTES, WINDOW_WORTH_BYTES, Pace, Window
 
 KIB = 1 << 10
 WINDOW = WINDOW_WORTH_BYTES
@@ -94,3 +94,23 @@ def test_bytes_read_at_a_pace_are_there_and_stay_right_when_they_were_given_back
         assert fs.populate(tmp_path / "log", view, start, start + WINDOW)
     fs.finish_pace()
     assert bytes(view) == data
+
+
+def test_what_another_thread_touched_again_is_forgotten_with_the_next_window_and_at_the_end(
+    tmp_path: Path, paced: type[Filesystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs, paced.pace, forgotten = Filesystem(), Pace(kept_bytes=0, is_cold=True), list[tuple[str, int, int]]()
+    monkeypatch.setattr(
+        Filesystem,
+        "dont_need",
+        lambda fs, descriptor, position, size: forgotten.append((descriptor.path.name, position, size - FOLIO_BYTES)),
+    )
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(bytes(2 * WINDOW))
+        view = fs.map(fs.open_read(tmp_path / name), 2 * WINDOW, writable=False)
+        for start in (0, WINDOW):
+            fs.populate(tmp_path / name, view, start, start + WINDOW)
+    assert forgotten == [(name, 0, size) for name in ("first", "second") for size in (WINDOW, 2 * WINDOW)]
+    forgotten.clear()
+    fs.finish_pace()
+    assert forgotten == [("first", 0, 2 * WINDOW), ("second", 0, 2 * WINDOW)]
