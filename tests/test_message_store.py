@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import gc
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from store import Message, MessageStore, open_store
 from store.commitlog.put_result import PutStatus
-from store.errors import StoreError
+from store.errors import StoreClosed, StoreError
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -48,6 +50,37 @@ def test_puts_go_on_after_a_segment_could_not_be_created(tmp_path: Path) -> None
         full[0] = False
         clock.now_ms += 60_000
         assert store.put(text_message(0)).is_ok
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Only references keep an object."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    yield
+    if was_enabled:
+        gc.enable()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc names the maps")
+@pytest.mark.usefixtures("no_collection")
+def test_a_closed_store_maps_no_segment_so_that_a_deleted_one_gives_its_space_back_at_once(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False) as store:
+        store.put(text_message(0))
+        store.catch_up()
+        assert str(root / "commitlog") in Path("/proc/self/maps").read_text()
+    assert str(root / "commitlog") not in Path("/proc/self/maps").read_text()
+
+
+def test_a_put_that_meets_the_closing_of_the_log_creates_no_segment(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "store", settings=SMALL, read_only=False)
+    log = store._log
+    store.put(text_message(0))
+    store.close()
+    with pytest.raises(StoreClosed, match="the store is closed"):
+        log.put(text_message(1))
+    assert log.segments.files == []
 
 
 def test_puts_are_refused_once_the_flush_has_failed(tmp_path: Path) -> None:

@@ -114,10 +114,20 @@ class CommitLog:
         """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
         self._flushes_by_time = config.flush_disk_type == "ASYNC_FLUSH"
         self._pages = NO_PAGES
+        self._is_closed = False
         self._queues: dict[tuple[str, int], PutQueue] = {}
         hosts = PutHosts.of(Message(""))
         given_clock = None if clock is clock_ms else clock
         self._parts = PutParts(self._queues, hosts, NO_TAIL, self._gate, given_clock, self._max_body, self._max_record)
+
+    def close(self) -> None:
+        """Close the segments; views that were given out stay valid.
+
+        The log keeps no view: a deleted file would keep its blocks until the next collection of cyclic garbage.
+        """
+        self._is_closed = True
+        self._parts, self._pages = self._parts._replace(tail=NO_TAIL), NO_PAGES
+        self.segments.close()
 
     # Where the log begins and ends.
 
@@ -324,6 +334,8 @@ class CommitLog:
         """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't.
 
         The bytes have blocks on the disk; StoreIOError when it is full."""
+        if self._is_closed:
+            raise StoreClosed("the store is closed", file=self.segments.folder)
         file = self._parts.tail.file
         space = self._segment_size - file.wrote if self._parts.tail is not NO_TAIL else 0
         if size + BLANK_SIZE > space:

@@ -143,7 +143,7 @@ class OpenedStore:
 
     def close(self) -> None:
         """Drops maps and descriptors, and the scratch folder."""
-        self.log.segments.close()
+        self.log.close()
         self.queues.close()
         self.index.close()
         if self.scratch is not None:
