@@ -179,22 +179,22 @@ class Filesystem(FileTree):
         """Gives back all windows; call it at the end of the work, when no file is mapped any more."""
         self._give_back(self.pace.finish())
         if self.pace.is_cold:
-            # Pages that another thread had mapped when they were given back stayed.
             for path, stop in self.pace.walked().items():
-                self._forget(path, stop)
+                self._forget(path, stop + FOLIO_BYTES)
 
     def _give_back(self, windows: list[Window]) -> None:
         for window in windows:
             # A page that some process maps is not dropped, so the map lets go of it first. What is in front of the
             # window was given back before, but a slower step of the same walk may have touched it again.
             mapping.let_go(window.view, 0, window.stop)
-            if self.pace.is_cold:
-                self._forget(window.path, window.stop)
+            stop = self.pace.forgotten_before(window)
+            if stop:
+                self._forget(window.path, stop)
 
     def _forget(self, path: Path, stop: int) -> None:
-        """Lets the kernel forget the pages of a file before `stop`, and those that it read ahead."""
+        """Lets the kernel forget the pages of a file before `stop`."""
         with contextlib.suppress(StoreIOError):
-            self.dont_need(self.open_read(path), 0, stop + FOLIO_BYTES)
+            self.dont_need(self.open_read(path), 0, stop)
 
     def _can_read(self, path: Path, start: int, stop: int) -> bool:
         """Reads the range into the page cache, where the kernel does not populate maps."""

@@ -4,7 +4,8 @@
 
 A walk reads a window in before it looks at it (Filesystem.populate); the pace waits before that, and names the windows
 that are far enough behind to be given back. Given back is taken out of this process's memory; a cold pace also lets the
-kernel forget the pages, so that a broker on the same machine keeps its own in memory.
+kernel forget the pages, so that a broker on the same machine keeps its own in memory. It does so as far behind again:
+slower steps of the walk still touch what was given back, and would read it from the device once more.
 
 The pace is the process's, as its priority is: Filesystem.pace.
 """
@@ -80,6 +81,10 @@ class Pace:
         """Gives all windows that are left to be given back."""
         with self._lock:
             return self._taken(0)
+
+    def forgotten_before(self, window: Window) -> int:
+        """Gives the end of the pages to be forgotten, when the window is given back."""
+        return max(0, window.stop - (self._kept_bytes or 0)) if self.is_cold else 0
 
     def walked(self) -> dict[Path, int]:
         """The files that were walked, and how far."""

@@ -96,21 +96,23 @@ def test_bytes_read_at_a_pace_are_there_and_stay_right_when_they_were_given_back
     assert bytes(view) == data
 
 
-def test_what_another_thread_touched_again_is_forgotten_with_the_next_window_and_at_the_end(
+def test_pages_are_forgotten_as_far_behind_again_and_at_the_end(
     tmp_path: Path, paced: type[Filesystem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fs, paced.pace, forgotten = Filesystem(), Pace(kept_bytes=0, is_cold=True), list[tuple[str, int, int]]()
+    fs, paced.pace, forgotten = Filesystem(), Pace(kept_bytes=WINDOW, is_cold=True), list[tuple[str, int, int]]()
     monkeypatch.setattr(
         Filesystem,
         "dont_need",
-        lambda fs, descriptor, position, size: forgotten.append((descriptor.path.name, position, size - FOLIO_BYTES)),
+        lambda fs, descriptor, position, size: forgotten.append((descriptor.path.name, position, size)),
     )
     for name in ("first", "second"):
-        (tmp_path / name).write_bytes(bytes(2 * WINDOW))
-        view = fs.map(fs.open_read(tmp_path / name), 2 * WINDOW, writable=False)
-        for start in (0, WINDOW):
-            fs.populate(tmp_path / name, view, start, start + WINDOW)
-    assert forgotten == [(name, 0, size) for name in ("first", "second") for size in (WINDOW, 2 * WINDOW)]
+        (tmp_path / name).write_bytes(bytes(4 * WINDOW))
+        view = fs.map(fs.open_read(tmp_path / name), 4 * WINDOW, writable=False)
+        for number in range(4):
+            fs.populate(tmp_path / name, view, number * WINDOW, (number + 1) * WINDOW)
+    given_back = [("first", 2), ("first", 3), ("first", 4), ("second", 2), ("second", 3)]
+    assert forgotten == [(name, 0, (windows - 1) * WINDOW) for name, windows in given_back]
     forgotten.clear()
     fs.finish_pace()
-    assert forgotten == [("first", 0, 2 * WINDOW), ("second", 0, 2 * WINDOW)]
+    at_end = 4 * WINDOW + FOLIO_BYTES
+    assert forgotten == [("second", 0, 3 * WINDOW), ("first", 0, at_end), ("second", 0, at_end)]
