@@ -153,7 +153,8 @@ class QueueView(ConsumeQueueStore):
             resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
             # The file behind a full one may be lost.
             is_full = resting is not None and resting.unit_count * UNIT_SIZE == file_size
-            if resting and not is_full and newest.get(key, -1) < resting.end <= self._log.stop:
+            # One that reaches the log's end is cut there, though it loses nothing: see _has_cut.
+            if resting and not is_full and newest.get(key, -1) < resting.end < self._log.stop:
                 found[key] = resting
         return found
 
