@@ -109,6 +109,7 @@ class Workplace:
         return entry
 
     def perform(self, action: Action, entry: ManifestEntry) -> None:
+        """Does the action; a staged file is durable before."""
         if isinstance(action, Patch):
             descriptor = self.fs.open_write(action.path)
             self.fs.write(descriptor, action.position, action.after)
@@ -118,8 +119,7 @@ class Workplace:
             self._move(action.path, self.quarantine / entry["kept_as"], entry["original"]["mtime_ns"])
         if isinstance(action, Publish):
             self.fs.make_folder(action.path.parent)
-            self.fs.fdatasync(self.fs.open_read(action.staged))
-            self._move(action.staged, action.path, self.fs.stat(action.staged).st_mtime_ns)
+            self._move(action.staged, action.path, entry["published"]["mtime_ns"])
 
     def is_overwritten(self, entry: ManifestEntry) -> bool:
         """Whether others wrote since where the entry's action had patched a file."""
@@ -206,8 +206,13 @@ class Workplace:
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def _parents(self, path: Path) -> list[Path]:
-        """The folders between a file and the store's root, the innermost first."""
-        return [folder for folder in path.parents if folder != self.root and folder.is_relative_to(self.root)]
+        """The folders between a file and the store's root, the innermost first; none of a file elsewhere."""
+        folders: list[Path] = []
+        for folder in path.parents:
+            if folder == self.root:
+                return folders
+            folders.append(folder)
+        return []
 
     def _remove_new_parents(self, path: Path, entry: ManifestEntry) -> None:
         """Removes the folders that were made for the file, as long as they are empty."""

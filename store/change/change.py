@@ -23,6 +23,7 @@ from store.change.journal import Journal
 from store.change.quarantine import purge
 from store.change.workspace import quarantine_folder, relative_name
 from store.disk import lost_pages
+from store.disk.durable import sync_files
 from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreError
 
@@ -123,14 +124,13 @@ class Change:
         """Does the module's steps and gives the id of the change, or None when there was nothing to do."""
         # The plan may be made of the zeros that stand in for a lost page.
         lost_pages.require_none()
-        for path in self.sync_paths:
-            if self.fs.exists(path):
-                self.fs.fdatasync(self.fs.open_read(path))
+        sync_files([path for path in self.sync_paths if self.fs.exists(path)], self.fs)
         if self.is_empty:
             self._remove_staged()
             return None
         journal = Journal.start(self.root, folder, self.actions, self.fs, command=self.command, facts=self.facts)
         try:
+            sync_files([action.staged for action in self.actions if isinstance(action, Publish)], self.fs)
             for action, entry in zip(self.actions, journal.entries, strict=True):
                 journal.perform(action, entry)
                 if on_action is not None:

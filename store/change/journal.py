@@ -19,6 +19,7 @@ from typing import Any
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
 from store.change.manifest import MANIFEST_VERSION, STORE_NAMES, decode_manifest, encode_manifest
 from store.change.workspace import quarantine_folder, relative_name, require_no_link
+from store.disk.durable import sync_folders
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError
 from store.layout import OWN_FOLDER
@@ -37,6 +38,8 @@ class Journal:
         self.fs = fs
         self._document = document
         self._workplace = Workplace(root, folder, fs)
+        self._touched: set[Path] = set()
+        """Folders in which names have changed since they were flushed."""
 
     @property
     def id(self) -> str:
@@ -119,6 +122,7 @@ class Journal:
         """
         if action.path == self.root / "abort":
             self._flush_folders()
+        self._touch(entry)
         self._workplace.perform(action, entry)
 
     def finish(self) -> None:
@@ -129,7 +133,10 @@ class Journal:
 
     def take_back(self) -> int:
         """Restores every action's place; gives the number of files restored."""
-        count = sum(self._workplace.take_back(entry) for entry in reversed(self.entries))
+        entries = self.entries
+        for entry in entries:
+            self._touch(entry)
+        count = sum(self._workplace.take_back(entry) for entry in reversed(entries))
         self._flush_folders()
         return count
 
@@ -188,16 +195,18 @@ class Journal:
         self._document["state"] = state
         self._save()
 
-    def _flush_folders(self) -> None:
-        for folder in self._folders():
-            if self.fs.exists(folder):
-                self.fs.fsync_folder(folder)
+    def _touch(self, entry: ManifestEntry) -> None:
+        """Notes the folder of an entry's file, and those above it: a new topic's folder is a name in its parent."""
+        folder = (self.root / entry["path"]).parent
+        while folder not in self._touched and folder.is_relative_to(self.root):
+            self._touched.add(folder)
+            folder = folder.parent
 
-    def _folders(self) -> Iterable[Path]:
-        touched = {(self.root / entry["path"]).parent for entry in self.entries}
-        # A new topic's folder is a name in its parent.
-        touched |= {above for folder in touched for above in folder.parents if above.is_relative_to(self.root)}
-        return [*sorted(touched, reverse=True), self.folder / "files", self.folder]
+    def _flush_folders(self) -> None:
+        """Makes the names durable that changed since the last time."""
+        folders = [*sorted(self._touched, reverse=True), self.folder / "files", self.folder]
+        sync_folders([folder for folder in folders if self.fs.exists(folder)], self.fs)
+        self._touched = set()
 
     def _save(self) -> None:
         data = encode_manifest(self._document)

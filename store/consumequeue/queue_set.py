@@ -10,6 +10,7 @@ Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -69,6 +70,7 @@ class QueueSet:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._resting: dict[QueueKey, RestingQueue] = {}
         self._wake_lock = threading.RLock()
+        self._staged_numbers = itertools.count(1)
         self._line = LINE_4_9
         self._refuse: Refuse | None = None
         self._is_recovered = False
@@ -370,5 +372,6 @@ class QueueSet:
     def _files(self, folder: Path, file_size: int) -> MappedFileQueue:
         if self._overlay is None:
             return MappedFileQueue(folder, file_size, self._fs, writable=self._writable)
-        staged = self._overlay.folder / folder.relative_to(self._layout.root)
-        return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged)
+        # In one folder: making and removing one for each queue takes longer than the files.
+        staged, prefix = self._overlay.folder / "consumequeue", f"{next(self._staged_numbers)}-"
+        return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged, prefix=prefix)

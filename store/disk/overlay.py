@@ -35,10 +35,14 @@ class StagedFile(NamedTuple):
 
 
 def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """Creates a file of `size` zeros in the staged folder."""
-    fs.make_folder(staged.parent)
+    """Creates a file of `size` zeros in the staged folder, where nobody minds one that is not whole yet."""
+    if not fs.exists(staged.parent):
+        fs.make_folder(staged.parent)
+    descriptor = fs.open_new(staged)
+    fs.truncate(descriptor, size)
     # The first page holds a header where there is one; owners reserve the rest before they write.
-    return fs.create_file(staged, size, PAGE_SIZE)
+    fs.preallocate(descriptor, 0, min(size, PAGE_SIZE))
+    return descriptor
 
 
 def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descriptor:
@@ -49,7 +53,10 @@ def stage_copy(path: Path, staged: Path, size: int, fs: Filesystem) -> Descripto
 
 
 class OverlayFileQueue(MappedFileQueue):
-    """The files of `folder` with changes kept under `staged_folder`."""
+    """The files of `folder` with changes kept in `staged_folder`.
+
+    prefix  of the staged names, where the files of several folders share the staged one
+    """
 
     def __init__(
         self,
@@ -59,10 +66,11 @@ class OverlayFileQueue(MappedFileQueue):
         overlay: Overlay,
         staged_folder: Path,
         folders: SegmentFolders | None = None,
+        prefix: str = "",
     ) -> None:
         super().__init__(folder, file_size, fs, writable=False, folders=folders)
         self._overlay = overlay
-        self._staged_folder = staged_folder
+        self._staged_folder, self._prefix = staged_folder, prefix
         self._staged: dict[Path, Path] = {}
         self._removed: list[Path] = []
         self.copies_whole_files = True
@@ -84,7 +92,7 @@ class OverlayFileQueue(MappedFileQueue):
         return file if file.writable else self._copied(file)
 
     def _copied(self, file: MappedFile) -> MappedFile:
-        staged = self._staged_folder / file.path.name
+        staged = self._staged_path(file.path.name)
         if self.copies_whole_files:
             descriptor = stage_copy(file.path, staged, file.size, self._fs)
         else:
@@ -98,10 +106,13 @@ class OverlayFileQueue(MappedFileQueue):
 
     def _create(self, file_start: int) -> MappedFile:
         path = self.folders.folder_of(file_start) / segment_name(file_start)
-        staged = self._staged_folder / path.name
+        staged = self._staged_path(path.name)
         descriptor = stage_new_file(staged, self.file_size, self._fs)
         self._staged[path] = staged
         return MappedFile(staged, file_start, self.file_size, self._fs, writable=True, descriptor=descriptor)
+
+    def _staged_path(self, name: str) -> Path:
+        return self._staged_folder / f"{self._prefix}{name}"
 
     def create_missing(self, file_start: int) -> MappedFile:
         """Creates the file that starts at `file_start`, before or between the others."""

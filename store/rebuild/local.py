@@ -11,6 +11,7 @@ from store.commitlog.end import find_end
 from store.commitlog.scan import VERIFYING, ScanRules
 from store.config import StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.disk.durable import do_for_each
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.disk.stored_segment import StoredSegment
@@ -68,8 +69,7 @@ def rebuild_locally(
             on_progress(run.end - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
-    for queue in queues:
-        queue.flush(0)
+    do_for_each(lambda queue: queue.flush(0), list(queues))
     index.flush()
     queues.close()
     index.close()

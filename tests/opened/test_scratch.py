@@ -88,7 +88,7 @@ def test_what_is_built_for_a_reader_is_built_there(tmp_path: Path) -> None:
     place.mkdir()
     with open_store(root, scratch=place, settings={"mappedFileSizeConsumeQueue": 400}) as store:
         store.get("T", 0, 0)
-        assert [path.parent.parent.name for path in place.glob("*/consumequeue/T/0/*")]
+        assert list(place.glob("*/consumequeue/*"))
     assert list(place.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from store.checking.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
 from store.commitlog import scan
+from store.disk import durable
 from store.disk.filesystem import Descriptor, Filesystem
 from store.formats.java import crc32
 from store.formats.message import BORN_TIMESTAMP_AT, LOG_OFFSET_AT, decode_record
@@ -170,7 +171,11 @@ class RecordingFilesystem(Filesystem):
         self._note("rename", target)
 
 
-def test_what_recover_built_is_durable_before_the_abort_marker_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [durable.FEW, 0], ids=["in order", "in threads"])
+def test_what_recover_built_is_durable_before_the_abort_marker_goes(
+    few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "FEW", few)
     root = tmp_path / "store"
     work = power_cuts.Work(root, Filesystem(), power_cuts.Promises(), power_cuts.random.Random(1))
     work.put(20, "SYNC_FLUSH")
@@ -180,6 +185,9 @@ def test_what_recover_built_is_durable_before_the_abort_marker_goes(tmp_path: Pa
     work.recover()
     marker = next(at for at, call in enumerate(fs.calls) if call[0] == "rename" and call[1].endswith("-abort"))
     before = fs.calls[:marker]
+    first = next(at for at, call in enumerate(before) if call[0] == "rename" and call[1].startswith("consumequeue"))
+    synced = {path for name, path in before[:first] if name == "fdatasync" and path.startswith(".rmqctl/staging")}
+    assert len(synced) == sum(name == "rename" and path.startswith(("consumequeue", "index")) for name, path in before)
     for queue in (root / "consumequeue" / "T").iterdir():
         folder = str(queue.relative_to(root))
         renamed = max(at for at, call in enumerate(before) if call[0] == "rename" and call[1].startswith(folder))
