@@ -43,7 +43,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def encode_manifest(document: dict[str, object]) -> bytes:
-    """The bytes of a manifest, with its digest; in lines, unless nobody would read so many."""
+    """The bytes of a manifest, with its digest; in lines where there are few actions."""
     actions: Any = document.get("actions", ())
     indent = 1 if len(actions) <= MOST_IN_LINES else None
     return json.dumps({**document, "digest": _digest(document)}, indent=indent).encode()

@@ -1,4 +1,4 @@
-"""Makes many files durable: a device gathers what several threads ask of it at the same time.
+"""Makes many files durable from several threads, whose syncs a device gathers.
 
 On ext4, 2,000 new files take 0.70 ms each one after another and 0.07 ms from eight threads, their folders 1.8 and 0.05.
 """
@@ -29,7 +29,7 @@ def sync_folders(folders: Sequence[Path], fs: Filesystem) -> None:
 
 
 def do_for_each(work: Callable[[Item], object], items: Sequence[Item]) -> None:
-    """Does `work`, which waits for a device, for each item; raises the error of the first that fails."""
+    """Does `work` for each item, in threads; raises the error of the first that fails."""
     if len(items) <= FEW:
         for item in items:
             work(item)

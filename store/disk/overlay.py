@@ -35,7 +35,7 @@ class StagedFile(NamedTuple):
 
 
 def stage_new_file(staged: Path, size: int, fs: Filesystem) -> Descriptor:
-    """Creates a file of `size` zeros in the staged folder, where nobody minds one that is not whole yet."""
+    """Creates a file of `size` zeros in the staged folder; it has its name before it has its size."""
     if not fs.exists(staged.parent):
         fs.make_folder(staged.parent)
     descriptor = fs.open_new(staged)
