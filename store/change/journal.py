@@ -196,8 +196,9 @@ class Journal:
         self._save()
 
     def _touch(self, entry: ManifestEntry) -> None:
-        """Notes the folder of an entry's file and those above it, in which a new one is a name."""
+        """Notes the folders in which an action changes names."""
         folder = (self.root / entry["path"]).parent
+        # A new topic's folder is a name in its parent.
         while folder not in self._touched and folder.is_relative_to(self.root):
             self._touched.add(folder)
             folder = folder.parent
