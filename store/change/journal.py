@@ -196,7 +196,7 @@ class Journal:
         self._save()
 
     def _touch(self, entry: ManifestEntry) -> None:
-        """Notes the folders in which an action changes names."""
+        """Notes the folders whose names an action changes."""
         folder = (self.root / entry["path"]).parent
         # A new topic's folder is a name in its parent.
         while folder not in self._touched and folder.is_relative_to(self.root):
