@@ -153,6 +153,8 @@ _OS_HINTS = {
     errno.EPERM: "run as the broker's user, or as one who may access the file",
     errno.EROFS: "the file system is mounted read-only; only reading commands work on it",
     errno.EIO: "the device reports an error; copy what can be read before anything else",
+    errno.ENOMEM: "free some memory, or raise the limit of the address space (ulimit -v)",
+    errno.EFBIG: "raise the limit of the size of files (ulimit -f)",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
 }
 

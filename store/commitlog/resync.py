@@ -21,7 +21,8 @@ from store.formats.columns import COLUMN_NAMES, DamageReason
 from store.formats.message import BLANK_SIZE
 from store.formats.run import Run
 
-FIND_BYTES = 128 << 20
+# The next record is mostly near; what is asked for counts as read for a process that may only read slowly.
+FIRST_FIND_BYTES, FIND_BYTES = 1 << 20, 128 << 20
 LARGEST_RECORD_BYTES = 16 << 20
 _ZERO_CHECK_SIZE = 16 * 1024 * 1024
 
@@ -65,9 +66,9 @@ def read_on(
 def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> int:
     """Position of the first record at or behind `position` that names its own place, -1 without one."""
     columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
-    buffer, limit = segment.buffer, segment.size
+    buffer, limit, size = segment.buffer, segment.size, FIRST_FIND_BYTES
     while (position := segment.next_written(position)) < limit:
-        wanted = min(limit, position + FIND_BYTES)
+        wanted, size = min(limit, position + size), min(4 * size, FIND_BYTES)
         end = segment.readable_end(position, wanted)
         found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
         if found >= 0:

@@ -33,7 +33,7 @@ DEFAULT_PART_BYTES = 256 << 20
 WINDOW_BYTES = 64 << 20
 # More than the largest record a broker takes by default (4 MiB and 64 KiB).
 RECORD_MARGIN_BYTES = 8 << 20
-ZERO_CHUNK_BYTES = 4 << 20
+FIRST_ZERO_CHUNK_BYTES, ZERO_CHUNK_BYTES = 64 << 10, 4 << 20
 BATCH_ROWS = 1 << 16
 
 
@@ -201,8 +201,9 @@ def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: Scan
 
 def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
     """Skips the zeros of a preallocated file: `position`, or a later one with only zeros before."""
+    size = FIRST_ZERO_CHUNK_BYTES
     while position < part.stop:
-        data = files.map(part.path, position, ZERO_CHUNK_BYTES)
+        data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)
         if data.readable_end(0, len(data.buffer)) < len(data.buffer):
             return position
         piece = np.frombuffer(data.buffer, np.uint8)
