@@ -76,8 +76,8 @@ def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> i
         if end < wanted:
             position = segment.behind_unreadable(end, limit)
         elif end < limit:
-            # A record may begin in one piece and end in the next.
-            position = max(position + 1, end - LARGEST_RECORD_BYTES)
+            # A record may begin in one piece and end in the next, which is larger until it holds more than a record.
+            position = max(position, end - LARGEST_RECORD_BYTES)
         else:
             return -1
     return -1

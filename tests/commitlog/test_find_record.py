@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -20,17 +20,13 @@ class Bytes:
     data: bytearray
     asked_to: int = 0
     file_start: int = 0
-    path: Path = field(default_factory=lambda: Path("segment"))
+    path: Path = Path("segment")
+    size: int = SIZE
+    readable_position: int = SIZE
 
     @property
     def buffer(self) -> memoryview:
         return memoryview(self.data)
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    readable_position = size
 
     def readable_end(self, start: int, stop: int) -> int:
         self.asked_to = max(self.asked_to, stop)
