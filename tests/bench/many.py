@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from store import CheckOptions, Message, check, open_store
 from tests.bench.context import Bench
 from tests.bench.report import Row
+from tests.bench.stores import forget_derived, put_into_state
 from tests.support.many_queues import many_queues, queue_name
 
 QUEUE_COUNTS = (100, 1_000, 10_000, 100_000)
@@ -16,7 +17,9 @@ SEGMENT_COUNTS = (1, 10, 500)
 INDEX_FILE_COUNTS = (1, 10, 100)
 # Seconds that 100,000 queues may take.
 TARGETS = {"open for writing": 3.0, "get": 0.5, "check": 10.0, "recover --abnormal": 15.0}
+MOST_LOST = 10_000
 # One message fills most of a segment, and KEYS_PER_FILE of them an index file.
+QUEUE_FILE_SIZE = 6000
 SEGMENT_SIZE, BODY_SIZE = 64 << 10, 40 << 10
 KEYS_PER_FILE = 100
 GROWN = {"mappedFileSizeCommitLog": str(SEGMENT_SIZE), "maxHashSlotNum": "500", "maxIndexNum": str(KEYS_PER_FILE + 1)}
@@ -26,8 +29,10 @@ def many(bench: Bench) -> Iterator[Row]:
     """What each takes in this process; the targets are those of 100,000 queues of one file each."""
     for count in [count for count in QUEUE_COUNTS if count <= bench.scaled(QUEUE_COUNTS[-1])]:
         with bench.empty(f"many-{count}") as root:
-            many_queues(root, count, 2 * count, queue_file_size=6000)
+            many_queues(root, count, 2 * count, queue_file_size=QUEUE_FILE_SIZE)
             yield from _measure(root, f"{count:,} queues", queue_name(7), TARGETS)
+            if count <= MOST_LOST:
+                yield _recovery_without_queues(root, f"{count:,} queues")
     for count in SEGMENT_COUNTS:
         with bench.empty(f"segments-{count}") as root:
             _put(root, count, bytes(BODY_SIZE), keys=False)
@@ -47,6 +52,15 @@ def _measure(root: Path, name: str, queue: tuple[str, int], targets: dict[str, f
                   note=f"{cpu:.3f} s of CPU time")  # fmt: skip
 
 
+def _recovery_without_queues(root: Path, name: str) -> Row:
+    """The recovery builds every queue's folder and file, and makes them durable."""
+    forget_derived(root)
+    began, cpu_began = time.perf_counter(), time.process_time()
+    _recover(root, ("", 0), {"mappedFileSizeConsumeQueue": QUEUE_FILE_SIZE})
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+    return Row(f"recover --abnormal, {name} lost", seconds, "s", note=f"{cpu:.3f} s of CPU time")
+
+
 def _put(root: Path, count: int, body: bytes, *, keys: bool) -> None:
     with open_store(root, read_only=False, settings=GROWN) as store:
         for number in range(count):
@@ -59,10 +73,9 @@ def _get(root: Path, queue: tuple[str, int]) -> None:
         assert store.get(*queue, 0).messages
 
 
-def _recover(root: Path, queue: tuple[str, int]) -> None:
-    (root / "checkpoint").write_bytes(bytes(4096))
-    (root / "abort").touch()
-    open_store(root, read_only=False, recover=True, settings=_settings(root)).close()
+def _recover(root: Path, queue: tuple[str, int], settings: Mapping[str, object] | None = None) -> None:
+    put_into_state(root, "crashed with queues")
+    open_store(root, read_only=False, recover=True, settings=settings or _settings(root)).close()
 
 
 def _settings(root: Path) -> dict[str, str] | None:
