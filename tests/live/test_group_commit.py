@@ -83,7 +83,7 @@ def waiting(service: GroupCommitService, *offsets: int) -> Iterator[list[bool | 
     def wait(offset: int) -> None:
         try:
             answers.append(service.flush_to(offset, PATIENT_MS))
-        except (StoreClosed, StoreIOError) as error:
+        except (MemoryError, StoreIOError) as error:
             answers.append(error)
 
     groups = service._groups
@@ -330,6 +330,39 @@ def test_what_is_durable_already_is_not_flushed_again(flushed_where: int) -> Non
         service.work()
     assert answers == [True]
     assert queue.asked == []
+
+
+def test_a_group_that_needs_no_byte_is_answered_without_a_flush() -> None:
+    service = GroupCommitService(queue := ScriptedQueue(), Checkpoint())  # type: ignore[arg-type]
+    with waiting(service, 0) as first:
+        service.work()
+    with waiting(service, 0) as second:
+        service._groups.take()
+        with waiting(service, 0) as third:
+            service.last_work()
+    assert first == second == third == [True]
+    assert queue.asked == []
+
+
+class OnceBrokenQueue(ScriptedQueue):
+    """The first flush ends by an error that is none of the device's."""
+
+    def flush(self, least_pages: int) -> bool:
+        if not self.asked:
+            super().flush(least_pages)
+            raise MemoryError
+        self.flushed_where = 100
+        return super().flush(least_pages)
+
+
+def test_a_group_behind_one_that_failed_gets_its_own_answer() -> None:
+    service = GroupCommitService(OnceBrokenQueue(False, False), Checkpoint())  # type: ignore[arg-type]
+    with waiting(service, 7) as first, pytest.raises(MemoryError):
+        service.work()
+    with waiting(service, 8) as second:
+        service.work()
+    assert [type(answer) for answer in first] == [MemoryError]
+    assert second == [True]
 
 
 @pytest.mark.parametrize(("flushed_where", "is_durable"), [(6, False), (7, True), (8, True)])
