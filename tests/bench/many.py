@@ -1,4 +1,4 @@
-"""Stores of many files: opening for writing, one get, a check and a recovery, by queues, segments and index files."""
+"""Stores of many files by queues, segments and index files: opening, one get, all states, a check, a recovery."""
 
 from __future__ import annotations
 
@@ -73,6 +73,11 @@ def _get(root: Path, queue: tuple[str, int]) -> None:
         assert store.get(*queue, 0).messages
 
 
+def _states(root: Path, queue: tuple[str, int]) -> None:
+    with open_store(root, settings=_settings(root)) as store:
+        assert store.queues()
+
+
 def _recover(root: Path, queue: tuple[str, int], settings: Mapping[str, object] | None = None) -> None:
     put_into_state(root, "crashed with queues")
     open_store(root, read_only=False, recover=True, settings=settings or _settings(root)).close()
@@ -86,6 +91,7 @@ def _settings(root: Path) -> dict[str, str] | None:
 WORKS: dict[str, Callable[[Path, tuple[str, int]], object]] = {
     "open for writing": lambda root, queue: open_store(root, read_only=False, settings=_settings(root)).close(),
     "get": _get,
+    "states of all queues": _states,
     "check": lambda root, queue: list(check(root, CheckOptions(settings=_settings(root) or {}))),
     "recover --abnormal": _recover,
 }
