@@ -27,6 +27,8 @@ from store.opened.missing import QueueBuilder, Repair, Stretch
 
 NOTED_QUEUES = 8
 """With more queues to complete, one note counts them."""
+WORTH_A_WALK = 500
+"""So many queues take as long to open as a walk of the log that tells which of them may rest."""
 
 
 class QueueView(ConsumeQueueStore):
@@ -147,16 +149,18 @@ class QueueView(ConsumeQueueStore):
     def _find_resting(self, keys: Sequence[QueueKey]) -> dict[QueueKey, RestingQueue]:
         """Those of the queues on disk that lack no unit, and have none behind the log's end."""
         file_size, found = self._config.mapped_file_size_consume_queue, {}
-        newest = self._builder.newest_records(self._trusted)
         for key in keys:
             folder = self.queue_folder(*key)
             resting = self._read_resting(str(folder)) if self._may_rest(folder.parent) else None
             # The file behind a full one may be lost.
             is_full = resting is not None and resting.unit_count * UNIT_SIZE == file_size
             # One that reaches the log's end is cut there, though it loses nothing: see _has_cut.
-            if resting and not is_full and newest.get(key, -1) < resting.end < self._log.stop:
+            if resting and not is_full and resting.end < self._log.stop:
                 found[key] = resting
-        return found
+        if self._trusted >= self._log.stop:
+            return found
+        newest = self._builder.newest_records(self._trusted) if len(found) >= WORTH_A_WALK else None
+        return {key: one for key, one in found.items() if newest is not None and newest.get(key, -1) < one.end}
 
     def _wake(self, key: QueueKey) -> ConsumeQueue | None:
         with self._view_lock:

@@ -10,7 +10,8 @@ import pytest
 
 from store import open_store, staged_store
 from store.consumequeue.queue_set import QueueKey, QueueState
-from store.opened.missing import Repair
+from store.opened import queue_view
+from store.opened.missing import QueueBuilder, Repair
 from store.opened.queue_view import QueueView
 from store.recovery import review_checkpoint
 from tests.support.many_queues import many_queues
@@ -63,6 +64,11 @@ STATES: dict[str, Callable[[Path], object]] = {
     "queues behind the log": _cut_last_units,
     "queues ahead of the log": _cut_log,
 }
+
+
+@pytest.fixture(autouse=True)
+def few_queues_are_worth_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_view, "WORTH_A_WALK", 1)
 
 
 def make_queues(folder: Path) -> Path:
@@ -165,3 +171,17 @@ def test_queues_with_units_at_or_behind_the_end_of_the_log_alone_are_opened(
         view._trusted = ends[-3]
         assert [state.max_offset for state in store.queues()] == [3] * 28 + [2] * 2
     assert opened == [("T0", 27), ("T0", 28), ("T0", 29)]
+
+
+def test_few_queues_that_may_lack_units_are_opened_without_a_walk(
+    tmp_path: Path, opened: list[QueueKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_view, "WORTH_A_WALK", QUEUE_COUNT + 1)
+    monkeypatch.setattr(QueueBuilder, "newest_records", None)
+    root = make_queues(tmp_path)
+    with open_store(root) as store:
+        view = store.opened.queues
+        assert isinstance(view, QueueView)
+        view._trusted = 0
+        assert {state.max_offset for state in store.queues()} == {3}
+    assert len(opened) == QUEUE_COUNT
