@@ -212,8 +212,7 @@ def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
 
 def test_the_scratch_folder_of_a_killed_process_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    # Larger than every process id of Linux.
-    abandoned = tmp_path / "rmqctl-99999999-x"
+    abandoned = tmp_path / "rmqctl-scratch-x"
     abandoned.mkdir()
     (abandoned / "spill").write_bytes(b"rows")
     with open_engine([str(golden("normal").store)]):
