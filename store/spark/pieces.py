@@ -34,7 +34,7 @@ from store.formats.columns import COLUMN_NAMES
 from store.formats.java import decode_utf8
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array, Run
-from store.index.keys import KeyHasher
+from store.index.keys import KeyHasher, Keys
 from store.kernels.index import MAX_KEYS_OF_RECORD
 from store.layout import is_topic_folder_name
 from store.rebuild.scope import Queue, RebuildScope
@@ -114,17 +114,19 @@ class Gatherer:
         """Walks a part up to its stop or to the end of the log."""
         found = PartPieces(part)
         scratch = _Scratch(self.folder)
-        units = _Units(scratch, found, self.scope, np.array(self.delay_levels_ms, np.int64))
-        keys = _Keys(scratch, found)
+        units, keys = _Units(scratch, found, self.scope), _Keys(scratch, found)
+        hasher, delay_levels_ms = KeyHasher(KEY_CAPACITY), np.array(self.delay_levels_ms, np.int64)
         rules = replace(self.rules, by_place=True)
         for step in walk_slice(StoreReader(self.address), part, rules, go_on=False):
             if isinstance(step, Run):
                 _note_run(found, step)
                 due = self.scope.due(step)
+                codes = np.empty(due.count, np.int64)
+                for found_keys in hasher.keys_and_codes(due, delay_levels_ms, codes):
+                    if self.scope.index:
+                        keys.add(due, found_keys)
                 if self.scope.queues and due.count:
-                    units.add(due)
-                if self.scope.index and due.count:
-                    keys.add(due)
+                    units.add(due, codes)
             else:
                 _note_outcome(found, step)
         units.spill()
@@ -198,23 +200,20 @@ class _QueueUnits:
 class _Units:
     """The units of a part by queue."""
 
-    def __init__(self, scratch: _Scratch, found: PartPieces, scope: RebuildScope, delay_levels_ms: Int64Array) -> None:
+    def __init__(self, scratch: _Scratch, found: PartPieces, scope: RebuildScope) -> None:
         self._scratch = scratch
         self._found = found
         self._scope = scope
-        self._delay_levels_ms = delay_levels_ms
         self._table = QueueTable()
         self._queues: list[Queue] = []
         self._open: dict[Queue, _QueueUnits] = {}
         self._open_bytes = 0
 
-    def add(self, run: Run) -> None:
+    def add(self, run: Run, codes: Int64Array) -> None:
         array = run.array
         numbers = self._table.assign(run.buffer, array, run.count)
         self._queues += [(decode_utf8(topic), queue_id) for topic, queue_id in self._table.queues[len(self._queues) :]]
-        codes, order = np.empty(run.count, np.int64), np.empty(run.count, np.int64)
-        starts = np.empty(len(self._queues) + 1, np.int64)
-        kernels.tags_codes(run.buffer, array, run.count, self._delay_levels_ms, codes)
+        order, starts = np.empty(run.count, np.int64), np.empty(len(self._queues) + 1, np.int64)
         kernels.order_by_queue(numbers, run.count, len(self._queues), order, starts)
         units = memoryview(bytearray(run.count * UNIT_SIZE))
         kernels.write_units(units, 0, order, 0, int(starts[-1]), array, codes)
@@ -242,13 +241,11 @@ class _Keys:
     def __init__(self, scratch: _Scratch, found: PartPieces) -> None:
         self._scratch = scratch
         self._found = found
-        self._hasher = KeyHasher(KEY_CAPACITY)
 
-    def add(self, run: Run) -> None:
-        for keys in self._hasher.keys_of(run):
-            self._found.ends_with_keys = len(keys.records) > 0 and int(keys.records[-1]) == run.count - 1
-            if len(keys.hashes):
-                self._append(keys.hashes, keys.records - keys.first, run.array[:, keys.first : keys.stop])
+    def add(self, run: Run, keys: Keys) -> None:
+        self._found.ends_with_keys = len(keys.records) > 0 and int(keys.records[-1]) == run.count - 1
+        if len(keys.hashes):
+            self._append(keys.hashes, keys.records - keys.first, run.array[:, keys.first : keys.stop])
 
     def _append(self, hashes: Int64Array, records: Int64Array, array: Int64Array) -> None:
         position = self._scratch.append(
