@@ -198,9 +198,11 @@ class Journal:
     def _touch(self, entry: ManifestEntry) -> None:
         """Notes the folders whose names an action changes."""
         folder = (self.root / entry["path"]).parent
-        # A new topic's folder is a name in its parent.
-        while folder not in self._touched and folder.is_relative_to(self.root):
+        # A new topic's folder is a name in its parent; a log elsewhere has its folder already.
+        while folder not in self._touched:
             self._touched.add(folder)
+            if not folder.parent.is_relative_to(self.root):
+                return
             folder = folder.parent
 
     def _flush_folders(self) -> None:

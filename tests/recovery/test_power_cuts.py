@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from store.change.actions import Remove
+from store.change.change import Change
 from store.checking.findings import BAD_CRC, BAD_SELF_OFFSET, INDEX_HEADER, MISSING_UNIT, QUEUE_SHIFT, Finding
 from store.commitlog import scan
 from store.disk import durable
@@ -195,6 +197,18 @@ def test_what_recover_built_is_durable_before_the_abort_marker_goes(
     for folder in ("consumequeue/T", "consumequeue", "index", "."):
         assert ("fsync_folder", folder) in before
     assert ("fsync_folder", ".") in fs.calls[marker:]
+
+
+def test_names_in_a_folder_outside_of_the_store_are_durable_too(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "store", tmp_path / "log"
+    root.mkdir()
+    elsewhere.mkdir()
+    for path in (elsewhere / "segment", root / "abort"):
+        path.touch()
+    fs = RecordingFilesystem(tmp_path)
+    Change("test", root, fs, [Remove(elsewhere / "segment", "test"), Remove(root / "abort", "test")]).apply()
+    marker = next(at for at, (name, path) in enumerate(fs.calls) if name == "rename" and path.endswith("-abort"))
+    assert ("fsync_folder", "log") in fs.calls[:marker]
 
 
 @pytest.mark.parametrize("failure", FAILURES)
