@@ -75,6 +75,9 @@ class ConsumeQueueStore(QueueSet):
         self.rewritten_units = 0
         self._table = QueueTable()
         self._numbered: list[QueueKey | None] = []
+        self._met: set[QueueKey] = set()
+        self._second_numbers: set[int] = set()
+        """Numbers of queues that have another one: several damaged topics may have one name."""
         self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
 
     @contextlib.contextmanager
@@ -141,17 +144,17 @@ class ConsumeQueueStore(QueueSet):
         ends = np.array([self._end_of(key) for key in keys], np.int64)
         firsts = np.empty(len(present), np.int64)
         kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
-        following = []
+        following, others = list[_Stretch](), list[_Stretch]()
         for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
             key, stop = self._numbered[number], int(starts[number + 1])
             queue = self._wake(key) if key is not None else None
             if queue is None or queue.failure is not None:
                 continue
-            if queue.holds_batches:
-                self.append(queue, run, order[first:stop], codes)
-            else:
-                following.append(_Stretch(queue, first, stop))
+            is_other = queue.holds_batches or number in self._second_numbers
+            (others if is_other else following).append(_Stretch(queue, first, stop))
         self._append_following(following, run, order, codes)
+        for queue, first, stop in others:
+            self.append(queue, run, order[first:stop], codes)
 
     def _append_following(self, stretches: list[_Stretch], run: Run, order: Int64Array, codes: Int64Array) -> None:
         """Appends units of many queues: those that follow on are written by one call, the others one by one."""
@@ -214,6 +217,9 @@ class ConsumeQueueStore(QueueSet):
         for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
             topic = decode_utf8(topic_bytes)
             key = topic, queue_id
+            if key in self._met:
+                self._second_numbers.add(len(self._numbered))
+            self._met.add(key)
             if not self.wants(key):
                 self._numbered.append(None)
             elif is_topic_folder_name(topic):

@@ -2,7 +2,7 @@
 
     1. the lock itself is asked (F_GETLK); a holder in another container has no number here
     2. /proc/locks lists every lock by device and inode. It is read for such a holder only: the kernel first waits for
-       all processors, 5 to 15 ms
+       all processors
     3. /proc/PID/cmdline is the command, where this user may read it
 
 Source: proc_locks(5), fcntl(2).

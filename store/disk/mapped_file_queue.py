@@ -32,10 +32,10 @@ from store.disk.mapped_file import MappedFile
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
 from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize
+from store.layout import parse_segment_name, segment_name
 
 if TYPE_CHECKING:
     from store.kernels import CommitGroups
-from store.layout import parse_segment_name, segment_name
 
 
 class Allocator(Protocol):
