@@ -29,7 +29,7 @@ def make_rebuild(
     """The builder of the chosen engine, with its progress shown."""
     if on_spark:
         require_own_commitlog(layout, "Spark")
-    address, clock = str(layout.root.absolute()), session.environment.clock_ms
+    address, clock = str(layout.root), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
         from store.rebuild import rebuild_locally

@@ -114,7 +114,7 @@ def _plan(
 
     config, has_log = infer_config(layout, session.store.settings(), fs), bool(reader.segments())
     made = rebuild(folder, config, scope, VERIFYING)
-    change = plan_publish(layout.root.absolute(), folder, scope, fs)
+    change = plan_publish(layout.root, folder, scope, fs)
     lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
     change.notes += made.findings
     if ends_in_damage(reader, made.log_end):

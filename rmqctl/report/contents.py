@@ -111,7 +111,7 @@ def sections_of(
 
 def _findings(found: Examination) -> Section:
     rows = [_finding(one, found.info.layout.root) for one in found.diagnoses]
-    root = found.info.layout.root.absolute()
+    root = found.info.layout.root
     each = [{**asdict(one), "file": one.file.removeprefix(f"{root}/")} for one in found.findings]
     text = (
         "Nothing is wrong." if not rows else "The worst first. Rank 1: a broker does not start. 2: messages are lost, "

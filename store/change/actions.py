@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from store.change.manifest import sha256_of
-from store.change.workspace import relative_name, require_no_link
+from store.change.workspace import require_no_link, stored_name
 from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreIOError
 
@@ -85,7 +85,7 @@ class Workplace:
         """Everything that is needed to take the action back."""
         entry: ManifestEntry = {
             "kind": action.verb,
-            "path": relative_name(self.root, action.path),
+            "path": stored_name(self.root, action.path),
             "reason": action.reason,
             "original": None,
         }

@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from store.change.actions import LATER, Action, ManifestEntry, Workplace
-from store.change.manifest import MANIFEST_VERSION, STORE_NAMES, decode_manifest, encode_manifest
+from store.change.manifest import (
+    MANIFEST_VERSION,
+    STORE_NAMES,
+    decode_manifest,
+    encode_manifest,
+    require_sound_actions,
+)
 from store.change.workspace import quarantine_folder, relative_name, require_no_link
 from store.disk.durable import sync_folders
 from store.disk.filesystem import Entry, Filesystem
@@ -33,11 +39,10 @@ class Journal:
     """The manifest of one change, and the moves it describes."""
 
     def __init__(self, root: Path, folder: Path, document: dict[str, Any], fs: Filesystem) -> None:
-        self.root = root
-        self.folder = folder
+        self.root, self.folder = root.absolute(), folder.absolute()
         self.fs = fs
         self._document = document
-        self._workplace = Workplace(root, folder, fs)
+        self._workplace = Workplace(self.root, self.folder, fs)
         self._touched: set[Path] = set()
         """Folders in which names have changed since they were flushed."""
 
@@ -84,6 +89,7 @@ class Journal:
             "facts": facts,
             "actions": [journal._workplace.describe(number, action) for number, action in enumerate(actions)],
         }
+        require_sound_actions(journal.entries, journal.folder / "manifest.json")
         try:
             fs.make_folder(folder / "files")
             journal._save()
@@ -181,7 +187,7 @@ class Journal:
             self.fs.make_folder(note.parent)
             self.fs.unlink(note)
             descriptor = self.fs.open_new(note)
-            self.fs.write(descriptor, 0, str(self.folder.absolute()).encode(errors="surrogateescape"))
+            self.fs.write(descriptor, 0, str(self.folder).encode(errors="surrogateescape"))
             self.fs.fsync(descriptor)
             self.fs.fsync_folder(note.parent)
 
@@ -254,10 +260,11 @@ def store_look(root: Path, fs: Filesystem, quarantine: Path) -> dict[str, list[i
     Left out: rmqctl's own files, those kept in `quarantine`, and the lock.
     """
     look: dict[str, list[int]] = {}
-    folders = [root]
+    folders, kept, real = [root], quarantine.resolve(), root.resolve()
+    left_out = [root / "lock", *([root / kept.relative_to(real)] if kept.is_relative_to(real) else [])]
     while folders:
         for entry in fs.list_folder(folders.pop()):
-            if entry.path.name == OWN_FOLDER or entry.path in (root / "lock", quarantine):
+            if entry.path.name == OWN_FOLDER or entry.path in left_out:
                 continue
             if entry.is_folder:
                 folders.append(entry.path)

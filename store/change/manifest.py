@@ -68,13 +68,21 @@ def decode_manifest(data: bytes, path: Path, elsewhere: Iterable[Path] | None = 
     _require(path, document.get("state") in STATES, f"unknown state {document.get('state')!r}")
     _require(path, isinstance(document.get("command"), str), "no command")
     _require(path, _is_size(document.get("time_ms")), "no time")
-    actions = document.get("actions")
-    _require(path, isinstance(actions, list), "no actions")
-    folders = None if elsewhere is None else tuple(elsewhere)
-    for number, entry in enumerate(actions or ()):
+    require_sound_actions(document.get("actions"), path, elsewhere)
+    return document
+
+
+def require_sound_actions(actions: object, path: Path, elsewhere: Iterable[Path] | None = None) -> None:
+    """Raises DamagedFile for an entry that no change could have written.
+
+    A change asks so before it begins.
+    """
+    folders = None if elsewhere is None else tuple(folder.resolve() for folder in elsewhere)
+    if not isinstance(actions, list):
+        raise _damaged(path, "no actions")
+    for number, entry in enumerate(actions):
         fault = _fault_of(entry, folders)
         _require(path, fault is None, f"action {number}: {fault}")
-    return document
 
 
 def _fault_of(entry: Any, elsewhere: tuple[Path, ...] | None) -> str | None:

@@ -23,6 +23,11 @@ def relative_name(root: Path, path: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
+def stored_name(root: Path, path: Path) -> str:
+    """Names a file in a manifest: relative to the store, or without links and `..` for one outside of it."""
+    return relative_name(root, path if path.is_relative_to(root) else path.parent.resolve() / path.name)
+
+
 def require_no_link(fs: Filesystem, base: Path, path: Path) -> None:
     """Raises ForeignFile when a folder between `base` and `path` is a link, for a link may lead anywhere."""
     for folder in path.parents:

@@ -214,7 +214,7 @@ class _Examiner:
                 by_kind.setdefault(finding.kind, []).append(finding)
         for kind, of_kind in by_kind.items():
             first = of_kind[0]
-            file = relative_name(self.layout.root.absolute(), Path(first.file))
+            file = relative_name(self.layout.root, Path(first.file))
             detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
             count = sum(one.count for one in of_kind)
             yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)

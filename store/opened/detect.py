@@ -306,21 +306,24 @@ def traces_of_5(layout: StoreLayout, fs: Filesystem) -> Iterator[str]:
 
 
 def make_layout(root: Path, settings: Mapping[str, object], fs: Filesystem | None = None) -> StoreLayout:
-    """Tells where the parts lie: under the root, by storePathCommitLog, or in a DLedger member's folder."""
-    fs = fs or Filesystem()
+    """Tells where the parts lie: under the root, by storePathCommitLog, or in a DLedger member's folder.
+
+    All paths are absolute, so that those of a plan have one root.
+    """
+    fs, root = fs or Filesystem(), _absolute(root)
     dledger = _find_dledger(root, settings, fs)
     elsewhere = str(settings.get(DLEDGER_PATHS) or "").strip()
     commitlog = str(settings.get("storePathCommitLog") or "").strip()
     read_only = str(settings.get("readOnlyCommitLogStorePaths") or "").strip()
     if dledger is not None and elsewhere:
-        plain = Path(commitlog or root / "commitlog")
+        plain = _absolute(Path(commitlog or root / "commitlog"))
         before = (plain,) if "," not in commitlog and fs.is_folder(plain) else ()
         return StoreLayout(root, _split_paths(elsewhere), (*_split_paths(read_only), *before), dledger)
     if dledger is not None:
         data, *of_before = dledger_log(dledger, fs)
         return StoreLayout(root, (data,), tuple(of_before), dledger)
     if "," not in commitlog:
-        return StoreLayout(root, (Path(commitlog),) if commitlog else ())
+        return StoreLayout(root, (_absolute(Path(commitlog)),) if commitlog else ())
     return StoreLayout(root, _split_paths(commitlog), _split_paths(read_only))
 
 
@@ -353,7 +356,13 @@ def _split_paths(text: str) -> tuple[Path, ...]:
         names.pop()
     if "" in names:
         raise BadRequest(f"an empty name among the folders of the commit log: {text}")
-    return tuple(Path(name) for name in names)
+    return tuple(_absolute(Path(name)) for name in names)
+
+
+def _absolute(path: Path) -> Path:
+    """The path from the root of all files; with `..` in it, another's file would look like one below it."""
+    path = path.absolute()
+    return path.resolve() if ".." in path.parts else path
 
 
 def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreConfig:

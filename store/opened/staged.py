@@ -148,7 +148,7 @@ def staging(
             yield outside.folder
         return
     require_no_interrupted_change(layout, fs)
-    folder = staging_folder(layout.root.absolute(), f"{name}-{os.getpid()}")
+    folder = staging_folder(layout.root, f"{name}-{os.getpid()}")
     # The caller holds the lock, so the process that staged there before has ended.
     fs.remove_tree(folder.parent)
     try:

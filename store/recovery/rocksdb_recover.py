@@ -56,7 +56,7 @@ def _build(opened: OpenedStore) -> RebuildReport:
     """Build database and index in the overlay's folder."""
     assert opened.overlay is not None
     return rebuild_locally(
-        str(opened.layout.root.absolute()),
+        str(opened.layout.root),
         opened.overlay.folder,
         opened.config,
         RebuildScope(index=opened.config.message_index_enable),

@@ -49,7 +49,7 @@ def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> 
 
 class _Mend:
     def __init__(self, layout: StoreLayout, fs: Filesystem, staging: Path) -> None:
-        self.root, self.fs = layout.root.absolute(), fs
+        self.root, self.fs = layout.root, fs
         self.files = StoreReader(str(self.root), fs)
         self.change = Change("compaction mend", self.root, fs, staging=staging)
         self.topics = compacted_topics(layout.config, fs)

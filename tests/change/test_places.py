@@ -1,0 +1,118 @@
+"""A change and its undo, from inside the store's folder and by every way to name it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from store.change.actions import Remove
+from store.change.change import Change
+from store.disk.filesystem import Filesystem
+from store.errors import DamagedFile
+from tests.cli.running import rmqctl
+from tests.recovery import whole_changes
+from tests.recovery.whole_changes import files_of
+from tests.support.snapshots import contents
+from tests.support.stores import make_store
+
+Make = Callable[[Path], Path]
+IN_DOUBT = "FA7E2D0D6E4D12FECF5B56814F2B5D41"
+"""The key of a transaction of the archive services."""
+
+
+def crashed(folder: Path) -> Path:
+    """A store with a damaged body in its last segment, and a checkpoint that promises too much."""
+    root = make_store(folder / "store", 200)
+    (root / "abort").touch()
+    last = max((root / "commitlog").iterdir())
+    data = bytearray(last.read_bytes())
+    data[100] ^= 1
+    last.write_bytes(data)
+    (root / "checkpoint").write_bytes((1 << 62).to_bytes(8, "big") * 3 + bytes(4096 - 24))
+    return root
+
+
+def case(name: str) -> Make:
+    return whole_changes.CASES[name].make
+
+
+COMMANDS: dict[str, Make] = {
+    "recover": crashed,
+    "rebuild": crashed,
+    "truncate-dirty": crashed,
+    "checkpoint rewrite": crashed,
+    "clean-expired --force --now 1900000000000": crashed,
+    "timer rebuild": case("timer rebuild"),
+    "compaction mend": case("compaction mend"),
+    "delay rewrite-offsets": case("delay rewrite-offsets"),
+    "config rebuild-topics": case("config rebuild-topics"),
+    f"transaction resolve {IN_DOUBT} --commit": case("transaction commit"),
+}
+PLACES: dict[str, Callable[[Path], tuple[Path, Path]]] = {
+    "inside of it": lambda root: (root, Path()),
+    "a folder of it": lambda root: (root / "commitlog", Path("..")),
+    "relative": lambda root: (root.parent, Path(root.name)),
+    "absolute": lambda root: (root / "commitlog", root),
+    "a link": lambda root: (root.parent, Path("link")),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_change_is_undone_wherever_the_store_is_named_from(
+    line: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = COMMANDS[line](tmp_path)
+    (root.parent / "link").symlink_to(root)
+    folder, named = PLACES[place](root)
+    monkeypatch.chdir(folder)
+    before = files_of(root)
+    run = rmqctl("--format", "json", *line.split(), "--yes", store=named)
+    assert run.code in (0, 1), run.err
+    assert files_of(root) != before
+    assert rmqctl("undo", run.json["change_id"], store=named).code == 0
+    assert files_of(root) == before
+
+
+@pytest.mark.parametrize("quarantine", ["kept", "../kept", "../link/.rmqctl/quarantine"])
+def test_a_quarantine_is_named_from_anywhere(quarantine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = crashed(tmp_path)
+    (tmp_path / "link").symlink_to(root)
+    monkeypatch.chdir(root)
+    before = files_of(root)
+    run = rmqctl("--format", "json", "recover", "--yes", "--quarantine", quarantine, store=tmp_path / "link")
+    assert rmqctl("undo", run.json["change_id"], "--quarantine", quarantine, store=tmp_path / "link").code == 0
+    left = {name: state for name, state in files_of(root).items() if not name.startswith("kept/")}
+    assert left == before
+
+
+def test_a_log_elsewhere_is_named_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, log = crashed(tmp_path), tmp_path / "log"
+    (root / "commitlog").rename(log)
+    (tmp_path / "link").symlink_to(log)
+    monkeypatch.chdir(root)
+    before = files_of(root), files_of(log)
+    run = rmqctl("--format", "json", "--set", "storePathCommitLog=../link", "recover", "--yes", store=Path())
+    assert run.code == 0, run.err
+    undone = rmqctl("--set", "storePathCommitLog=../log", "undo", run.json["change_id"], store=Path())
+    assert undone.code == 0, undone.err
+    assert (files_of(root), files_of(log)) == before
+
+
+def test_a_rebuild_without_quarantine_from_outside_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crashed(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run = rmqctl("--format", "json", "rebuild", "--yes", "--no-quarantine", store=Path("store"))
+    assert (run.code, run.json["applied"], run.json["change_id"]) == (1, True, None)
+    assert "nothing was done" not in run.err
+
+
+def test_a_change_that_could_not_be_undone_is_not_begun(tmp_path: Path) -> None:
+    root = crashed(tmp_path)
+    before = contents(tmp_path)
+    change = Change("recover", root, Filesystem(), [Remove(root / "abort", ""), Remove(root / "other/file", "")])
+    with pytest.raises(DamagedFile, match="action 1: the path 'other/file' is not one of the store's files"):
+        change.apply()
+    assert contents(tmp_path) == before
