@@ -217,7 +217,7 @@ class CommitLog:
         now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms
         with self.put_lock:
             # A gate of its own: the time given may be before the newest.
-            return self._append(message, queue, bytearray(_GATE.size), now_ms)
+            return self._append(message, queue, _open_gate(now_ms), now_ms)
 
     def _append(self, message: Message, queue: PutQueue, gate: bytearray, now_ms: int) -> PutResult:
         hosts = self._parts.hosts
@@ -229,34 +229,38 @@ class CommitLog:
         size = queue.base_size + hosts.extra_size + len(body) + len(properties)
         if size > self._max_record or len(body) > self._max_body or len(properties) > MAX_PROPERTIES_SIZE:
             return self.rules.too_large(message, size)
+
+        def append(tail: PutTail, gate: bytearray, time_ms: int) -> int:
+            position: int = append_message(
+                gate, tail.wrote, tail.buffer, tail.file_start, tail.limit_position, queue.end, time_ms,
+                queue.topic, body, properties, hosts.encoded,
+                message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
+                message.born_timestamp_ms, message.reconsume_times, message.prepared_transaction_offset,
+            )  # fmt: skip
+            if position == LOST_PAGE:
+                lost_pages.require_none()
+            return position
+
         try:
-            while True:
-                tail = self._parts.tail
-                file, buffer = tail.file, tail.buffer
-                position = append_message(
-                    gate, tail.wrote, buffer, tail.file_start, tail.limit_position, queue.end, now_ms,
-                    queue.topic, body, properties, hosts.encoded,
-                    message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
-                    message.born_timestamp_ms, message.reconsume_times, message.prepared_transaction_offset,
-                )  # fmt: skip
-                if position >= 0:
-                    break
-                if position == BAD_PART:
-                    return illegal("a number does not fit its field of 32 bits")
-                if position == LOST_PAGE:
-                    lost_pages.require_none()
+            tail = self._parts.tail
+            position = append(tail, gate, now_ms)
+            if position < 0 and position != BAD_PART:
                 # No room in the segment, the log is locked, or the clock went back: settled under the lock.
                 with self.locked() as locked_ms:
-                    self.file_for(size)
+                    file = self.file_for(size)
+                    tail = PutTail.of(file, file.write_buffer, self._pages)
+                    now_ms = locked_ms if gate is self._gate else now_ms
+                    position = append(tail, _open_gate(now_ms), now_ms)
                 self._pages.go_ahead()
-                now_ms = locked_ms if gate is self._gate else now_ms
+            if position < 0:
+                return illegal("a number does not fit its field of 32 bits")
         except OverflowError as error:
             return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
             lost_pages.require_none()
             return no_segment(error)
-        file.store_timestamp_ms = now_ms
-        queue_offset = _LONG.unpack_from(buffer, position + QUEUE_OFFSET_AT)[0]
+        tail.file.store_timestamp_ms = now_ms
+        queue_offset = _LONG.unpack_from(tail.buffer, position + QUEUE_OFFSET_AT)[0]
         log_offset = tail.file_start + position
         # What PutResult(...) does, in a third of its time.
         return _new(PutResult, (_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
@@ -427,6 +431,10 @@ class CommitLog:
     def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
         """The walk over the log from `log_offset` on."""
         return scan_log(self.segments.files, log_offset, rules=rules)
+
+
+def _open_gate(newest_ms: int) -> bytearray:
+    return bytearray(_GATE.pack(False, newest_ms))
 
 
 def _with_room_for_crc(message: Message, rules: PutRules) -> Message:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
-from store import open_store
+from store import Message, open_store
 from tests.bench.round_trip import digest, messages
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
@@ -48,6 +48,18 @@ def test_store_times_are_kept_when_that_is_asked_for(tmp_path: Path) -> None:
     rows = exported(golden("normal").store)
     found = replayed(rows, tmp_path / "store", "--as-stored", "--keep-times")
     assert [row["store_timestamp_ms"] for row in found] == [row["store_timestamp_ms"] for row in rows]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.leaves_damage  # store times that go back
+def test_store_times_before_1970_and_at_the_ends_of_a_long_are_kept(tmp_path: Path) -> None:
+    times = [-1, -(1 << 63), (1 << 63) - 1, 0]
+    rows = [{"topic": "T", "body_text": "x", "keys": ["k"], "store_timestamp_ms": time} for time in times]
+    found = replayed(rows, tmp_path / "first", "--keep-times")
+    assert [row["store_timestamp_ms"] for row in found] == times
+    assert replayed(found, tmp_path / "second", "--as-stored", "--keep-times") == found
+    with open_store(tmp_path / "second", read_only=False) as store:
+        assert store.put(Message.of("T", "a put after them")).is_ok
 
 
 @pytest.mark.parametrize("times", [(), ("--keep-times",)])
