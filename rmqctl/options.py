@@ -156,6 +156,14 @@ Nice = Annotated[bool, typer.Option("--nice", help="Let every other process have
 BwLimit = Annotated[
     str | None, typer.Option(metavar="RATE", help="Read the log no faster: bytes per second, as 50M or 1.5G.")
 ]
+MOST_CONNECTIONS = 100
+Connections = Annotated[
+    int, typer.Option(min=2, metavar="N", help="Most connections of a port or socket; beyond it the quietest ends.")
+]
+MetricsPort = Annotated[
+    str | None,
+    typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback."),
+]
 Cold = Annotated[
     bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
 ]

@@ -9,6 +9,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.options import MOST_CONNECTIONS, Connections
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ HEARTBEAT_S = 0.5
 def run(
     ctx: typer.Context,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where slaves connect; port 0 takes a free one.")],
+    connections: Connections = MOST_CONNECTIONS,
     once: Annotated[bool, typer.Option("--once", help="End when a slave has reported the log's end.")] = False,
 ) -> Result:
     """Serve a store's commit log to slaves.
@@ -50,7 +52,8 @@ def run(
     opened = session.store.open().opened
     source = CommitLogSource(opened.log)
     log_start, log_end = max(0, opened.log.min_offset), source.max_offset
-    with HAMaster(source, Address.parse(listen), MasterOptions(on_slave=on_slave, heartbeat_s=HEARTBEAT_S)) as master:
+    options = MasterOptions(on_slave=on_slave, heartbeat_s=HEARTBEAT_S, connections=connections)
+    with HAMaster(source, Address.parse(listen), options) as master:
         session.note(f"note: serving log offsets {log_start} to {log_end} at {master.address}")
         _serve(master, once=once)
     acknowledged = master.push_to_slave_max_offset

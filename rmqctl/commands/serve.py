@@ -9,11 +9,13 @@ import typer
 
 from rmqctl.changing import ForceEmptyLog
 from rmqctl.context import Session
+from rmqctl.options import MOST_CONNECTIONS, Connections, MetricsPort
 from rmqctl.result import Result
 from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store import ServedStore
+    from store.ha import Limits
     from store.serving import ControlServer, MetricsServer
 
 EXAMPLES = (
@@ -27,21 +29,25 @@ LOOPBACK = "127.0.0.1"
 # A signal that the system hands to another thread doesn't end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
 
+HaListen = Annotated[
+    str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; HOST is the loopback.")
+]
+IdleTimeout = Annotated[
+    float, typer.Option(min=0.1, metavar="SECONDS", help="End a connection that keeps the process waiting for so long.")
+]
+Ready = Annotated[bool, typer.Option("--ready", help="Print the line `ready` as soon as other processes are answered.")]
+
 
 def run(
     ctx: typer.Context,
-    ha_listen: Annotated[
-        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve the log to slaves; HOST is the loopback.")
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback.")
-    ] = None,
+    ha_listen: HaListen = None,
+    metrics: MetricsPort = None,
+    connections: Connections = MOST_CONNECTIONS,
+    idle_timeout: IdleTimeout = 60.0,
     no_clean: Annotated[bool, typer.Option("--no-clean", help="Delete nothing, however old or large it gets.")] = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
     force_empty_log: ForceEmptyLog = False,
-    ready: Annotated[
-        bool, typer.Option("--ready", help="Print the line `ready` as soon as other processes are answered.")
-    ] = False,
+    ready: Ready = False,
 ) -> Result:
     """Keep a store open, as a broker does.
 
@@ -54,23 +60,25 @@ def run(
     `stop`; programs use store.serving.StoreClient.
 
     No network port is open unless asked for. A port without a host is on the loopback; neither protocol knows
-    passwords or encryption.
+    passwords or encryption. A port or socket has at most --connections connections, and at most a sixth of the files
+    that the process may open (ulimit -n); one more ends the one that was quiet for longest. A connection has
+    --idle-timeout to send a request or take an answer, a slave haHousekeepingInterval to report.
 
     Ends at `rmqctl stop`, SIGTERM or Ctrl-C, with exit code 0: it makes everything durable and removes the abort
     marker. Like a broker it keeps the marker where a full disk or a failed service refuses puts.
     """
     session: Session = ctx.obj
-    # Before the store is opened, and perhaps created, for nothing.
+    from store.ha import Limits
+
+    # Before a store is created for nothing.
     slaves_address, metrics_address = _address(ha_listen, "--ha-listen"), _address(metrics, "--metrics")
+    limits = Limits(connections, idle_timeout)
     with session.interrupts.deferred():
         opened = session.store.open_to_serve(
-            _services(no_clean),
-            recover=recover,
-            force_empty_log=force_empty_log,
-            listen=slaves_address,
+            _services(no_clean), recover=recover, force_empty_log=force_empty_log, listen=slaves_address
         )
         with ExitStack() as open_ports:
-            server, page = _open_ports(session, opened, open_ports, metrics_address)
+            server, page = _open_ports(session, opened, open_ports, metrics_address, limits)
             # A signal that came before must not end the command here: it is raised when the block ends.
             facts = _facts(opened, server, page)
             ended_by = _serve(session, server, ready)
@@ -99,13 +107,17 @@ def _address(text: str | None, option: str) -> str | None:
 
 
 def _open_ports(
-    session: Session, opened: ServedStore, open_ports: ExitStack, metrics: str | None
+    session: Session, opened: ServedStore, open_ports: ExitStack, metrics: str | None, limits: Limits
 ) -> tuple[ControlServer, MetricsServer | None]:
     from store.ha import Address
-    from store.serving import ControlServer, MetricsServer
+    from store.serving import ControlServer, MetricsServer, StoreCollector
 
-    page = open_ports.enter_context(MetricsServer(opened, Address.parse(metrics))) if metrics is not None else None
-    server = open_ports.enter_context(ControlServer(opened))
+    opened.limit_connections(limits.connections)
+    page = None
+    if metrics is not None:
+        page = open_ports.enter_context(MetricsServer(StoreCollector(opened), Address.parse(metrics), limits))
+        opened.listeners.append(page.listener)
+    server = open_ports.enter_context(ControlServer(opened, limits))
     session.note(f"note: serving {opened.layout.root} with {', '.join(sorted(opened.services))}")
     if opened.ha_address is not None:
         session.note(f"note: slaves find the log at {opened.ha_address}")

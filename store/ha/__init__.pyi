@@ -1,6 +1,7 @@
 from store.ha.epochs import EpochFile as EpochFile
 from store.ha.link import Address as Address
 from store.ha.link import MasterLink as MasterLink
+from store.ha.listener import Limits as Limits
 from store.ha.log_copy import LogCopy as LogCopy
 from store.ha.master import CommitLogSource as CommitLogSource
 from store.ha.master import HAMaster as HAMaster

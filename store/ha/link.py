@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
-from store.errors import BadRequest, LinkLost, ReplicationError
+from store.errors import BadRequest, LinkLost, ReplicationError, StoreIOError
 from store.ha.protocol import HEADER, HOUSEKEEPING_INTERVAL_S, MOST_FRAME_BYTES, REPORT, FrameHeader
 
 CONNECT_TIMEOUT_S = 5.0
@@ -40,6 +40,14 @@ class Address(NamedTuple):
         if not bare or not (port.isascii() and port.isdigit()) or not int(port) < 1 << 16:
             raise BadRequest(f"an address is HOST:PORT, not {text[:80]!r}")
         return cls(bare, int(port))
+
+    def listen(self) -> socket.socket:
+        """Listen here, at a free port for port 0; StoreIOError where that is not possible."""
+        try:
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            return socket.create_server(self, family=family)
+        except OSError as error:
+            raise StoreIOError.from_os(error, doing=f"listen on {self}") from error
 
 
 class MasterLink:

@@ -1,13 +1,13 @@
 """HAMaster: sends a store's log to slaves, and counts how far they have it.
 
-    accept   a thread; each connection has two, as in the broker
+    accept   a Listener's thread; each connection has two, as in the broker
     read     a slave's reports, 8 bytes each: the first says where to begin, the others acknowledge
     write    frames of the log up to its readable end, a heartbeat when nothing was sent for some time
 
     first report 0              begins at the last segment
     first report R              begins at R, whether the log has it or not
     a later one beyond the log  ends the connection (4.9.8)
-    nothing read for a while    ends the connection
+    no report for a while       ends the connection
 
 push_to_slave_max_offset is the highest log offset that any slave ever acknowledged; a connection's end leaves it.
 
@@ -16,7 +16,6 @@ Source: HAService, HAConnection, HAService.GroupTransferService (4.9.8).
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import time
@@ -26,8 +25,9 @@ from enum import StrEnum
 from typing import Protocol, Self
 
 from store.commitlog.commit_log import CommitLog
-from store.errors import StoreError, StoreIOError
+from store.errors import StoreError
 from store.ha.link import Address
+from store.ha.listener import MOST_CONNECTIONS, Limits, Listener, Peer
 from store.ha.protocol import (
     HEADER,
     HEARTBEAT_INTERVAL_S,
@@ -91,6 +91,7 @@ class MasterOptions:
     housekeeping_s: float = HOUSEKEEPING_INTERVAL_S
     slave_timeout_s: float = SLAVE_TIMEOUT_S
     fall_behind_max: int = SLAVE_FALL_BEHIND_MAX
+    connections: int = MOST_CONNECTIONS
     on_slave: Callable[[str], None] = lambda text: None
 
 
@@ -105,15 +106,10 @@ class HAMaster:
         """Notified when the log has grown."""
         self._acknowledged = threading.Condition()
         self._connections: set[_Connection] = set()
-        self._stopping = False
-        try:
-            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-            self._server = socket.create_server(address, family=family)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise StoreIOError(f"cannot listen on {address}: {reason}", errno=error.errno) from error
-        self.address = Address(*self._server.getsockname()[:2])
-        self._thread = threading.Thread(target=self._accept, name="HAMaster", daemon=True)
+        server = address.listen()
+        self.address = Address(*server.getsockname()[:2])
+        limits = Limits(self.options.connections, self.options.housekeeping_s)
+        self.listener = Listener("HA port", server, self._serve, limits)
 
     def __enter__(self) -> Self:
         self.start()
@@ -124,23 +120,17 @@ class HAMaster:
 
     def start(self) -> None:
         """Accept slaves from here on."""
-        self._thread.start()
+        self.listener.start()
 
     def stop(self) -> None:
-        """End every connection, and returns when their threads have ended."""
-        self._stopping = True
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        connections = list(self._connections)
-        for connection in connections:
+        """End every connection, and return when their threads have ended."""
+        self.listener.stop(self._end_all)
+
+    def _end_all(self) -> None:
+        for connection in list(self._connections):
             connection.end("the master stops")
         with self.grown:
             self.grown.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join()
-        for connection in connections:
-            connection.join()
 
     @property
     def connection_count(self) -> int:
@@ -190,14 +180,11 @@ class HAMaster:
         ready = [one for one in list(self._connections) if one.acknowledged >= end]
         return self.push_to_slave_max_offset >= end and all(one.last_was_heartbeat for one in ready)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while not self._stopping:
-                slave, address = self._server.accept()
-                connection = _Connection(self, slave, Address(*address[:2]))
-                self._connections.add(connection)
-                self.options.on_slave(f"{connection.address} connected")
-                connection.start()
+    def _serve(self, peer: Peer) -> None:
+        connection = _Connection(self, peer)
+        self._connections.add(connection)
+        self.options.on_slave(f"{connection.address} connected")
+        connection.run()
 
     def forget(self, connection: _Connection, reason: str) -> None:
         """Drop a connection that ended."""
@@ -208,43 +195,41 @@ class HAMaster:
 class _Connection:
     """One slave."""
 
-    def __init__(self, master: HAMaster, slave: socket.socket, address: Address) -> None:
-        self.address = address
+    def __init__(self, master: HAMaster, peer: Peer) -> None:
+        self.address = Address(*peer.address[:2])
         self._master = master
+        self._peer = peer
         self.acknowledged = 0
         self.last_was_heartbeat = False
         """Whether the last frame was a heartbeat."""
-        self._socket = slave
+        self._socket = peer.connection
         self._asked: int | None = None
         self._has_asked = threading.Event()
         self._is_over = False
         self._over_lock = threading.Lock()
-        slave.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        slave.settimeout(master.options.housekeeping_s)
-        self._threads = [
-            threading.Thread(target=work, name=f"HA {work.__name__}", daemon=True) for work in (self._read, self._write)
-        ]
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.settimeout(master.options.housekeeping_s)
 
-    def start(self) -> None:
-        """Begins both threads."""
-        for thread in self._threads:
-            thread.start()
-
-    def join(self) -> None:
-        """Returns when both threads have ended."""
-        for thread in self._threads:
-            thread.join()
+    def run(self) -> None:
+        """Read in this thread and write in another, until the connection ends."""
+        writer = threading.Thread(target=self._write, name="HA write", daemon=True)
+        try:
+            writer.start()
+            self._read()
+        finally:
+            self.end("the slave closed")
+            if writer.ident is not None:
+                writer.join()
 
     def end(self, reason: str) -> None:
-        """Closes the connection once."""
+        """End the connection once."""
         with self._over_lock:
             if self._is_over:
                 return
             self._is_over = True
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        self._peer.end()
         self._has_asked.set()
-        self._master.forget(self, reason)
+        self._master.forget(self, self._peer.end_reason or reason)
 
     def _read(self) -> None:
         reason = "the slave closed"
@@ -259,6 +244,7 @@ class _Connection:
                 if whole:
                     # As in the broker, of several reports the last one counts.
                     self._take_report(REPORT.unpack_from(pending, whole - REPORT.size)[0])
+                    self._peer.note_request()
                     del pending[:whole]
         except TimeoutError:
             reason = f"no report for {self._master.options.housekeeping_s:g} seconds"

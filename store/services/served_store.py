@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from store.commitlog.bulk import MessageColumns, PutManyResult
     from store.formats.message import Message
     from store.ha.link import Address
+    from store.ha.listener import Listener
     from store.live.service import ServiceThread
     from store.live.services import StoreServices
     from store.opened.opened_store import OpenedStore
@@ -85,6 +87,8 @@ class ServedStore(WritableStore):
         self._transactions: TransactionalMessageService | None = None
         self._hold = PullRequestHoldService(self.max_offset)
         self._running: list[ServiceThread] = []
+        self.listeners: list[Listener] = [base.ha.master.listener] if base.ha.master is not None else []
+        """The HA port, and the listeners of programs that serve the store."""
         base.is_served = True
 
     def start_services(self) -> None:
@@ -212,6 +216,11 @@ class ServedStore(WritableStore):
         master = self._services.ha.master
         return master.address if master is not None else None
 
+    def limit_connections(self, count: int) -> None:
+        """Let each listener have at most `count` connections."""
+        for listener in self.listeners:
+            listener.limits = replace(listener.limits, connections=count)
+
     def release_held(self) -> None:
         """Let held gets return, and hold none from here on."""
         self._hold.release()
@@ -270,7 +279,8 @@ class ServedStore(WritableStore):
         checked = self._transactions.findings if self._transactions is not None else []
         failed = [(one, one.failure) for one in self._running if one.failure is not None]
         said = [f"{type(one).__name__} failed: {_as_text(failure)}" for one, failure in failed]
-        return super().describe_findings() + timed + delivered + checked + said
+        listening = [finding for one in self.listeners for finding in one.describe_findings()]
+        return super().describe_findings() + timed + delivered + checked + said + listening
 
 
 def _as_text(failure: BaseException) -> str:

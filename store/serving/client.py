@@ -5,11 +5,13 @@
         store.flush()
 
 The methods are those of WritableStore. Errors are those of the engine, raised here. One connection answers one call
-after the other; threads that are to put at the same time need a client each.
+after the other; threads that are to put at the same time need a client each. The owner may end a connection that was
+quiet for long: the next call makes another.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -199,7 +201,7 @@ class StoreClient(MessageReader):
     def _call(self, head: dict[str, Any], attachment: bytes = b"") -> Frame:
         with self._lock:
             try:
-                send_frame(self._connection, Frame(head, attachment))
+                self._send(Frame(head, attachment))
                 answer = receive_frame(self._connection)
             except OSError as error:
                 raise self._lost(str(error)) from None
@@ -208,6 +210,26 @@ class StoreClient(MessageReader):
         if "error" in answer.head:
             raise _error(answer.head["error"])
         return answer
+
+    def _send(self, request: Frame) -> None:
+        try:
+            send_frame(self._connection, request)
+        except OSError:
+            # The owner has ended the connection, so it did not take the request. It may have left a reason to be read.
+            if not self._connection.recv(1, socket.MSG_PEEK):
+                self._connect_again()
+                send_frame(self._connection, request)
+
+    def _connect_again(self) -> None:
+        again = connect_to(self.path)
+        if again is None:
+            raise ConnectionError("the connection was closed")
+        self._connection.close()
+        self._connection = again
+        send_frame(again, Frame({"call": "hello"}))
+        hello = receive_frame(again)
+        if hello is None or hello.head.get("process_id") != self.process_id:
+            raise ConnectionError("another process serves the store")
 
     def _lost(self, reason: str) -> StoreClosed:
         hint = "it has ended; whether it took the last call is not known"

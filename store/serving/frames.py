@@ -38,8 +38,13 @@ class Frame(NamedTuple):
 
 def send_frame(connection: socket.socket, frame: Frame) -> None:
     """Send one frame."""
+    connection.sendall(encode_frame(frame))
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """The bytes of one frame."""
     head = json.dumps(frame.head, separators=(",", ":")).encode("ascii")
-    connection.sendall(SIZES.pack(len(head), len(frame.attachment)) + head + frame.attachment)
+    return SIZES.pack(len(head), len(frame.attachment)) + head + frame.attachment
 
 
 def receive_frame(connection: socket.socket) -> Frame | None:

@@ -1,6 +1,7 @@
 """MetricsServer: a served store's counters as OpenMetrics, for Prometheus and its like.
 
-The store is asked when the page is; prometheus_client writes the page and answers HTTP.
+The store is asked when the page is; prometheus_client writes the page. Beside the collector's metrics it has those of
+the process.
 """
 
 from __future__ import annotations
@@ -8,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from store.errors import StoreIOError
 from store.ha.link import Address
+from store.ha.listener import Limits, Listener, Peer
 from store.live.running_flags import RunningFlag
 from store.services.served_store import ServedStore
 from store.stats.latency import CLASS_BOUNDS_MS
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
+    from prometheus_client.registry import Collector
 
+PATH = "/metrics"
 PREFIX = "rocketmq_store_"
 
 
@@ -94,21 +98,23 @@ class StoreCollector:
 
 
 class MetricsServer:
-    """Answers HTTP at `address` with the store's metrics; port 0 takes a free one."""
+    """Answers GET /metrics at `address` with the metrics of `collector`; port 0 takes a free one."""
 
-    def __init__(self, store: ServedStore, address: Address) -> None:
-        from prometheus_client import CollectorRegistry, start_http_server
+    def __init__(self, collector: Collector, address: Address, limits: Limits | None = None) -> None:
+        from prometheus_client import CollectorRegistry, ProcessCollector
 
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(StoreCollector(store))
-        try:
-            self._server, self._thread = start_http_server(address.port, address.host, registry)
-        except OSError as error:
-            raise StoreIOError.from_os(error, str(address), "listen for requests of metrics") from error
-        host, port = self._server.server_address[:2]
-        self.address = Address(str(host), int(port))
+        # With the metrics' names known, name[]=… asks for some of them.
+        registry = CollectorRegistry(auto_describe=True)
+        registry.register(collector)
+        ProcessCollector(registry=registry)
+        self._page = _page_of(registry)
+        server = address.listen()
+        self.address = Address(*server.getsockname()[:2])
+        refusal = b"HTTP/1.0 503 Service Unavailable\r\n\r\n"
+        self.listener = Listener("metrics port", server, self._serve, limits or Limits(), refusal)
 
     def __enter__(self) -> Self:
+        self.listener.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -116,6 +122,21 @@ class MetricsServer:
 
     def stop(self) -> None:
         """Answer no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self.listener.stop()
+
+    def _serve(self, peer: Peer) -> None:
+        self._page(peer.connection, peer.address, None)
+
+
+def _page_of(registry: CollectorRegistry) -> type:
+    """The handler of one request: prometheus_client's, at /metrics alone."""
+    from prometheus_client.exposition import MetricsHandler
+
+    class Page(MetricsHandler):
+        def do_GET(self) -> None:  # noqa: N802 (http.server's name)
+            if self.path.partition("?")[0] == PATH:
+                super().do_GET()
+            else:
+                self.send_error(404, explain=f"metrics are at {PATH}")
+
+    return Page.factory(registry)

@@ -1,43 +1,38 @@
 """ControlServer: lets other processes use a store that this one has open.
 
-    accept     a thread; each connection gets a thread of its own, so that puts that wait for the disk share a flush
-    request    answered in the order of the connection; an error goes back to the caller, with its class
-    stop       no new connection; held gets return; requests under way are answered; connections end
+    connection   served by a Listener's thread, so that puts that wait for the disk share a flush
+    request      answered in the order of the connection; an error goes back to the caller, with its class
+    stop         no new connection; held gets return; requests under way are answered; connections end
 
 Whoever may connect may do everything: the socket's mode 0600 is the only guard.
 """
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
-import time
 from typing import Self
 
 from store.errors import StoreError
+from store.ha.listener import Limits, Listener, Peer
 from store.services.served_store import ServedStore
 from store.serving.calls import Calls
-from store.serving.frames import Frame, receive_frame, send_frame
+from store.serving.frames import Frame, encode_frame, receive_frame, send_frame
 from store.serving.place import listen_at, socket_path
 
-END_GRACE_S = 5.0
+BUSY = {"class": "StoreClosed", "reason": "the process that serves the store works for as many others as it may"}
 
 
 class ControlServer:
     """Serves `store`, and leaves it open; start() begins, stop() ends."""
 
-    def __init__(self, store: ServedStore) -> None:
+    def __init__(self, store: ServedStore, limits: Limits | None = None) -> None:
         self.path = socket_path(store.layout.root)
         self.stop_asked = threading.Event()
         """Set when a client has asked to stop."""
         self._store = store
+        self._limits = limits or Limits()
         self._calls = Calls(store, self.stop_asked.set)
-        self._listener: socket.socket | None = None
-        self._acceptor = threading.Thread(target=self._accept, name="ControlServer")
-        self._lock = threading.Lock()
-        self._connections: dict[threading.Thread, socket.socket] = {}
-        self._is_ending = False
+        self._listener: Listener | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -49,60 +44,31 @@ class ControlServer:
     @property
     def connection_count(self) -> int:
         """The number of open connections."""
-        with self._lock:
-            return len(self._connections)
+        return self._listener.connection_count if self._listener is not None else 0
 
     def start(self) -> None:
         """Listen; StoreIOError where the folder takes no socket."""
-        self._listener = listen_at(self.path, self._store.opened.fs)
-        self._acceptor.start()
+        refusal = encode_frame(Frame({"error": BUSY}))
+        server = listen_at(self.path, self._store.opened.fs)
+        self._listener = Listener("control socket", server, self._serve, self._limits, refusal)
+        self._store.listeners.append(self._listener)
+        self._listener.start()
 
     def stop(self) -> None:
         """End all connections; calling it twice is fine."""
-        listener, self._listener = self._listener, None
-        if listener is None:
-            return
-        self._is_ending = True
-        # Ends accept(), which close() alone does not.
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        self._acceptor.join()
+        if self._listener is not None:
+            self._listener.stop(self._end)
+
+    def _end(self) -> None:
         self._store.opened.fs.unlink(self.path)
         self._store.release_held()
-        self._end_connections(socket.SHUT_RD)
-        self._join(END_GRACE_S)
-        # A client that takes no answer must not keep the store open.
-        self._end_connections(socket.SHUT_RDWR)
-        self._join(END_GRACE_S)
 
-    def _accept(self) -> None:
-        listener = self._listener
-        while listener is not None and not self._is_ending:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                if self._is_ending:
-                    return
-                # Too many open files: others may end meanwhile.
-                time.sleep(0.1)
-                continue
-            thread = threading.Thread(target=self._serve, args=(connection,), name="ControlConnection", daemon=True)
-            with self._lock:
-                self._connections[thread] = connection
-            thread.start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            while not self._is_ending and (request := receive_frame(connection)) is not None:
-                send_frame(connection, self._answer(request))
-        except (OSError, StoreError):
-            # The client has ended, or sends no frames: nothing to answer.
-            pass
-        finally:
-            with self._lock:
-                self._connections.pop(threading.current_thread(), None)
-            connection.close()
+    def _serve(self, peer: Peer) -> None:
+        while (request := receive_frame(peer.connection)) is not None:
+            with peer.working():
+                answer = self._answer(request)
+            send_frame(peer.connection, answer)
+            peer.note_request()
 
     def _answer(self, request: Frame) -> Frame:
         try:
@@ -112,20 +78,6 @@ class ControlServer:
         except Exception as error:
             # A defect in one call must not end the connection without a word.
             return Frame({"error": {"class": "StoreError", "reason": f"a defect in the served store: {error!r}"}})
-
-    def _end_connections(self, how: int) -> None:
-        with self._lock:
-            connections = list(self._connections.values())
-        for connection in connections:
-            with contextlib.suppress(OSError):
-                connection.shutdown(how)
-
-    def _join(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        with self._lock:
-            threads = list(self._connections)
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def describe_error(error: StoreError) -> dict[str, object]:

@@ -17,6 +17,7 @@ import pytest
 from store import BadRequest, Message, ServedStore, StoreClosed, open_store
 from store.commitlog.put_result import PutStatus
 from store.formats.host import Host
+from store.ha import Limits
 from store.reading.filter import TagExpression, compile_sql
 from store.serving import ControlServer, StoreClient
 from store.serving.frames import Frame, receive_frame, send_frame
@@ -35,10 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving(root: Path, **options: object) -> Iterator[tuple[ServedStore, ControlServer]]:
+def serving(
+    root: Path, limits: Limits | None = None, **options: object
+) -> Iterator[tuple[ServedStore, ControlServer]]:
     opened = open_store(root, read_only=False, services=ALL, **{"settings": SMALL, **options})
     try:
-        with ControlServer(opened) as server:
+        with ControlServer(opened, limits) as server:
             yield opened, server
     finally:
         opened.close()
@@ -310,3 +313,45 @@ def test_a_filter_that_another_process_registers_is_in_the_file_at_once(
     assert '"dead":true' in path.read_text()
     with pytest.raises(BadRequest, match="ends too early"):
         client.filters.register("G", "T", "a >")
+
+
+# Connections.
+
+
+def test_a_client_that_was_quiet_for_too_long_connects_again(root: Path) -> None:
+    with serving(root) as (_, server), StoreClient.connect(root) as client:
+        (peer,) = server._listener._peers
+        peer.end("quiet")
+        assert eventually(lambda: server.connection_count == 0)
+        assert [client.put(text_message(n)).queue_offset for n in range(2)] == [0, 1]
+
+
+def test_a_frame_that_trickles_in_ends_its_connection(root: Path) -> None:
+    with serving(root, limits=Limits(idle_s=0.4)) as (_, server):
+        hostile = connect_to(socket_path(root))
+        assert hostile is not None
+
+        def is_ended() -> bool:
+            with contextlib.suppress(OSError):
+                hostile.send(b"\0")
+            return server.connection_count == 0
+
+        with hostile:
+            assert eventually(lambda: server.connection_count == 1)
+            assert eventually(is_ended)
+
+
+def test_a_client_is_told_that_the_owner_works_for_others(root: Path) -> None:
+    with serving(root, limits=Limits(2)) as (opened, _):
+        clients = [StoreClient.connect(root) for _ in range(2)]
+        waits = [partial(client.wait_for_message, "T", 0, 0, WAIT_MS) for client in clients]
+        threads = [threading.Thread(target=wait, daemon=True) for wait in waits]
+        for thread in threads:
+            thread.start()
+        assert eventually(lambda: opened.held_count == 2)
+        with pytest.raises(StoreClosed, match="works for as many others as it may"):
+            StoreClient.connect(root)
+        opened.put(text_message(1))
+        end_threads(*threads)
+        with StoreClient.connect(root) as again:
+            assert again.topics() == ["T"]

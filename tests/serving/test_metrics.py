@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,14 +14,24 @@ from store import Message, open_store
 from store.errors import StoreIOError
 from store.ha import Address
 from store.live.running_flags import RunningFlag
-from store.serving import MetricsServer
+from store.serving import MetricsServer, StoreCollector
 from tests.support.stores import SMALL
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 
-def read_samples(address: Address) -> dict[tuple[str, str], float]:
-    request = urllib.request.Request(f"http://{address}/metrics", headers={"Accept": OPEN_METRICS})
+@pytest.fixture
+def metrics(tmp_path: Path) -> Iterator[Address]:
+    with (
+        open_store(tmp_path / "store", read_only=False, services=[], settings=SMALL) as store,
+        MetricsServer(StoreCollector(store), Address("127.0.0.1", 0)) as server,
+    ):
+        store.put(Message.of("Orders", "x"))
+        yield server.address
+
+
+def read_samples(address: Address, path: str = "/metrics") -> dict[tuple[str, str], float]:
+    request = urllib.request.Request(f"http://{address}{path}", headers={"Accept": OPEN_METRICS})
     with urllib.request.urlopen(request, timeout=20) as answer:
         assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
         text = answer.read().decode()
@@ -33,7 +45,7 @@ def read_samples(address: Address) -> dict[tuple[str, str], float]:
 def test_the_page_counts_puts_and_gets(tmp_path: Path) -> None:
     with (
         open_store(tmp_path / "store", read_only=False, services=["statistics"], settings=SMALL) as store,
-        MetricsServer(store, Address("127.0.0.1", 0)) as server,
+        MetricsServer(StoreCollector(store), Address("127.0.0.1", 0)) as server,
     ):
         size = sum(store.put(Message.of("Orders", "x")).size for _ in range(3))
         store.put(Message.of("T", b"x" * 100_000))
@@ -54,10 +66,33 @@ def test_the_page_counts_puts_and_gets(tmp_path: Path) -> None:
         assert 0 < samples["rocketmq_store_disk_used_ratio", str(tmp_path / "store" / "commitlog")] <= 1
 
 
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("name[]=rocketmq_store_log_end_offset", {"rocketmq_store_log_end_offset"}),
+        (
+            "name[]=rocketmq_store_put_messages_total&name[]=rocketmq_store_gets_total",
+            {"rocketmq_store_put_messages_total", "rocketmq_store_gets_total"},
+        ),
+        ("name[]=process_open_fds", {"process_open_fds"}),
+        ("name[]=nothing", set()),
+    ],
+)
+def test_names_choose_what_the_page_has(query: str, names: set[str], metrics: Address) -> None:
+    assert {name for name, _ in read_samples(metrics, f"/metrics?{query}")} == names
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "/metricsx", "/favicon.ico", "/metrics%20"])
+def test_another_path_is_not_found(path: str, metrics: Address) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"http://{metrics}{path}", timeout=20)
+    assert refused.value.code == 404
+
+
 def test_a_port_that_is_taken_is_an_error_of_the_disks_kind(tmp_path: Path) -> None:
     with (
         open_store(tmp_path / "store", read_only=False, services=[], settings=SMALL) as store,
-        MetricsServer(store, Address("127.0.0.1", 0)) as server,
-        pytest.raises(StoreIOError, match="listen for requests of metrics"),
+        MetricsServer(StoreCollector(store), Address("127.0.0.1", 0)) as server,
+        pytest.raises(StoreIOError, match="cannot listen on"),
     ):
-        MetricsServer(store, server.address)
+        MetricsServer(StoreCollector(store), server.address)
