@@ -78,11 +78,11 @@ def run(
     body-crc: its body is damaged. partial: something else contradicts it. Gaps are log offsets of which no record was
     saved: damaged and unreadable bytes, cut and missing files. lost counts, as `recover` does, the messages that the
     target does not get: those of a grade that it does not take, those that queues name in gaps, and queue offsets
-    missing beside a gap. With --raw the segments' size is inferred from the
-    blanks at their ends; --set mappedFileSizeCommitLog gives it. Exit code 1 when a record is lost or not certain.
+    missing beside a gap. With --raw the segments' size is inferred from the blanks at their ends;
+    --set mappedFileSizeCommitLog gives it. Exit code 1 when a record is lost or not certain.
 
-    A new store keeps every message's queue offset, so consumer offsets stay valid: where messages are missing in the
-    middle of a queue, placeholders with the property RMQCTL_LOST take their queue offsets.
+    A new store keeps every message's queue offset, so consumer offsets stay valid: placeholders with the property
+    RMQCTL_LOST take those missing in the middle of a queue, and the last one of a queue without any message.
     """
     session: Session = ctx.obj
     _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
@@ -248,7 +248,7 @@ def _write_store(
     target: _Target,
     fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.forensics import Grade, salvage_runs, write_new_store
+    from store.forensics import Grade, next_offsets_of, salvage_runs, write_new_store
 
     logs = _logs_elsewhere(session, path)
 
@@ -258,7 +258,15 @@ def _write_store(
         certain = frozenset([Grade.CERTAIN])
         return salvage_runs(path, fs, report, logs=logs, delay_levels_ms=config.delay_levels_ms, taken=certain)
 
-    made = write_new_store(walk, to, config, fs, keep_offsets=target.keep_offsets, clock=session.environment.clock_ms)
+    made = write_new_store(
+        walk,
+        to,
+        config,
+        fs,
+        keep_offsets=target.keep_offsets,
+        clock=session.environment.clock_ms,
+        next_offsets=next_offsets_of(path, fs, logs),
+    )
     _build_timers(to)
     if target.move_list is not None:
         with target.move_list.open("x", encoding="ascii") as file:

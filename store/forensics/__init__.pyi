@@ -38,6 +38,7 @@ from store.forensics.salvage.grade import SalvagedRun as SalvagedRun
 from store.forensics.salvage.log_gaps import Gap as Gap
 from store.forensics.salvage.new_store import write_new_store as write_new_store
 from store.forensics.salvage.salvage import SalvageReport as SalvageReport
+from store.forensics.salvage.salvage import next_offsets_of as next_offsets_of
 from store.forensics.salvage.salvage import salvage_runs as salvage_runs
 from store.forensics.salvage.sources import config_of as config_of
 from store.forensics.search.find import Finder as Finder

@@ -21,6 +21,7 @@ from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.detect import find_batch_topics, has_rocksdb
 from store.reading.filter.subscription import make_bit_maps
+from store.rebuild.expired import keep_expired_ends
 from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
 
@@ -74,8 +75,9 @@ def rebuild_locally(
     queues.close()
     index.close()
     if database is not None:
-        database.finish()
-    found = (*end.describe_unreadable(), *queues.describe_findings())
+        database.finish(start)
+    faults = [] if config.queues_in_rocksdb else keep_expired_ends(files, staging, scope, fs)
+    found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
 
 

@@ -1,15 +1,18 @@
 """Build consume queues of a RocksDB from the log: a new database beside the old one.
 
-With every queue wanted, nothing of the old database is read, so its damage does not matter. With some, the other queues
-and the checkpoint are taken over from it, and the log is read up to that checkpoint: a broker dispatches from there.
+With every queue wanted, only the ends of queues whose messages have all expired are taken over from the old database,
+so its damage matters to no other queue. With some, the other queues and the checkpoint are taken over, and the log is
+read up to that checkpoint: a broker dispatches from there.
 """
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
+from store.errors import StoreError
 from store.five.rocksdb.database import QueueDatabase, open_database, require_binding
 from store.five.rocksdb.units import UnitMaker
 from store.five.rocksdb.writer import DatabaseWriter
@@ -25,7 +28,7 @@ class RocksdbQueues:
     """
 
     def __init__(self, old: Path, folder: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem) -> None:
-        self._scope = scope
+        self._old, self._scope, self._fs = old, scope, fs
         self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
         # An error is about the store's folder, and not about where the new one is staged.
         require_binding(old)
@@ -47,8 +50,15 @@ class RocksdbQueues:
             if self._scope.wants(queue):
                 self._writer.put_units(queue, units)
 
-    def finish(self) -> None:
-        """Closes the new database; its checkpoint is the end of the newest record with a unit."""
+    def finish(self, log_start: int) -> None:
+        """Closes the new database; its checkpoint is the end of the newest record with a unit.
+
+        A queue whose newest record is before `log_start` keeps its end.
+        """
+        with contextlib.suppress(StoreError), Scratch() as scratch:
+            newest = open_database(self._old, scratch.folder, self._fs).newest
+            expired = {queue: place for queue, place in newest.items() if place.log_offset < log_start}
+            self._writer.keep_ends({queue: expired[queue] for queue in expired if self._scope.wants(queue)})
         is_whole = self._horizon is None and self._end >= 0
         self._writer.finish(self._end if is_whole else None)
 

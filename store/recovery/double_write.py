@@ -43,7 +43,7 @@ def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Act
     start = segments[0].file_start if segments else 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     end = find_end(segments, start, replace(rules, by_place=True), queues.dispatch, stop=found.log_end)
-    queues.finish()
+    queues.finish(start)
     if segments and end.log_end != found.log_end:
         raise DamagedFile(
             f"{end.describe()}; the log goes on to {found.log_end}, and the RocksDB can't be built past the damage",

@@ -26,6 +26,8 @@ from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.layout import StoreLayout
+from store.rebuild.expired import keep_expired_ends
+from store.rebuild.publish import staged_files
 from store.rebuild.scope import RebuildReport, RebuildScope
 from store.spark.job import Progress, errors_as_sentences, watched
 from store.spark.pieces import Gatherer
@@ -67,16 +69,18 @@ def rebuild_on_spark(
     with errors_as_sentences(), watched(spark, progress):
         gather = Gatherer(address, scratch, scope, config.delay_levels_ms, rules)
         live, end = valid_parts(list(map_tasks(spark, gather, parts)), gather)
-        file_count = _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
+        _write_files(spark, fs, plan_shares(live, StoreLayout(scratch.parent), config, scope, now_ms))
     fs.remove_tree(scratch)
-    return RebuildReport(end.log_end, end.describe(), end.record_count, file_count)
+    faults = keep_expired_ends(files, staging, scope, fs)
+    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), tuple(faults))
 
 
-def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> int:
-    """Writes every file; gives their number."""
+def _write_files(spark: SparkSession, fs: Filesystem, shares: Sequence[Share]) -> None:
+    """Writes every file."""
     for folder in {share.path.parent for share in shares}:
         fs.make_folder(folder)
-    return sum(map_tasks(spark, _write_shares, plan_tasks(shares)))
+    for _ in map_tasks(spark, _write_shares, plan_tasks(shares)):
+        pass
 
 
 def _write_shares(shares: Sequence[Share]) -> int:

@@ -13,6 +13,7 @@ from store.opened.detect import infer_config, make_layout
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildReport, RebuildScope
 from store.spark.rebuild import rebuild_on_spark
+from tests.rebuild.stores import expired_store
 from tests.support.golden import golden
 
 NOW_MS = 1_700_000_000_000
@@ -71,3 +72,12 @@ def test_one_queue_alone_is_rebuilt(spark: Any, tmp_path: Path) -> None:
     assert digests(tmp_path / "local") == (queues, index)
     assert index == []
     assert {Path(name).parts[1:3] for name in queues} == {("TopicA", "1")}
+
+
+@pytest.mark.spark
+def test_a_queue_whose_messages_have_all_expired_keeps_its_end(spark: Any, tmp_path: Path) -> None:
+    root, scope = expired_store(tmp_path / "store"), RebuildScope(index=False)
+    by_spark(spark, root, tmp_path / "spark", 2, scope)
+    locally(root, tmp_path / "local", scope)
+    assert digests(tmp_path / "spark") == digests(tmp_path / "local")
+    assert f"consumequeue/Old/0/{400:020d}" in digests(tmp_path / "spark")[0]

@@ -85,6 +85,10 @@ class DatabaseWriter:
                 batch.put(key, value, self._offsets)
         self._write(batch)
 
+    def keep_ends(self, newest: dict[QueueKey, Place]) -> None:
+        """Takes over the newest places of those queues that have no units here."""
+        self._newest = newest | self._newest
+
     def finish(self, checkpoint: int | None) -> None:
         """Writes the newest unit of each queue and the checkpoint, then closes the files."""
         batch = self._binding.WriteBatch(raw_mode=True)

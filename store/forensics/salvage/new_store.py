@@ -4,8 +4,10 @@
     2. a placeholder for every queue offset that is missing in the middle of a queue, so that every message keeps its
        queue offset and consumer offsets stay valid: in front of the queue's next record, or where log offsets are kept,
        in the gap of the log that the lost records left
-    3. queues and index, through dispatch
-    4. the checkpoint, last
+    3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the queue
+       offset that it would have got
+    4. queues and index, through dispatch
+    5. the checkpoint, last
 
 A placeholder is a message without a body and with the property PLACEHOLDER. Queues that begin later than at 0 need
 none: a broker's queue begins with pre-blank units then.
@@ -13,9 +15,10 @@ none: a broker's queue begins with pre-blank units then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -61,16 +64,18 @@ def write_new_store(
     *,
     keep_offsets: bool,
     clock: Callable[[], int],
+    next_offsets: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> NewStore:
     """Write a store of the certain records to an absent or empty `root`; a failure leaves nothing.
 
-    salvage  gives the runs in log order, each time anew: keeping log offsets takes a second walk
+    salvage       gives the runs in log order, each time anew: keeping log offsets takes a second walk
+    next_offsets  the queue offset of each queue's next message, as the old queues tell it
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
     """
     if fs.exists(root) and fs.list_folder(root):
         raise BadRequest("the folder is not empty", file=root, hint="name a folder that does not exist yet")
     try:
-        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock)
+        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock, next_offsets)
     except BaseException:
         fs.remove_tree(root)
         raise
@@ -83,6 +88,7 @@ def _write(
     fs: Filesystem,
     keep_offsets: bool,
     clock: Callable[[], int],
+    next_offsets: Mapping[tuple[str, int], int],
 ) -> NewStore:
     report, root = NewStore(), layout.root
     planned = plan_placeholders(salvage(), len(PLACEHOLDER)) if keep_offsets else None
@@ -92,6 +98,7 @@ def _write(
             writer.add(run, report)
         else:
             report.left_out_count += run.count
+    writer.end_queues(next_offsets, report)
     writer.log.close()
     report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
     if writer.has_v2:
@@ -130,6 +137,7 @@ class _StoreWriter:
     def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
         """Append a run, with placeholders for missing queue offsets."""
         if self._planned is not None:
+            self._gaps.table.assign(salvaged.run.buffer, salvaged.run.array, salvaged.run.count)
             self._bridge(salvaged, self._planned, report)
             self._append(salvaged, report)
             return
@@ -139,6 +147,13 @@ class _StoreWriter:
             for queue_offset in range(missing.first, missing.stop) if missing is not None else ():
                 assert missing is not None
                 self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
+
+    def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:
+        """Append a placeholder for the last queue offset of each of these queues that has no record."""
+        met = set(self._gaps.table.names)
+        for (topic, queue_id), next_offset in next_offsets.items():
+            if next_offset > 0 and met and (topic, queue_id) not in met:
+                self._place((topic.encode(), queue_id, next_offset - 1), self.last_ms, report)
 
     def _append(self, part: SalvagedRun, report: NewStore) -> None:
         columns = part.run.columns

@@ -17,6 +17,7 @@ from store.brokerconfig.consumer_offsets import ConsumerOffsets, read_consumer_o
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
+from store.forensics.queue_ends import queue_ends
 from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.forensics.salvage.log_gaps import Gap, LogCoverage
@@ -25,6 +26,7 @@ from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in_sorted
+from store.formats.topics import LMQ_PREFIX
 from store.recovery.lost import LossReport
 
 
@@ -116,6 +118,17 @@ def salvage_runs(
     consumed = _consumer_offsets(path, fs, report)
     report.lost = losses.report(report.gaps, report.torn, covered, evidence, consumed)
     report.units_before = evidence.units_before(report.first_log_offset)
+
+
+def next_offsets_of(path: Path, fs: Filesystem, logs: Sequence[Path]) -> dict[tuple[str, int], int]:
+    """Return the queue offset of each queue's next message, as the store's files tell it.
+
+    LMQs are left out: they have no records of their own.
+    """
+    if not (logs or is_store_root(path, fs)):
+        return {}
+    ends = queue_ends(StoreReader(str(path), fs, commitlogs=logs))
+    return {(end.topic, end.queue_id): end.max_offset for end in ends if not end.topic.startswith(LMQ_PREFIX)}
 
 
 def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:

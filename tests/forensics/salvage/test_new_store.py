@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from store import open_store
+from store import Message, open_store
 from store.checking.check import check_files
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.errors import BadRequest
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.new_store import NewStore, write_new_store
-from store.forensics.salvage.salvage import SalvageReport, salvage_runs
+from store.forensics.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
 from store.forensics.salvage.sources import config_of
 from tests.conftest import CopyOf
 from tests.forensics.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
+from tests.rebuild.stores import expired_store
 from tests.support.golden import golden
 
 STORES = ("normal", "many", "batch", "normal5", "ipv6")
@@ -32,7 +33,8 @@ def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewSt
     def walk() -> Iterator[SalvagedRun]:
         return salvage_runs(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
-    return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS)
+    ends = next_offsets_of(source, fs, ())
+    return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS, next_offsets=ends)
 
 
 def queue_bodies(root: Path) -> dict[tuple[str, int, int], bytes]:
@@ -89,3 +91,11 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="not empty"):
         salvaged(golden("normal").store, tmp_path)
     assert (tmp_path / "file").exists()
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+def test_the_next_message_of_a_queue_without_messages_follows_the_last_one(keep_offsets: bool, tmp_path: Path) -> None:
+    source = expired_store(tmp_path / "store")
+    assert salvaged(source, tmp_path / "new", keep_offsets=keep_offsets).placeholder_count == 1
+    with open_store(tmp_path / "new", read_only=False) as store:
+        assert store.put(Message("Old", b"next")).queue_offset == 30
