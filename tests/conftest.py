@@ -72,7 +72,7 @@ def pytest_runtest_protocol() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepares what all workers share; they inherit the variables."""
-    if hasattr(config, "workerinput"):
+    if UNPACKED_AT in os.environ:
         return
     if "TMPDIR" not in os.environ and has_memory():
         os.environ["TMPDIR"] = str(MEMORY)

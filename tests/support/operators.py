@@ -1,0 +1,154 @@
+"""Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
+
+Left out is what no test can see: annotations, assertions, decorators, protocols, and the arguments of UNSEEN.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
+from types import CodeType
+from typing import NamedTuple
+
+FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}
+UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
+UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize")
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Mutant(NamedTuple):
+    """The number of a change within its module, its place, and the first line of the function around it, or 0."""
+
+    file: str
+    number: int
+    line: int
+    function: int
+    change: str
+
+
+class _Change(NamedTuple):
+    line: int
+    function: int
+    shown: str
+    put: Callable[[], None]
+
+
+def mutants_of(file: str, source: str) -> Iterator[Mutant]:
+    """Yield every mutant of a module."""
+    for number, change in enumerate(_changes(ast.parse(source), 0)):
+        yield Mutant(file, number, change.line, change.function, change.shown)
+
+
+def code_of(mutant: Mutant, source: str, path: str) -> CodeType:
+    """Compile the module with the mutant's change."""
+    tree = ast.parse(source)
+    next(islice(_changes(tree, 0), mutant.number, None)).put()
+    return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+
+
+def _changes(node: ast.AST, function: int) -> Iterator[_Change]:
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params"):
+            continue
+        if isinstance(value, ast.AST):
+            yield from _changes_at(value, function, lambda new, field=field: setattr(node, field, new), node)
+        elif isinstance(value, list):
+            yield from _swaps(value, function)
+            for at, item in enumerate(value):
+                if isinstance(item, ast.AST):
+                    put = lambda new, at=at, items=value: items.__setitem__(at, new)  # noqa: E731
+                    yield from _changes_at(item, function, put, node)
+
+
+def _changes_at(node: ast.AST, function: int, put: Callable[[ast.AST], None], parent: ast.AST) -> Iterator[_Change]:
+    if _is_unseen(node):
+        return
+    for new in _alternatives(node, parent):
+        old_text, new_text = (ast.unparse(each).splitlines()[0] for each in (node, new))
+        yield _Change(node.lineno, function, f"{old_text} -> {new_text}", lambda new=new: put(new))
+    if isinstance(node, FUNCTIONS):
+        function = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    yield from _changes(node, function)
+
+
+def _is_unseen(node: ast.AST) -> bool:
+    if isinstance(node, ast.ClassDef):
+        return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in UNSEEN)
+
+
+def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare(left, operators, right):
+            for at, operator in enumerate(operators):
+                flipped = [*operators[:at], FLIPPED[type(operator)](), *operators[at + 1 :]]
+                yield ast.copy_location(ast.Compare(left, flipped, right), node)
+        case ast.Constant(bool(value)):
+            yield ast.copy_location(ast.Constant(not value), node)
+        case ast.Constant(int(value)):
+            yield from (ast.copy_location(ast.Constant(value + step), node) for step in (1, -1))
+        case ast.UnaryOp(ast.Not(), operand):
+            yield operand
+        case ast.BoolOp(operator, values):
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield ast.copy_location(ast.BoolOp(other, values), node)
+        case ast.BinOp(left, ast.Add() | ast.Sub() as operator, right) if not _is_text(left) and not _is_text(right):
+            other_sign = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
+            yield ast.copy_location(ast.BinOp(left, other_sign, right), node)
+        case ast.BinOp(left, ast.Mult() | ast.Div() | ast.FloorDiv(), right) if _is_unit(right):
+            yield left
+        case ast.Call(ast.Name("min" | "max" as name), arguments, keywords):
+            other_name = ast.Name("max" if name == "min" else "min", ast.Load())
+            yield ast.copy_location(ast.Call(other_name, arguments, keywords), node)
+        case ast.Call(ast.Name("sorted") | ast.Attribute(attr="sort")):
+            yield ast.copy_location(_reversed(node), node)
+        case ast.Call(ast.Name("reversed"), [argument]):
+            yield ast.copy_location(ast.Call(ast.Name("iter", ast.Load()), [argument], []), node)
+        case ast.Tuple([first, second, *others]) if isinstance(parent, ast.Lambda):
+            yield ast.copy_location(ast.Tuple([second, first, *others], ast.Load()), node)
+        case ast.Expr(ast.Call()):
+            yield ast.copy_location(ast.Pass(), node)
+
+
+def _swaps(nodes: list[ast.AST], function: int) -> Iterator[_Change]:
+    """Two statements in a row that yield or append, in the other order."""
+    for at, (first, second) in enumerate(pairwise(nodes)):
+        if _gives_a_row(first) and _gives_a_row(second):
+            shown = f"{ast.unparse(first)} -> after: {ast.unparse(second)}".replace("\n", " ")
+            yield _Change(first.lineno, function, shown, lambda at=at: nodes.__setitem__(
+                slice(at, at + 2), [nodes[at + 1], nodes[at]]
+            ))
+
+
+def _gives_a_row(node: ast.AST) -> bool:
+    match node:
+        case ast.Expr(ast.Yield() | ast.YieldFrom() | ast.Call(ast.Attribute(attr="append" | "extend"))):
+            return True
+    return False
+
+
+def _reversed(call: ast.Call) -> ast.Call:
+    """The call of sort with the other order."""
+    keywords = [each for each in call.keywords if each.arg != "reverse"]
+    if len(keywords) == len(call.keywords):
+        keywords = [*keywords, ast.keyword("reverse", ast.Constant(True))]
+    return ast.Call(call.func, call.args, keywords)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+
+
+def _is_unit(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(int(value)):
+            return value in UNITS
+        case ast.Name(name):
+            return name.isupper()
+    return False
