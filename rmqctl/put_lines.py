@@ -1,10 +1,11 @@
-"""The messages of `put --from`: read from JSON lines, chosen, placed, and put many at a time.
+"""The messages of `put --from`: read from files, chosen, placed, and put many at a time.
 
 Steps of LinePut.rows:
-  1. parse a line as a message                             message_input.py
-  2. leave out the copies that a broker made (--as-new)    copies.py
-  3. place it: topic, queue and form                       replay.py
-  4. put what waits, in one call where all have the same hosts
+  1. read a line, or make one of a row of a table          put_files.py
+  2. parse it as a message                                 message_input.py
+  3. leave out the copies that a broker made (--as-new)    copies.py
+  4. place it: topic, queue and form                       replay.py
+  5. put what waits, in one call where all have the same hosts
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rmqctl.copies import CopyFilter
 from rmqctl.message_input import StoredLine, parse_stored
+from rmqctl.put_files import read_lines
 from rmqctl.put_rows import (
     NO_SEGMENT,
     SHOWN,
@@ -49,11 +50,6 @@ LEFT_OUT = {
     "delayed": "waiting for a delay, of which the delivered copy was put",
     "retried": "for consumers that failed, of which the message was put",
 }
-
-
-def open_input(session: Session, name: str) -> IO[bytes]:
-    """The file of that name, stdin for `-`."""
-    return session.environment.stdin if name == "-" else Path(name).open("rb")
 
 
 class LinePut:
@@ -89,8 +85,8 @@ class LinePut:
     def rows(self) -> Iterator[PutRow]:
         """Puts the messages many at a time; from a pipe each at once, as its writer may be waiting."""
         size = 1 if self._name == "-" else BULK_SIZE
-        with open_input(self._session, self._name) as stream, self._session.progress("put", None, "messages") as bar:
-            messages = self._messages(stream)
+        with self._session.progress("put", None, "messages") as bar:
+            messages = self._messages()
             while timed := list(islice(messages, size)):
                 yield from self._put(timed)
                 bar.advance(len(timed))
@@ -103,21 +99,30 @@ class LinePut:
     def _facts(self) -> dict[str, Any]:
         return {"counts": dict(self._counts), "left_out": dict(self._left_out)}
 
-    def _messages(self, stream: IO[bytes]) -> Iterator[Timed]:
+    def _messages(self) -> Iterator[Timed]:
         """Yields placed messages with the store times of their lines, up to a line that is no message."""
         now_ms = self._session.environment.clock_ms()
-        for number, line in enumerate(stream, 1):
-            try:
-                found = parse_stored(line, self._topic, now_ms) if line.strip() else None
-            except ValueError as error:
-                self._problem = typer.BadParameter(f"line {number}: {error}", param_hint="--from")
-                break
-            if found is not None:
-                message = found.message if self._copies is None else self._copies.choose(found.message, line)
-                if message is not None:
-                    yield self._placed(found._replace(message=message))
+        for line, found in self._found(now_ms):
+            message = found.message if self._copies is None else self._copies.choose(found.message, line)
+            if message is not None:
+                yield self._placed(found._replace(message=message))
         for line in self._copies.waiting() if self._copies is not None else ():
             yield self._placed(parse_stored(line, self._topic, now_ms))
+
+    def _found(self, now_ms: int) -> Iterator[tuple[bytes, StoredLine]]:
+        """The lines and their messages, up to a line that is no message."""
+        try:
+            for place, line in read_lines(self._session, self._name):
+                if line.strip():
+                    yield line, self._parse(place, line, now_ms)
+        except ValueError as error:
+            self._problem = typer.BadParameter(str(error), param_hint="--from")
+
+    def _parse(self, place: str, line: bytes, now_ms: int) -> StoredLine:
+        try:
+            return parse_stored(line, self._topic, now_ms)
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
 
     def _placed(self, found: StoredLine) -> Timed:
         self._damaged_count += not found.crc_ok

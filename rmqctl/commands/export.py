@@ -54,8 +54,9 @@ def run(
 ) -> Result | None:
     """Write messages as files. The folder appears when everything is written, or not at all.
 
-    JSON lines hold the message object of get, which put --from reads; the other formats hold the columns of messages.
-    Where the body does not have the record's CRC, crc_ok is false in each of them.
+    JSON lines hold the message object of get; the other formats hold the columns of messages, with bodies as they are
+    stored. put --from reads them all. Where the body does not have the record's CRC, crc_ok is false in each of them;
+    body_problem (in JSON lines body_state) says that a body cannot be decompressed.
     """
     session: Session = ctx.obj
 

@@ -1,10 +1,11 @@
-"""put: append messages, one from the command line or many from a file of JSON lines."""
+"""put: append messages, one from the command line or many from files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,8 @@ from rmqctl.changing import ForceEmptyLog
 from rmqctl.completion import complete_queue, complete_topic
 from rmqctl.context import Session
 from rmqctl.message_input import build_message
-from rmqctl.put_lines import LinePut, open_input
+from rmqctl.put_files import files_of
+from rmqctl.put_lines import LinePut
 from rmqctl.put_rows import result_of, row_of
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result
@@ -26,6 +28,7 @@ EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
     "rmqctl --store /tmp/store put OrderTopic --body-file invoice.pdf --property size=A4",
     "rmqctl --store /tmp/store put --from messages.jsonl --flush sync",
+    "rmqctl --store /tmp/store put --from /data/messages --as-stored --keep-times",
     "rmqctl --store /tmp/store put Payments '42' --uniq-key 7F0000010001 --half payers",
 )
 SEE_ALSO = ("get", "recover", "export", "transaction resolve")
@@ -58,7 +61,10 @@ class Compat(StrEnum):
 
 CompatOption = Annotated[
     Compat | None,
-    typer.Option(help="The broker line whose records to write.", show_default="the store's own; 4.9 for a new one"),
+    typer.Option(
+        help="The broker line whose records to write; 5.3 for topics of more than 127 bytes.",
+        show_default="the store's own; 4.9 for a new one",
+    ),
 ]
 FlushOption = Annotated[
     Flush | None,
@@ -75,7 +81,8 @@ HalfOption = Annotated[
 ]
 BodyFile = Annotated[str | None, typer.Option(metavar="FILE", help="Body from a file, or - for stdin.")]
 FromOption = Annotated[
-    str | None, typer.Option("--from", metavar="FILE", help="Messages from JSON lines, or - for stdin.")
+    str | None,
+    typer.Option("--from", metavar="FILE", help="Messages from files of export or get; - for JSON lines on stdin."),
 ]
 
 
@@ -107,11 +114,11 @@ def run(
     """Append messages to the store.
 
     Creates a store in an empty or absent folder. A store that was not shut down is refused without --recover. `rmqctl
-    serve` takes the messages of the store that it has open. A line of --from is an object with the names that get
-    shows, as export --as jsonl and get write it; the body is base64 in `body`, or text in `body_text`. By default
-    (--as-new) each message is put once, as a producer would send it: half messages, marks of ended transactions, and
-    copies for a delay or a retry are left out where the message itself is put; one that still waits is put last.
-    Topics of more than 127 bytes need --compat 5.3. With --half the message waits for `transaction resolve`.
+    serve` takes the messages of the store that it has open. --from names a file, or a folder that export wrote: a line
+    is the object that get shows, with the body in base64 or as `body_text`; .parquet and .csv hold export's columns.
+    By default (--as-new) each message is put once, as a producer would send it: half messages, marks of ended
+    transactions, and copies for a delay or a retry are left out where the message itself is put; one that still waits
+    is put last. With --half the message waits for `transaction resolve`.
     """
     session: Session = ctx.obj
     _tell_of_compaction(session, topic)
@@ -182,7 +189,7 @@ def _check_from_file(session: Session, from_file: str, body: str | None, body_fi
     if body is not None or body_file is not None:
         raise typer.BadParameter("--from brings the bodies; leave out BODY and --body-file")
     if from_file != "-":
-        open_input(session, from_file).close()
+        files_of(from_file)
 
 
 def _parse_properties(texts: Sequence[str]) -> dict[str, str]:
@@ -200,8 +207,7 @@ def _read_body(session: Session, body: str | None, body_file: str | None) -> byt
     if body is not None and body_file is not None:
         raise typer.BadParameter("give BODY or --body-file, not both")
     if body_file is not None:
-        with open_input(session, body_file) as stream:
-            return stream.read()
+        return session.environment.stdin.read() if body_file == "-" else Path(body_file).read_bytes()
     if body is None:
         raise typer.BadParameter("give a BODY, --body-file or --from")
     return body.encode(errors="surrogateescape")

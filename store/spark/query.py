@@ -138,9 +138,10 @@ def _flat(frame: DataFrame) -> DataFrame:
     """For CSV: bytes as base64, and lists and maps as JSON."""
     from pyspark.sql.functions import base64, col, regexp_replace, to_json
 
-    in_one_line = regexp_replace(base64(col("body")), r"\s", "")
-    changes = {"body": in_one_line, "keys": to_json("keys"), "properties": to_json("properties")}
-    return frame.withColumns({name: made for name, made in changes.items() if name in frame.columns})
+    binary = [name for name, kind in frame.dtypes if kind == "binary"]
+    nested = [name for name, kind in frame.dtypes if kind.startswith(("array", "map"))]
+    changes = {name: regexp_replace(base64(col(name)), r"\s", "") for name in binary}
+    return frame.withColumns(changes | {name: to_json(name) for name in nested})
 
 
 def _lines(frame: DataFrame, export: Export) -> DataFrame:

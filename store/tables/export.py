@@ -42,7 +42,7 @@ class Export:
     @property
     def columns(self) -> dict[str, str]:
         """The columns that are written."""
-        return {name: kind for name, kind in MESSAGES.items() if self.with_body or name != "body"}
+        return {name: kind for name, kind in MESSAGES.items() if self.with_body or name not in ("body", "body_problem")}
 
 
 def check_export(target: Path, export: Export, store_count: int = 1) -> None:

@@ -15,13 +15,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from store import kernels
+from store.formats.body import BodyState, compression_of, decode_body
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, Host
 from store.formats.message import (
     BORN_HOST_AT,
     BORN_HOST_IPV6,
     BORN_TIMESTAMP_AT,
+    COMPRESSED,
     FLAG_AT,
     STORE_HOST_IPV6,
 )
@@ -31,6 +34,8 @@ from store.tables.gather import Ints, distinct_text, hex_text, ints, longs, rows
 from store.tables.property_map import PropertyTable, split_words
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+LAST_TIME_MS = (1 << 63) // 1000 - 1
+"""Of the times whose microseconds fit in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class MessageRows:
         """The columns that `schema` names, in its order; bodies are null when left out."""
         arrays = []
         for field in schema:
-            if field.name == "body" and not with_body:
-                arrays.append(pa.nulls(self.count, pa.binary()))
+            if field.name in ("body", "body_problem") and not with_body:
+                arrays.append(pa.nulls(self.count, field.type))
             else:
                 arrays.append(_BUILDERS[field.name](self).cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -102,6 +107,23 @@ class MessageRows:
             row += 1
         return pa.array(ok)
 
+    @cached_property
+    def compressions(self) -> pa.Array:
+        """How each body is compressed, null for a plain one."""
+        flags, places = np.unique(self.columns.sys_flag, return_inverse=True)
+        return pa.array([compression_of(flag) for flag in flags.tolist()], pa.string()).take(pa.array(places))
+
+    @cached_property
+    def bodies(self) -> pa.Array:
+        return slices(self.buffer, self.columns.body_position, self.columns.body_size)
+
+    def body_problems(self) -> pa.Array:
+        """Why a stored body cannot be decompressed, null where it can or need not."""
+        flags = self.columns.sys_flag.tolist()
+        compressed = np.flatnonzero(self.columns.sys_flag & COMPRESSED).tolist()
+        found = {row: decode_body(self.bodies[row].as_py(), flags[row]).problem for row in compressed}
+        return pa.array([found.get(row) or None for row in range(self.count)], pa.string())
+
     def hosts(self, positions: Ints, bit: int) -> pa.Array:
         """Hosts as text; each distinct one is formatted once."""
         return self._by_host_size(positions, bit, _host_text)
@@ -139,7 +161,8 @@ def _host_text(hosts: np.ndarray, _rows: Ints) -> pa.Array:
 
 
 def _times(milliseconds: Ints) -> pa.Array:
-    return pa.array(milliseconds * 1000, pa.int64()).cast(TIMESTAMP)
+    beyond = np.abs(milliseconds.astype(np.float64)) > LAST_TIME_MS
+    return pa.array(milliseconds * 1000, pa.int64(), mask=beyond).cast(TIMESTAMP)
 
 
 _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
@@ -164,7 +187,11 @@ _BUILDERS: dict[str, Callable[[MessageRows], pa.Array]] = {
     "crc_ok": lambda m: m.crc_ok(),
     "body_size": lambda m: pa.array(m.columns.body_size),
     "properties": lambda m: m.properties.maps(),
-    "body": lambda m: slices(m.buffer, m.columns.body_position, m.columns.body_size),
+    "property_bytes": lambda m: m.properties.left_over(),
+    "compression": lambda m: m.compressions,
+    "body_state": lambda m: pc.if_else(m.compressions.is_null(), BodyState.PLAIN.value, BodyState.STORED.value),
+    "body_problem": lambda m: m.body_problems(),
+    "body": lambda m: m.bodies,
     "outer_queue_offset": lambda m: m.outer_queue_offsets,
     "record": lambda m: slices(m.buffer, m.columns.position, m.columns.size),
 }

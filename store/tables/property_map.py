@@ -33,6 +33,7 @@ class PropertyTable:
 
     def __init__(self, strings: pa.Array) -> None:
         self.count = len(strings)
+        self._strings = strings
         data, ends = _flat(strings)
         starts, stops, row = _parts(data, ends)
         split = _first_in(np.flatnonzero(data == NAME_END), starts, len(data))
@@ -58,12 +59,33 @@ class PropertyTable:
         picks[self.row[hits]] = hits
         return self.values.take(pa.array(picks, mask=picks < 0))
 
+    def left_over(self) -> pa.Array:
+        """The property string of each record whose map does not give it back byte for byte, else null."""
+        pair_sizes = pc.add(pc.binary_length(self.names.cast(pa.binary())), pc.binary_length(self.values)).to_numpy()
+        # Of each pair two separators, but none behind the last value.
+        said = np.bincount(self.row, pair_sizes + 2, self.count) - (np.bincount(self.row, minlength=self.count) > 0)
+        whole = said == pc.binary_length(self._strings).to_numpy()
+        try:
+            self._strings.cast(pa.string())
+        except pa.ArrowInvalid:
+            whole &= [is_utf8(text) for text in self._strings.to_pylist()]
+        return pc.if_else(pa.array(whole), pa.scalar(None, pa.binary()), self._strings)
+
     def maps(self) -> pa.MapArray:
         """Every record's properties as a map of text."""
         offsets = np.searchsorted(self.row, np.arange(self.count + 1)).astype(np.int32)
         names = self.names.dictionary
         decoded = pa.DictionaryArray.from_arrays(self.names.indices, text(names)).cast(pa.string())
         return pa.MapArray.from_arrays(pa.array(offsets), decoded, text(self.values))
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def split_words(strings: pa.Array) -> pa.ListArray:

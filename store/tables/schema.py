@@ -13,7 +13,8 @@ messages: one row per record of the commit log, in log order inside a partition
     flag                         number that the producer gave; the broker does not look at it
     sys_flag                     bits: 1 compressed, 2 more than one tag, 4 and 8 kind in a transaction (0 none, 4 half,
                                  8 commit, 12 rollback), 16 born host is IPv6, 32 store host is IPv6
-    born_timestamp               when the producer made it, to the millisecond, by the producer's clock
+    born_timestamp               when the producer made it, to the millisecond, by the producer's clock; null where its
+                                 microseconds do not fit in 64 bits, as store_timestamp
     born_host                    address:port of the producer
     store_timestamp              when the broker stored it, to the millisecond
     store_host                   address:port of the broker
@@ -23,6 +24,11 @@ messages: one row per record of the commit log, in log order inside a partition
     crc_ok                       whether the stored body has that CRC
     body_size                    of the body as stored, compressed or not, in bytes
     properties                   all of them; of equal names the last
+    property_bytes               the property string, where encoding the map does not give it byte for byte; else null
+    compression                  zlib, lz4, zstd, or `type N` for one that no producer knows; null for a plain body
+    body_state                   plain, or stored: still compressed
+    body_problem                 why a compressed body cannot be decompressed; null where it can, for a plain body, and
+                                 with the option body=none
     body                         as stored, compressed or not; null with the option body=none
     outer_queue_offset           of a message inside a record of several (5.x): the queue offset of that record, which
                                  log_offset and msg_id name too; size is that of the message as a record of its own;
@@ -101,6 +107,10 @@ MESSAGES = {
     "crc_ok": "boolean",
     "body_size": "int",
     "properties": "map<string,string>",
+    "property_bytes": "binary",
+    "compression": "string",
+    "body_state": "string",
+    "body_problem": "string",
     "body": "binary",
     "outer_queue_offset": "bigint",
 }

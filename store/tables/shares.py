@@ -77,14 +77,13 @@ def _plan_messages(files: StoreReader, request: Request, wanted: RowFilter) -> S
 def _read_messages(
     files: StoreReader, request: Request, wanted: RowFilter, part: LogSlice, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    with_body = request.with_body and "body" in schema.names
     for run in readable_runs(files, part, ScanRules(check_crc=request.check_crc)):
         found = wanted.select_messages(_rows_of(run, outer=request.outer))
         if not found.count:
             continue
         cuts = row_limits(found.columns.size, BATCH_ROWS, BATCH_BYTES)
         for start, stop in itertools.pairwise(cuts):
-            yield found.slice(start, stop).batch(schema, with_body=with_body)
+            yield found.slice(start, stop).batch(schema, with_body=request.with_body)
 
 
 def _rows_of(run: Run, *, outer: bool) -> MessageRows:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from rmqctl.exit_codes import OK, USAGE
@@ -220,3 +223,123 @@ def test_what_was_put_before_a_wrong_line_is_listed(tmp_path: Path) -> None:
     assert (run.code, [row["queue_offset"] for row in run.rows]) == (USAGE, [0, 1])
     assert "line 3" in run.err
     assert len(exported(tmp_path / "store")) == 2
+
+
+SETTINGS = {"mappedFileSizeCommitLog": "65536", "maxHashSlotNum": "500", "maxIndexNum": "1000"}
+
+
+def fingerprint(store: Path) -> str:
+    return str(rmqctl("-f", "json", "fingerprint", store=store).json["sha256"])
+
+
+def copied_by(kind: str, source: Path, folder: Path, *words: object) -> Path:
+    """A store of what `source` exports, each file as it is stored."""
+    exported = rmqctl("export", "--to", folder / "out", "--as", kind, *words, store=source)
+    assert exported.code == OK, exported.err
+    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    compat = "5.3" if source == golden("normal5").store else "4.9"
+    options = ("--from", folder / "out", "--as-stored", "--keep-times", "--compat", compat)
+    run = rmqctl(*settings, "put", *options, store=folder / "new")
+    assert (run.code, run.err) == (OK, "")
+    return folder / "new"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "random bytes"])
+def test_a_table_of_messages_comes_back_byte_for_byte(kind: str, name: str, tmp_path: Path) -> None:
+    source = tmp_path / "before" if name == "random bytes" else golden(name).store
+    if name == "random bytes":
+        with open_store(source, read_only=False, settings=SETTINGS) as store:
+            for message in messages(300, seed=1):
+                store.put(message)
+    assert fingerprint(copied_by(kind, source, tmp_path)) == fingerprint(source)
+
+
+@pytest.fixture
+def with_bad_bodies(tmp_path: Path) -> Path:
+    """A store with a body that decompresses, one that does not, one of an unknown compression and an odd property."""
+    bodies = ((b"plain", 0), (zlib.compress(b"whole"), 1), (b"no stream", 1), (b"x", 0x501))
+    with open_store(tmp_path / "bad", read_only=False, settings={"mappedFileSizeCommitLog": "65536"}) as store:
+        for body, sys_flag in bodies:
+            properties = b"a\x01b" if body != b"plain" else b"a\x01b\x02empty\x01"
+            store.put(Message("T", body, sys_flag=sys_flag, properties=properties, born_timestamp_ms=1))
+    return tmp_path / "bad"
+
+
+def test_a_table_says_which_bodies_cannot_be_decompressed_and_which_properties_a_map_cannot_hold(
+    with_bad_bodies: Path, tmp_path: Path
+) -> None:
+    names = "compression, body_state, body_problem, property_bytes"
+    run = rmqctl("-f", "jsonl", "sql", f"select {names} from messages order by log_offset", store=with_bad_bodies)
+    wanted = [
+        (None, "plain", None, base64.b64encode(b"a\x01b\x02empty\x01").decode()),
+        ("zlib", "stored", None, None),
+        ("zlib", "stored", "the body is no zlib stream", None),
+        ("type 5", "stored", "compression type 5 is not defined", None),
+    ]
+    assert [tuple(row.values()) for row in run.rows] == wanted
+    for kind in ("parquet", "csv"):
+        rmqctl("export", "--to", tmp_path / kind, "--as", kind, store=with_bad_bodies)
+        (path,) = (tmp_path / kind).iterdir()
+        rows = duckdb.connect().sql(f"select {names} from '{path}' order by log_offset").fetchall()
+        assert [
+            (*row[:3], row[3] and base64.b64encode(row[3]).decode() if kind == "parquet" else row[3]) for row in rows
+        ] == wanted
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_an_export_in_folders_comes_back_with_the_columns_that_name_them(
+    kind: str, with_bad_bodies: Path, tmp_path: Path
+) -> None:
+    found = copied_by(kind, with_bad_bodies, tmp_path, "--stored-body", "--partition-by", "topic,queue_id,tags,day")
+    names = ("log_offset", "msg_id", "size")
+    assert [without(row, *names) for row in exported(found)] == [
+        without(row, *names) for row in exported(with_bad_bodies)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.parquet", b"no parquet", "x.parquet, Parquet magic bytes"),
+        ("x.csv", b"topic,body\nT,eA==\n", "x.csv, row 1: no column born_host, which export writes"),
+        ("x.csv", b"topic,body\nT\n", "x.csv, not as many cells as the heading has"),
+        ("x.csv", b"\xff\xfe\n", "x.csv, 'utf-8' codec"),
+    ],
+)
+def test_a_file_that_is_no_export_is_wrong_usage(name: str, content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    run = rmqctl("put", "--from", tmp_path / name, store=tmp_path / "store")
+    assert (run.code, says in run.err, run.err.count("\n")) == (USAGE, True, 1), run.err
+
+
+def test_an_export_without_bodies_is_not_put_as_messages_without_one(with_bad_bodies: Path, tmp_path: Path) -> None:
+    rmqctl("export", "--to", tmp_path / "out", "--no-body", store=with_bad_bodies)
+    run = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    assert (run.code, "row 1: no column body, which export writes unless it is told --no-body" in run.err) == (
+        USAGE,
+        True,
+    )
+
+
+def test_a_folder_without_an_export_is_refused_before_the_store_is_created(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    run = rmqctl("put", "--from", tmp_path / "out", store=tmp_path / "new")
+    assert (run.code, "ends with .parquet, .csv, .jsonl" in run.err, (tmp_path / "new").exists()) == (
+        USAGE,
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize("born_ms", [-(1 << 63), -1, (1 << 63) // 1000 - 1, (1 << 63) // 1000, (1 << 63) - 1])
+def test_a_time_that_no_table_holds_is_null_in_one_and_refused_when_it_is_put(born_ms: int, tmp_path: Path) -> None:
+    with open_store(tmp_path / "old", read_only=False, settings={"mappedFileSizeCommitLog": "65536"}) as store:
+        store.put(Message("T", b"x", born_timestamp_ms=born_ms))
+    is_held = abs(born_ms) < (1 << 63) // 1000
+    run = rmqctl("export", "--to", tmp_path / "out", store=tmp_path / "old")
+    assert run.code == OK, run.err
+    run = rmqctl("put", "--from", tmp_path / "out", "--as-stored", store=tmp_path / "new")
+    assert (run.code, "no born_timestamp" in run.err) == ((OK, False) if is_held else (USAGE, True))
+    if is_held:
+        assert [row["born_timestamp_ms"] for row in exported(tmp_path / "new")] == [born_ms]

@@ -1,0 +1,144 @@
+"""Reads the files of `put --from` as lines of JSON.
+
+The files are JSON lines, or what `export` writes as Parquet or CSV, as the ending of the name says. Of a folder the
+files are read by name; its folders (topic=T) give columns to their files.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+import typer
+
+if TYPE_CHECKING:
+    from rmqctl.context import Session
+
+KINDS = (".parquet", ".csv", ".jsonl")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PARQUET_ROWS = 64
+"""Rows that are made at a time: each may have a body of 4 MiB."""
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"
+
+Cells = Mapping[str, Any]
+
+
+class Line(NamedTuple):
+    """A message as a line of JSON, and its place in words."""
+
+    place: str
+    text: bytes
+
+
+def files_of(name: str) -> list[Path]:
+    """List the files of --from.
+
+    A folder without any is a usage error, a file that is not there an OSError.
+    """
+    given = Path(name)
+    if not given.is_dir():
+        given.open("rb").close()
+        return [given]
+    found = sorted(path for path in given.rglob("*") if path.suffix in KINDS and not path.name.startswith((".", "_")))
+    if not found:
+        raise typer.BadParameter(f"no file in {name} ends with {', '.join(KINDS)}", param_hint="--from")
+    return found
+
+
+def read_lines(session: Session, name: str) -> Iterator[Line]:
+    """Yield the messages of a file, a folder, or stdin for `-`.
+
+    ValueError for a file whose content is not what its name says.
+    """
+    if name == "-":
+        for number, text in enumerate(session.environment.stdin, 1):
+            yield Line(f"line {number}", text)
+        return
+    for path in files_of(name):
+        place = "" if path == Path(name) else f"{path.relative_to(name)}, "
+        if path.suffix not in _TABLES:
+            with path.open("rb") as stream:
+                for number, text in enumerate(stream, 1):
+                    yield Line(f"{place}line {number}", text)
+            continue
+        try:
+            for number, row in enumerate(_TABLES[path.suffix](path), 1):
+                yield Line(f"{place}row {number}", _line(number, _folder_columns(path) | row))
+        except (ValueError, csv.Error, OSError) as error:  # Arrow raises OSError for a damaged page.
+            raise ValueError(f"{place or f'{path.name}, '}{str(error).splitlines()[0]}") from error
+
+
+def _folder_columns(path: Path) -> dict[str, Any]:
+    pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
+    return {name: None if value == _NOTHING else unquote(value) for name, value in pairs}
+
+
+def _line(number: int, row: Cells) -> bytes:
+    try:
+        return json.dumps(_message(row)).encode()
+    except KeyError as error:
+        problem = f"no column {error.args[0]}, which export writes unless it is told --no-body"
+        raise ValueError(f"row {number}: {problem}") from None
+    except ValueError as error:
+        raise ValueError(f"row {number}: {error}") from None
+
+
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_PARQUET_ROWS):
+            for index, field in enumerate(batch.schema):
+                if pa.types.is_timestamp(field.type):
+                    times = batch.column(index).cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+                    batch = batch.set_column(index, field.name, times)
+            yield from batch.to_pylist()
+
+
+def _csv_rows(path: Path) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit((1 << 31) - 1)
+    with path.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream, strict=True):
+            if None in row or None in row.values():
+                raise ValueError("not as many cells as the heading has")
+            yield row
+
+
+_TABLES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {".parquet": _parquet_rows, ".csv": _csv_rows}
+
+
+def _message(row: Cells) -> dict[str, object]:
+    """The message object of a row of `messages`, whose values are Arrow's or text."""
+    found: dict[str, Any] = {name: row[name] for name in ("topic", "born_host", "store_host", "body_state")}
+    for name in ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset"):
+        found[name] = int(row[name])
+    for name in ("born_timestamp", "store_timestamp"):
+        found[f"{name}_ms"] = _milliseconds(row[name], name)
+    found["crc_ok"] = row["crc_ok"] in (True, "true")
+    properties = row["properties"]
+    found["properties"] = json.loads(properties or "{}") if isinstance(properties, str) else dict(properties)
+    found["body"] = _base64(row["body"])
+    if row["property_bytes"]:
+        found["property_bytes"] = _base64(row["property_bytes"])
+    return found
+
+
+def _base64(value: bytes | str) -> str:
+    return value if isinstance(value, str) else base64.b64encode(value).decode()
+
+
+def _milliseconds(value: int | str | None, name: str) -> int:
+    if value is None or value == "":
+        raise ValueError(f"no {name}: it is beyond the times of a table; JSON lines hold every time")
+    if isinstance(value, int):
+        return value
+    moment = datetime.fromisoformat(value)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - EPOCH) // timedelta(milliseconds=1)
