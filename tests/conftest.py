@@ -1,8 +1,11 @@
 """What every test gets: compiled kernels, fresh copies of golden stores, and hypothesis without deadlines.
 
 Tests import the checkout, so its kernels are compiled in place first (.build/kernels.py), unless they are current or
-RMQCTL_NO_EXTENSIONS is set. Where they cannot be compiled everything runs uncompiled. Its modules are compiled to
-bytecode, which every process that a test starts reads, even where PYTHONDONTWRITEBYTECODE is set.
+RMQCTL_NO_EXTENSIONS is set. So nothing here imports them at the top. Where kernels cannot be compiled everything
+runs uncompiled. Its modules are compiled to bytecode, which every process that a test starts reads, even where
+PYTHONDONTWRITEBYTECODE is set.
+
+`pytest` alone runs in a process per processor where pytest-xdist is installed; with a path or -n it does as told.
 
 Stores lie in memory where /dev/shm has room, as thousands of small stores are synced; TMPDIR or --basetemp says
 otherwise. Archives are unpacked once for all worker processes.
@@ -26,7 +29,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.golden import UNPACKED_AT, Golden, copy_store, golden
-from tests.support.soundness import Soundness
 
 settings.register_profile(
     "quick",
@@ -70,10 +72,22 @@ def pytest_runtest_protocol() -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run the whole suite in a worker per processor; tests that share Spark stay in one of them."""
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("xdist"):
+        return
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if whole and config.option.numprocesses is None and not config.option.usepdb:
+        config.option.numprocesses, config.option.dist = len(os.sched_getaffinity(0)), "loadgroup"
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Prepares what all workers share; they inherit the variables."""
+    """Prepare what all workers share; they inherit the variables."""
     if UNPACKED_AT in os.environ:
         return
+    if "store.kernels" in sys.modules:
+        raise pytest.UsageError("store.kernels was imported before it is compiled: look what imports it in conftest.py")
     if "TMPDIR" not in os.environ and has_memory():
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
@@ -147,6 +161,8 @@ def half_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def sound_after_writing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fails a test after which a store that this process wrote holds new damage, unless it `leaves_damage`."""
+    from tests.support.soundness import Soundness
+
     soundness = Soundness()
     if request.node.get_closest_marker("leaves_damage") is None:
         soundness.watch(monkeypatch)

@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -131,16 +132,22 @@ def run_script_on_small_disk(folder: Path, size: str, script: str) -> Finished:
 
 @contextmanager
 def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process with pipes at stdin and stdout, which is killed when the block is left in whatever way.
+    """Start a process with pipes at stdin and stdout; it is killed when the block is left in whatever way.
 
     options  of subprocess.Popen, in place of these
     """
     pipes = {"cwd": REPOSITORY, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, **{**pipes, **options}) as process:
+    with subprocess.Popen(words, **{**pipes, "preexec_fn": default_signals, **options}) as process:
         try:
             yield process
         finally:
             process.kill()
+
+
+def default_signals() -> None:
+    """Handle signals as in a terminal: a process inherits what nohup and shells in the background ignore."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def next_line(process: subprocess.Popen[str]) -> str:
