@@ -17,6 +17,7 @@ Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService (4.9
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from store.cleaning.expired import expired_queue_files
@@ -60,16 +61,19 @@ class CleanCommitLogService:
         """Make one pass; gives the number of deleted segments."""
         if self._hanging is not None:
             self._delete_from_disk(self._hanging)
+        return self._delete(self._expired())
+
+    def _expired(self) -> deque[MappedFile]:
         log_used, queues_used = self._look_at_space()
         by_hand, self._manual_runs = self._manual_runs > 0, max(0, self._manual_runs - 1)
         now_ms = self._opened.clock()
         trigger = find_trigger(self._retention, now_ms, log_used, queues_used, by_hand=by_hand)
         if not trigger.is_on:
-            return 0
+            return deque()
         segments = self._opened.log.segments.files
         ages = [SegmentAge(file.path.name, file.mtime_ms) for file in segments]
         verdicts = judge_segments(ages, trigger, self._retention, now_ms)
-        return self._delete([file for file, verdict in zip(segments, verdicts, strict=True) if verdict.goes])
+        return deque(file for file, verdict in zip(segments, verdicts, strict=True) if verdict.goes)
 
     def _look_at_space(self) -> tuple[float, float]:
         """The used shares of both partitions; sets the flag and the full folders (isSpaceToDelete)."""
@@ -87,13 +91,15 @@ class CleanCommitLogService:
                 break
         return log_used, queues_used
 
-    def _delete(self, expired: list[MappedFile]) -> int:
-        pause_s = self._opened.config.delete_commit_log_files_interval / 1000
-        for count, file in enumerate(expired):
-            if file.file_start + file.size > self._dispatched_to() or (count and self._stopping.wait(pause_s)):
-                return count
-            self._delete_from_disk(file)
-        return len(expired)
+    def _delete(self, expired: deque[MappedFile]) -> int:
+        pause_s, count = self._opened.config.delete_commit_log_files_interval / 1000, 0
+        while expired and expired[0].file_start + expired[0].size <= self._dispatched_to():
+            if count and self._stopping.wait(pause_s):
+                break
+            # The disk frees a segment once nothing holds its map.
+            self._delete_from_disk(expired.popleft())
+            count += 1
+        return count
 
     def _delete_from_disk(self, file: MappedFile) -> None:
         self._hanging = file

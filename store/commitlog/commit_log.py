@@ -382,15 +382,7 @@ class CommitLog:
         Copies nothing.
         """
         file = self.segments.find_by_offset(log_offset, log_offset == 0)
-        if file is None:
-            return None
-        try:
-            return file.read(log_offset - file.file_start, size)
-        except StoreClosed:
-            if file in self.segments.files:
-                raise
-            # Cleaning has deleted the segment meanwhile.
-            return None
+        return file.read(log_offset - file.file_start, size) if file is not None else None
 
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at `log_offset`, None when no bytes are there.

@@ -24,6 +24,7 @@ Source: MappedFile, 4.9.8; its reference count has no counterpart here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -43,7 +44,7 @@ from store.disk.readable import (
     unreadable_ranges,
 )
 from store.disk.transient_pool import TransientStorePool
-from store.errors import BadRequest, StoreClosed, StoreError
+from store.errors import BadRequest, StoreClosed, StoreError, StoreIOError
 
 _MOST_RESERVED_BYTES = 16 << 20
 _RESERVED_PARTS = 256
@@ -186,7 +187,10 @@ class MappedFile:
 
     @property
     def mtime_ms(self) -> int:
-        return self._fs.mtime_ns(self.path) // 1_000_000
+        """Return the time of the last change; 0 for a deleted file, as File.lastModified does."""
+        with self._unless_deleted():
+            return self._fs.mtime_ns(self.path) // 1_000_000
+        return 0
 
     def set_positions(self, position: int) -> None:
         """Counts everything before `position` as written and durable, and nothing behind it."""
@@ -200,6 +204,7 @@ class MappedFile:
         Many bytes are written by a call, and so are the first ones of a new file: a fault for each page would cost
         more, and the first fault of a map reads megabytes of the hole in.
         """
+        self._require_open()
         position = self.wrote
         end = position + len(data)
         if end > self.size:
@@ -241,7 +246,8 @@ class MappedFile:
         A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
         size = min(size, self.readable_position)
         if self._view is None and self._lent is None:
-            return self._fs.read_start(os.fspath(self.path), size)
+            with self._unless_deleted():
+                return self._fs.read_start(os.fspath(self.path), size)
         return self.raw(0, size)
 
     def raw(self, start: int, stop: int) -> memoryview:
@@ -255,7 +261,8 @@ class MappedFile:
 
         Looked at once: an opening asks several times for each of what may be 100,000 files."""
         if not self._is_known_readable:
-            require_written_readable(self._fs, self.path, self.buffer, margin)
+            with self._unless_deleted():
+                require_written_readable(self._fs, self.path, self.buffer, margin)
             self._is_known_readable = True
 
     def readable_end(self, start: int, stop: int) -> int:
@@ -358,37 +365,58 @@ class MappedFile:
         self._give_buffer_back()
 
     def destroy(self) -> None:
-        """Closes the file and deletes it."""
-        self.close()
+        """Delete the file. Its map stays for readers that hold this object, until the last one drops it."""
+        with contextlib.suppress(StoreError):
+            self._map()
+        with self._lock:
+            self._is_closed = True
+            self._descriptor = None
+        self._give_buffer_back()
         self._fs.unlink(self.path)
 
     def unmap(self) -> None:
-        """Drops the map and the descriptor of a file that stays in use; the next use maps it again.
+        """Drop the map and the descriptor of a file that stays in use; the next use maps it again.
 
         A process may have 65,530 maps (vm.max_map_count), fewer than a store may have queues."""
-        self._view = self._descriptor = None
+        with self._lock:
+            if not self._is_closed:
+                self._view = self._descriptor = None
 
     # Helpers.
 
+    @contextlib.contextmanager
+    def _unless_deleted(self) -> Iterator[None]:
+        """Pass over an error of a call by the file's name that a deletion has caused."""
+        try:
+            yield
+        except StoreIOError:
+            if not self._is_closed:
+                raise
+
     def _map(self) -> memoryview:
+        is_new = False
         with self._lock:
-            if self._is_closed:
-                raise StoreClosed("the file was closed or deleted", file=self.path)
             if self._view is None:
+                self._require_open()
                 descriptor = self._descriptor or self._open()
                 self._view = self._fs.map(descriptor, self.size, writable=self.writable)
                 if not self._keeps_descriptor:
-                    self._descriptor = None
-                    _limit_maps(self)
-            return self._view
+                    self._descriptor, is_new = None, True
+            view = self._view
+        if is_new:
+            _limit_maps(self)
+        return view
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("the file was closed or deleted", file=self.path)
 
     def _open(self) -> Descriptor:
         return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
 
     def _opened(self) -> Descriptor:
         """A descriptor of the file, for calls that a map does not offer."""
-        if self._is_closed:
-            raise StoreClosed("the file was closed or deleted", file=self.path)
+        self._require_open()
         descriptor = self._descriptor
         if descriptor is None:
             descriptor = self._open()

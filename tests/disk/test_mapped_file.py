@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -174,15 +175,38 @@ def test_a_failed_commit_leaves_the_committed_position(tmp_path: Path) -> None:
     assert file.commit(0) == 4
 
 
-def test_a_destroyed_file_is_neither_mapped_again_nor_flushed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("was_mapped", [True, False])
+def test_who_holds_a_destroyed_file_reads_on_and_neither_writes_nor_flushes(was_mapped: bool, tmp_path: Path) -> None:
     file = new_file(tmp_path)
-    file.append(b"x")
+    file.append(b"abc")
+    if not was_mapped:
+        file.unmap()
     file.destroy()
-    with pytest.raises(StoreClosed):
-        _ = file.buffer
+    assert not file.path.exists()
+    file.require_written(0)
+    file.unmap()
+    assert (file.read(0, 3), file.head(2), file.mtime_ms) == (b"abc", b"ab", 0)
     with pytest.raises(StoreClosed):
         file.append(b"x")
     assert file.flush(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "use", "answer"),
+    [
+        ("written_ranges", lambda file: file.require_written(0), None),
+        ("read_start", lambda file: bytes(file.head(2)), b"ab"),
+        ("stat", lambda file: file.mtime_ms, 0),
+    ],
+)
+def test_a_file_that_is_deleted_under_a_call_by_its_name_is_read_on(
+    call: str, use: Callable[[MappedFile], object], answer: object, tmp_path: Path
+) -> None:
+    fs = FaultyFilesystem(when=lambda name, _: name == call and file.destroy() is None)
+    file = new_file(tmp_path, fs)
+    file.append(b"abc")
+    file.unmap()
+    assert use(file) == answer
 
 
 def test_views_of_any_kind_never_stop_a_file_from_being_destroyed(tmp_path: Path) -> None:
