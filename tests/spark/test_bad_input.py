@@ -38,6 +38,7 @@ def assert_one_sentence(error: StoreError, code: int, *words: str) -> None:
         assert word in str(error)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     "words",
     [

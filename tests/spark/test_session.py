@@ -12,6 +12,7 @@ from store.spark.session import _tail, check_java, open_session
 from store.tables.query_text import columns_named
 
 
+@pytest.mark.spark
 def test_an_unreachable_master_is_one_sentence() -> None:
     with (
         pytest.raises(StoreIOError, match=r"no Spark answers at spark://127.0.0.1:1"),
