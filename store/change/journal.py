@@ -143,7 +143,7 @@ class Journal:
         for entry in entries:
             self._touch(entry)
         count = sum(self._workplace.take_back(entry) for entry in reversed(entries))
-        self._flush_folders()
+        self._flush_folders(takes_back=True)
         return count
 
     def require_unchanged(self) -> None:
@@ -189,7 +189,8 @@ class Journal:
             descriptor = self.fs.open_new(note)
             self.fs.write(descriptor, 0, str(self.folder).encode(errors="surrogateescape"))
             self.fs.fsync(descriptor)
-            self.fs.fsync_folder(note.parent)
+            for folder in (note.parent, self.root):
+                self.fs.fsync_folder(folder)
 
     def retract(self) -> None:
         """The change is whole: applied, or undone."""
@@ -211,10 +212,13 @@ class Journal:
                 return
             folder = folder.parent
 
-    def _flush_folders(self) -> None:
+    def _flush_folders(self, *, takes_back: bool = False) -> None:
         """Makes the names durable that changed since the last time."""
-        folders = [*sorted(self._touched, reverse=True), self.folder / "files", self.folder]
-        sync_folders([folder for folder in folders if self.fs.exists(folder)], self.fs)
+        touched, kept, later = sorted(self._touched, reverse=True), self.folder / "files", self.folder / LATER
+        # What moves has its new name durably before the old one goes: a cut in between must not take both.
+        groups = ([self.folder, later], touched, [kept]) if takes_back else ([self.folder, kept], touched)
+        for folders in groups:
+            sync_folders([folder for folder in folders if self.fs.exists(folder)], self.fs)
         self._touched = set()
 
     def _save(self) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -126,6 +127,11 @@ class ConsumeQueue:
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+    def empty_files(self) -> list[Path]:
+        """Names the last files of 0 bytes, left out."""
+        last = (self.files.empty_last, self.ext.files.empty_last if self.ext is not None else None)
+        return [path for path in last if path is not None]
 
     @property
     def min_offset(self) -> int:

@@ -135,7 +135,7 @@ class AllocateMappedFileService:
             request.done.set()
 
     def _create(self, request: _Request) -> MappedFile:
-        # After a power cut a file must not be there without the one before it.
+        # After a power cut a file must not be there without the one before it, or with a part of its length.
         self._fs.fsync_folder(request.folder)
         file = MappedFile.create(
             request.path,
@@ -144,6 +144,7 @@ class AllocateMappedFileService:
             self._fs,
             transient_pool=self._pool,
             keeps_descriptor=True,
+            is_durable=True,
         )
         if self._warm:
             try:

@@ -103,14 +103,19 @@ class Filesystem(FileTree):
                     return None
                 raise
 
-    def create_file(self, path: Path, size: int, reserved: int | None = None) -> Descriptor:
+    def create_file(
+        self, path: Path, size: int, reserved: int | None = None, *, is_durable: bool = False
+    ) -> Descriptor:
         """Creates a file of `size` zero bytes that appears whole or not at all.
 
-        The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk."""
+        The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk. With
+        `is_durable` that holds for a power cut too, where a file can be made without a name."""
         reserved = size if reserved is None else min(reserved, size)
         descriptor = self.open_unnamed(path)
         if descriptor is not None:
             self._set_size(descriptor, size, reserved)
+            if is_durable:
+                self.fdatasync(descriptor)
             self.publish(descriptor)
             return descriptor
         descriptor = self.open_new(path)

@@ -128,9 +128,13 @@ class MappedFile:
         *,
         transient_pool: TransientStorePool | None = None,
         keeps_descriptor: bool = False,
+        is_durable: bool = False,
     ) -> MappedFile:
-        """Creates a file of `size` zeros; on any failure nothing is left behind."""
-        descriptor = fs.create_file(path, size, _reserved_ahead(size, 0))
+        """Creates a file of `size` zeros; on any failure nothing is left behind.
+
+        is_durable  make its length durable before its name is seen
+        """
+        descriptor = fs.create_file(path, size, _reserved_ahead(size, 0), is_durable=is_durable)
         file = cls(
             path,
             file_start,
@@ -292,7 +296,7 @@ class MappedFile:
             descriptor = self._opened()
             self._fs.fdatasync(descriptor)
             self._check_length(descriptor)
-            self.sync_name()
+            self._sync_name()
         except StoreError:
             if self._is_closed:
                 # Another thread has deleted the file meanwhile.
@@ -319,8 +323,13 @@ class MappedFile:
         if size < self.size:
             raise shortened(self.path, self.size, size)
 
-    def sync_name(self) -> None:
-        """Makes the name of a new file durable."""
+    def sync_new(self) -> None:
+        """Makes name and length of a file durable that was not flushed yet."""
+        if self._name_is_new:
+            self._fs.fdatasync(self._opened())
+            self._sync_name()
+
+    def _sync_name(self) -> None:
         if self._name_is_new:
             self._fs.fsync_folder(self.path.parent)
             self._name_is_new = False

@@ -67,6 +67,8 @@ class MappedFileQueue:
         self.folders = folders or SegmentFolders((folder,), file_size=file_size)
         self.file_size = file_size
         self.files: list[MappedFile] = []
+        self.empty_last: Path | None = None
+        """A last file of length zero, which was left out."""
         self.flushed_where = 0
         self.committed_where = 0
         self.store_timestamp_ms = 0
@@ -89,7 +91,7 @@ class MappedFileQueue:
         """Takes in the files that are there; every position is the file's end until recovery says better.
 
         WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
-        length zero; a read-only queue only leaves that one out.
+        length zero; a read-only queue only leaves that one out, as `empty_last`.
 
         refuse  is called with the error of a file, which is then left out"""
         entries = self.folders.entries(self._fs)
@@ -109,8 +111,9 @@ class MappedFileQueue:
     def _without_empty_last(self, entries: list[Entry]) -> list[Entry]:
         if not entries or entries[-1].size or not entries[-1].is_file:
             return entries
+        self.empty_last = entries[-1].path
         if self._writable:
-            self._fs.unlink(entries[-1].path)
+            self._fs.unlink(self.empty_last)
         return entries[:-1]
 
     def _accepted(self, entry: Entry, refuse: Callable[[StoreError], None] | None) -> MappedFile | None:
@@ -226,8 +229,8 @@ class MappedFileQueue:
             return self._allocate.take(folder, file_start, self.file_size, next_folder)
         last = self.last
         if last is not None:
-            # After a power cut a file must not be there without the one before it.
-            last.sync_name()
+            # After a power cut a file must not be there without the one before it, or behind one of 0 bytes.
+            last.sync_new()
         path = folder / segment_name(file_start)
         return MappedFile.create(
             path,

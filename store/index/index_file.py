@@ -97,6 +97,11 @@ class IndexFile:
         return self.header.index_count >= self.entry_count
 
     @property
+    def has_header(self) -> bool:
+        """Whether a header was ever stored: a power cut may leave a name and 0 bytes."""
+        return self._stored_size >= HEADER_SIZE
+
+    @property
     def is_cut(self) -> bool:
         """Whether the file, when it was opened, ended before the newest entry that its header counts."""
         count = self.header.index_count

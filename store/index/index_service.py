@@ -26,7 +26,7 @@ from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
 from store.errors import StoreError, StoreIOError
 from store.formats.columns import COLUMN_NAMES
-from store.formats.index_page import HEADER_SIZE, IndexHeader, entry_position, index_file_size, index_key
+from store.formats.index_page import IndexHeader, entry_position, index_file_size, index_key
 from store.formats.run import Int64Array, Run
 from store.index.index_file import IndexFile
 from store.index.keys import KeyHasher, Keys
@@ -99,11 +99,11 @@ class IndexService:
         self._removed: list[Path] = []
 
     def load(self) -> None:
-        """Opens every file, oldest first; foreign names are passed over, as the broker does.
+        """Opens every file, oldest first; short ones end in zeros, foreign names are passed over.
 
         A file whose header can't be read is left out from here on."""
         for entry in self._fs.list_folder(self._folder):
-            if entry.is_file and parse_index_file_name(entry.path.name) is not None and entry.size >= HEADER_SIZE:
+            if entry.is_file and parse_index_file_name(entry.path.name) is not None:
                 file = self._open(entry.path)
                 try:
                     _ = file.header
@@ -145,15 +145,18 @@ class IndexService:
         with self._files_lock:
             self.files = [file for file in self.files if file not in files]
 
-    def drop_unreadable(self) -> int | None:
+    def drop_unreadable(self, *, with_empty: bool = False) -> int | None:
         """Removes files that can't be read, and those behind them; gives where their keys begin in the log.
 
         Of the newest file and of small ones every byte is asked for, of the others the header, as reading all of a
         large index takes long. None where all can be read.
+
+        with_empty  also files that end before their header does
         """
         asked = [file for file in self.files if file is self.files[-1] or len(file.buffer) <= READ_WHOLE_BYTES]
         bad = [error.file for error in self.failures if error.file is not None]
         bad += [file.path for file in asked if not file.is_readable()]
+        bad += [file.path for file in self.files if with_empty and not file.has_header]
         if not bad:
             return None
         first = min(bad)

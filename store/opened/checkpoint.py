@@ -84,6 +84,15 @@ class StoreCheckpoint:
         """Takes over the store time of the last message that was put into a queue."""
         self.logics_ms = store_timestamp_ms
 
+    def set_index_ms(self, end_timestamp_ms: int) -> None:
+        """Takes over the end time of an index file that is full."""
+        self.index_ms = end_timestamp_ms
+
+    def note_full_index(self, end_timestamp_ms: int) -> None:
+        """Takes over the end time of an index file that is full and flushed, and makes it durable."""
+        self.set_index_ms(end_timestamp_ms)
+        self.flush()
+
     def flush(self) -> None:
         """Writes the page and makes it durable; services flush it from threads of their own.
 

@@ -8,7 +8,7 @@ With an `overlay` folder the store itself is opened read-only, and what is built
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from store.commitlog.commit_log import CommitLog
 from store.commitlog.scan import ScanRules
@@ -23,7 +23,7 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
-from store.errors import ForeignFile, StoreError
+from store.errors import ForeignFile, StoreError, WrongFileSize
 from store.index.index_service import IndexService
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
@@ -75,6 +75,7 @@ class OpenedStore:
         resting  queues that were read before, and have not changed since
         """
         layout, config, line, assumed, batch_topics = found
+        loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.dledger is None)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
         else:
@@ -88,21 +89,14 @@ class OpenedStore:
                 keeps_descriptors=writable,
                 folders=_folders_of(found),
             )
-        files.load(line, foreign_only(refuse) if refuse is not None else None)
+        files.load(loads, foreign_only(refuse) if refuse is not None else None)
         queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
-        queues.load(line, refuse, resting)
+        queues.load(loads, refuse, resting)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
             queues.on_stored = checkpoint.note_stored
-
-        def note_full_index(end_timestamp_ms: int) -> None:
-            checkpoint.index_ms = end_timestamp_ms
-            if writable:
-                checkpoint.flush()
-
-        index = IndexService(
-            layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=note_full_index
-        )
+        on_full = checkpoint.note_full_index if writable else checkpoint.set_index_ms
+        index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=on_full)
         index.load()
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
         return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
@@ -140,6 +134,19 @@ class OpenedStore:
         ours = not self.as_broker
         cuts_torn = cuts_torn and ours and self.layout.dledger is None
         return ScanRules(check_crc, accept_v2=self.line.accepts_v2, by_place=ours, cuts_torn=cuts_torn)
+
+    def require_no_empty_file(self) -> None:
+        """WrongFileSize for a last file of 0 bytes where the line's broker does not start with it."""
+        if self.line.drops_empty_last_file:
+            return
+        segments = self.log.segments
+        if segments.empty_last is not None:
+            raise WrongFileSize.of(0, segments.file_size, segments.empty_last)
+        for queue in self.queues.awake():
+            for path in queue.empty_files():
+                error = WrongFileSize.of(0, queue.files.file_size, path)
+                error.code, error.subject = "queue-file-size", (queue.topic, queue.queue_id)
+                raise error
 
     def close(self) -> None:
         """Drops maps and descriptors, and the scratch folder."""

@@ -36,7 +36,7 @@ def plan_append(
     """Steps 2 and 3, and the place of each message. BadRequest for a message that a put would refuse."""
     change = new_change(opened, command)
     change.notes, change.remarks = found.findings, found.remarks
-    add_cut(change, found)
+    add_cut(opened, change, found)
     results = _put(opened, messages)
     _add_log(opened, change, found.log_end, results)
     handlers: list[Handler] = [opened.queues, *([opened.index] if opened.config.message_index_enable else [])]

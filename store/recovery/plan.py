@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
+EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
 BEHIND_LOG_END = "its units point behind the log's end"
 
 
@@ -169,8 +170,10 @@ def add_lost(change: Change, lost: LossReport) -> None:
     change.facts |= {**lost.lost_facts(), "lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
 
 
-def add_cut(change: Change, found: RecoveryReport) -> None:
+def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
     """Step 1."""
+    empty = opened.log.segments.empty_last
+    change.actions += [Remove(empty, EMPTY)] if empty is not None else []
     for segment in reversed(found.behind):
         if segment.file_start > found.log_end:
             change.actions.append(Remove(segment.path, "behind the log's end"))
@@ -184,7 +187,7 @@ def add_cut(change: Change, found: RecoveryReport) -> None:
 
 def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
     """Step 1; UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
-    add_cut(change, found)
+    add_cut(opened, change, found)
     dledger = opened.layout.dledger
     if dledger is not None and any(action.path.is_relative_to(dledger) for action in change.actions):
         raise UnsupportedFormat(
@@ -207,6 +210,8 @@ def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLU
         if path not in places:
             reason = why_index if path.is_relative_to(opened.layout.index) else BEHIND_LOG_END
             change.actions.append(Remove(path, reason))
+    empty = [path for queue in opened.queues.awake() for path in queue.empty_files() if path not in places]
+    change.actions += [Remove(path, EMPTY) for path in empty]
     for place, path in staged:
         if not _is_same_file(opened, place, path):
             change.actions.append(Publish(place, path, "built from the log"))

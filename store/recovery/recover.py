@@ -42,7 +42,9 @@ from store.recovery.start import is_abnormal, starting_segment
 from store.recovery.walk import Progress, dispatch_stretch, walk
 
 END_OF_LOG = (1 << 63) - 1
-UNREADABLE_INDEX = "an index file can't be read; it goes with those behind it, and their keys are built from the log"
+UNREADABLE_INDEX = (
+    "an index file can't be read or is empty; it goes with those behind it, and their keys are built from the log"
+)
 
 
 @dataclass(slots=True)
@@ -101,6 +103,8 @@ def recover_store(
     only_confirmed  in controller mode, gives units to confirmed records alone
     """
     opened.as_broker = as_broker
+    if as_broker:
+        opened.require_no_empty_file()
     if opened.config.enable_calc_filter_bit_map:
         # Few stores have them, and filters take long to import.
         from store.reading.filter.subscription import use_bit_maps
@@ -216,7 +220,7 @@ class _Recovery:
         """
         opened, start = self.opened, self.start
         stop = start if self.is_abnormal else self.found.queue_end_before
-        unread_from = opened.index.drop_unreadable()
+        unread_from = opened.index.drop_unreadable(with_empty=not self.as_broker)
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
         if not self.as_broker and (built := self._build_lost_index(unsafe, stop, progress)):
             self.found.remarks += built

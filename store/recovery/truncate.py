@@ -70,7 +70,7 @@ def plan_truncate(
         "stopped_by": end.describe() if log_offset is None else "the offset that was given",
     }
     add_lost(change, found.lost)
-    add_cut(change, found)
+    add_cut(opened, change, found)
     _clear_tail(opened, change, found)
     change.damaged = find_stray_units(opened, found.log_end)
     _cut_index(opened, found.log_end)

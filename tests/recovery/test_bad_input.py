@@ -67,17 +67,9 @@ def long_segment(store: Path) -> None:
         file.truncate(20000)
 
 
-def empty_segment_at_the_end(store: Path) -> None:
-    (store / "commitlog" / f"{16384 * 9:020d}").touch()
-
-
 def short_queue_file(store: Path) -> None:
     with min((store / "consumequeue" / "T" / "0").iterdir()).open("r+b") as file:
         file.truncate(390)
-
-
-def empty_queue_file(store: Path) -> None:
-    (store / "consumequeue" / "T" / "0" / f"{400 * 9:020d}").touch()
 
 
 @pytest.mark.parametrize("words", [GET, DRY_RUN, RECOVER, PUT, ("truncate-dirty", "--yes")], ids=" ".join)
@@ -88,9 +80,7 @@ def empty_queue_file(store: Path) -> None:
         (foreign_file_of_the_right_length, "copy of 0"),
         (short_segment, f"{0:020d}"),
         (long_segment, f"{0:020d}"),
-        (empty_segment_at_the_end, f"{16384 * 9:020d}"),
         (short_queue_file, "consumequeue/T/0"),
-        (empty_queue_file, f"{400 * 9:020d}"),
     ],
 )
 def test_a_file_on_which_a_broker_refuses_to_start_is_named(

@@ -4,14 +4,16 @@
     … the program under test works on `root` through `disk` …
     disk.taken        out/3 and out/17: the store as a machine would find it that lost power before operation 3 and 17
 
-What survives for certain: the bytes of a file at its last fdatasync, the names in a folder at its last fsync_folder.
+What survives for certain: bytes and length of a file at its last sync, the names in a folder at its last fsync_folder.
 What may survive, by lot:
 
     bytes   each sector of 512 bytes that differs from the synced one is the new one, the old one, or torn between
-    size    of a file that was written beyond its end without a sync
-    names   creating, renaming and removing, in any selection; an operation on a name needs those before it on the same
-            name, and the folder that it is in; a rename is done whole or not; the length that a new file got is
-            journalled before its name
+    size    the synced one, or one that a file had since: a new file's name may stand on 0 bytes
+    names   creating and removing, in any selection; an operation on a name needs those before it on the same name, and
+            the folder that it is in. The sync of a folder makes durable what a rename did in that folder alone; without
+            a sync its old name goes after the new one is there
+
+Stricter than ext4 and XFS, which journal a rename whole, and a length before a later name; POSIX promises neither.
 
 The program goes on after a cut: the state is copied, so that one run gives as many cuts as are asked for.
 """
@@ -24,7 +26,7 @@ import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from store.disk.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import ADVICE, MADE_OF_OTHERS
@@ -40,16 +42,20 @@ class _File:
 
     number: int
     synced: bytes = b""
+    sizes: set[int] = field(default_factory=set)
+    """Lengths that the file was given since it was synced."""
 
     def now(self) -> bytes:
         return os.pread(self.number, os.fstat(self.number).st_size, 0)
 
 
-@dataclass(slots=True)
-class _Step:
-    """A change of names that no sync has covered: what each name becomes (a file, a folder, or nothing)."""
+class _Step(NamedTuple):
+    """A change of a name that no sync has covered: it becomes a file, a folder, or nothing."""
 
-    names: dict[Path, _File | str | None]
+    name: Path
+    value: _File | str | None
+    new_name: Path | None = None
+    """Where a rename has moved it."""
 
 
 @dataclass(slots=True)
@@ -73,33 +79,24 @@ class _Names:
 
     def after(self, steps: Collection[_Step]) -> dict[Path, _File | str]:
         found = dict(self.synced)
-        for step in steps:
-            for name, value in step.names.items():
-                if value is None:
-                    found.pop(name, None)
-                else:
-                    found[name] = value
+        for name, value, _ in steps:
+            if value is None:
+                found.pop(name, None)
+            else:
+                found[name] = value
         return found
 
     def sync(self, folder: Path) -> None:
-        """Makes the steps in a folder durable, with those before them that they need."""
-        kept, needed = [], {name for step in self.steps for name in step.names if name.parent == folder}
-        for step in reversed(self.steps):
-            if needed & step.names.keys():
-                needed |= step.names.keys()
-            else:
-                kept.append(step)
-        kept.reverse()
-        self.synced = self.after([step for step in self.steps if not any(step is other for other in kept)])
-        self.steps = kept
+        """Makes the steps in a folder durable."""
+        self.synced = self.after([step for step in self.steps if step.name.parent == folder])
+        self.steps = [step for step in self.steps if step.name.parent != folder]
 
     def survivors(self, chance: random.Random) -> dict[Path, _File | str]:
         """Names after a cut: a selection of the steps in which none lacks what it needs."""
         share, lost, chosen = chance.choice((0.0, 0.5, 0.9, 1.0)), set[Path](), []
         for step in self.steps:
-            needs = {*step.names, *(parent for name in step.names for parent in name.parents)}
-            if needs & lost or chance.random() >= share:
-                lost |= step.names.keys()
+            if not lost.isdisjoint({step.name, *step.name.parents, step.new_name} - {None}) or chance.random() >= share:
+                lost.add(step.name)
             else:
                 chosen.append(step)
         return self.after(chosen)
@@ -148,29 +145,29 @@ class SimulatedDisk(Filesystem):
         if name in ("fdatasync", "fsync"):
             file = self._files.get(os.fstat(argument.number).st_ino)
             if file is not None:
-                file.synced = file.now()
+                file.synced, file.sizes = file.now(), set()
         elif name == "fsync_folder":
             self._names.sync(argument)
         elif name == "truncate":
-            self._file_of(argument).synced = self._sized(argument)
+            self._file_of(argument).sizes.add(rest[0])
         elif name in ("open_new", "publish"):
             file = self._file_of(result if name == "open_new" else argument)
-            self._note({(result or argument).path: file})
+            self._note((result or argument).path, file)
         elif name == "rename":
-            self._note({argument: None, rest[0]: self._names.now()[argument]})
+            self._note(rest[0], self._names.now()[argument])
+            self._note(argument, None, rest[0])
         elif (name == "unlink" and argument in self._names.now()) or (
             name == "remove_folder" and result and argument in self._names.now()
         ):
-            self._note({argument: None})
+            self._note(argument, None)
         elif name == "make_folder":
             for folder in [*reversed(argument.parents), argument]:
                 if folder.is_relative_to(self._root) and folder not in self._names.now():
-                    self._note({folder: "folder"})
+                    self._note(folder, "folder")
 
-    def _note(self, names: dict[Path, _File | str | None]) -> None:
-        inside = {name: value for name, value in names.items() if name.is_relative_to(self._root)}
-        if inside:
-            self._names.steps.append(_Step(inside))
+    def _note(self, name: Path, value: _File | str | None, new_name: Path | None = None) -> None:
+        if name.is_relative_to(self._root):
+            self._names.steps.append(_Step(name, value, new_name))
 
     def _file_at(self, path: Path, *, is_synced: bool) -> _File:
         file = _File(os.open(path, os.O_RDONLY))
@@ -184,11 +181,6 @@ class SimulatedDisk(Filesystem):
             known = self._files[inode] = _File(os.dup(descriptor.number))
         return known
 
-    def _sized(self, descriptor: Descriptor) -> bytes:
-        """The synced bytes with the length that the file has now, which is journalled."""
-        size, synced = os.fstat(descriptor.number).st_size, self._file_of(descriptor).synced
-        return synced[:size].ljust(size, b"\0")
-
     def _cut(self, number: int) -> Cut:
         root = self._out / str(number)
         root.mkdir(parents=True)
@@ -197,13 +189,14 @@ class SimulatedDisk(Filesystem):
             if value == "folder":
                 place.mkdir(parents=True, exist_ok=True)
             elif isinstance(value, _File) and place.parent.is_dir():
-                place.write_bytes(mixed(value.synced, value.now(), self._chance))
+                place.write_bytes(mixed(value, self._chance))
         return Cut(root, self.operations[-1], self._witness())
 
 
-def mixed(old: bytes, new: bytes, chance: random.Random) -> bytes:
+def mixed(file: _File, chance: random.Random) -> bytes:
     """Bytes of a file of which the device had written some sectors when power went."""
-    size = chance.choice((len(old), len(new)))
+    old, new = file.synced, file.now()
+    size = chance.choice(sorted({len(old), len(new), *file.sizes}))
     kind, parts = chance.choice(("old", "new", "any", "torn")), []
     for at in range(0, size, SECTOR):
         length = min(SECTOR, size - at)
