@@ -134,6 +134,13 @@ def recover_store(
     return found
 
 
+def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
+    """Does step 8 for the queues of a store that was recovered `as_broker` without it."""
+    if not opened.line.dispatches_in_recovery:
+        _catch_up(opened, found, up_to_confirmed(opened, [opened.queues], as_broker=True))
+        opened.queues.correct_min_offsets(opened.log.min_offset)
+
+
 def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
     """Drops the queues beside an empty log, as a broker does, and the index.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from store.change.workspace import relative_name
 from store.commitlog.scan import Blank, End, scan_segment
+from store.consumequeue.queue_set import QueueKey
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.disk.overlay import Overlay, OverlayFileQueue
@@ -26,14 +27,15 @@ from store.layout import StoreLayout
 from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
+from store.recovery.confirm import confirm_offset
 from store.recovery.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
 from store.recovery.foreign import index_folders
 from store.recovery.lost import LossReport
-from store.recovery.lost_queues import repair_queues
-from store.recovery.recover import RecoveryReport, recover_store
+from store.recovery.recover import RecoveryReport, finish_start, recover_store
 from store.recovery.refused_topics import refused_at_start, refused_later
 from store.recovery.side_blockers import side_blockers, timer_traps
 from store.recovery.trap import Trap
+from store.recovery.unseen import unseen_messages
 from store.recovery.walk import Progress
 
 LARGE_ALLOCATION = 512 << 20
@@ -54,6 +56,7 @@ class SimulatedStart:
     """A line's next start.
 
     `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
     """
 
     compat: str
@@ -68,6 +71,7 @@ class SimulatedStart:
     files: list[FileOutcome] = field(default_factory=list)
     lost: LossReport = field(default_factory=LossReport)
     traps: list[Trap] = field(default_factory=list)
+    unseen: dict[QueueKey, int] = field(default_factory=dict)
 
 
 def simulate_start(
@@ -128,6 +132,9 @@ def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedS
 def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
     blocker = _blocker(opened, found)
     files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
+    traps = [blocker] if blocker else list(_traps(opened, found))
+    # Last, for the start hands over what the queues lack.
+    unseen = {} if blocker or opened.config.queues_in_rocksdb else _unseen_after(opened, found)
     return SimulatedStart(
         compat=opened.line.name,
         starts=blocker is None,
@@ -140,8 +147,17 @@ def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
         cut_reason=found.end.describe(),
         files=files,
         lost=LossReport() if blocker else found.lost,
-        traps=[blocker] if blocker else [*_traps(opened, found), *_lost_queues(opened, found)],
+        traps=[*traps, *_lost_queues(unseen)],
+        unseen=unseen,
     )
+
+
+def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
+    """Completes the start; counts the confirmed messages that no queue shows then."""
+    finish_start(opened, found)
+    confirm = confirm_offset(opened)
+    end = found.log_end if confirm is None else min(confirm, found.log_end)
+    return unseen_messages(opened, Stretch(max(opened.log.min_offset, 0), end))
 
 
 # What keeps a broker from starting.
@@ -201,23 +217,15 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     yield from refused_later(opened)
 
 
-def _lost_queues(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
-    """Queues that lack units before the dispatched records; no broker notices them.
-
-    Last, for the units are built on the way.
-    """
-    is_abnormal, queue_end = found.mode == "abnormal", min(found.queue_end_before, found.log_end)
-    log = Stretch(max(opened.log.min_offset, 0), found.end.start if is_abnormal else queue_end)
-    if log.stop <= log.start or opened.config.queues_in_rocksdb:
-        return
-    for repair in repair_queues(opened, log, log.stop, log.start, finds_absent=True):
-        queue = repair.queue
+def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
+    """Queues without entries for messages of the log; no broker notices them."""
+    for (topic, queue_id), count in unseen.items():
         detail = (
-            f"{queue.topic}, queue {queue.queue_id} lacks {amount(repair.placed, 'unit')} and stays without: "
+            f"{topic}, queue {queue_id} lacks {amount(count, 'unit')} and stays without: "
             "consumers do not see these messages, and their queue offsets are given a second time where they are the "
             "last"
         )
-        yield Trap(code="lost-queue", detail=detail, subject=(queue.topic, queue.queue_id))
+        yield Trap(code="lost-queue", detail=detail, subject=(topic, queue_id))
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:

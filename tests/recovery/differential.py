@@ -40,7 +40,7 @@ from store.recovery.differences import Difference
 from store.recovery.simulate import SimulatedStart, simulate_start
 from tests.support.golden import WITH_ANSWERS, Golden, copy_store, golden
 from tests.support.putting import put_all
-from tests.support.random_damage import damage
+from tests.support.random_damage import KINDS, damage
 from tests.support.stores import Clock, recover
 
 FOLDERS = ("commitlog", "consumequeue")
@@ -73,9 +73,8 @@ class Reference:
 
     def load(self, root: Path, archive: Golden, then: str) -> dict[str, Any]:
         """Loads the store in place; what it says of itself, loadOk False where its process ended otherwise."""
-        sizes = [word for name, option in SIZE_OPTIONS.items() for word in (option, str(archive.settings[name]))]
         done = subprocess.run(
-            [*self.command, "load", "--store", str(root), *sizes, "--then-close", then],
+            [*self.command, "load", "--store", str(root), *sizes_of(archive), "--then-close", then],
             env={**os.environ, "REFSTORE_V": self.line.replace(".", "")},
             capture_output=True,
             text=True,
@@ -88,15 +87,22 @@ class Reference:
             return {"loadOk": False, "error": done.stderr.strip()[-300:]}
 
 
+def sizes_of(archive: Golden) -> list[str]:
+    """The options for the sizes of an archive's files."""
+    return [word for name, option in SIZE_OPTIONS.items() for word in (option, str(archive.settings[name]))]
+
+
 class Round:
     """One damaged store and its copies: one for each recovery."""
+
+    module, kinds = "differential", KINDS
 
     def __init__(self, reference: Reference, archives: Sequence[Golden], number: int, folder: Path) -> None:
         rnd = random.Random(number)
         self.reference, self.folder = reference, folder
         self.archive = rnd.choice(archives)
         self.damaged = copy_store(self.archive.store, folder / "damaged")
-        self.done = damage(self.damaged, rnd)
+        self.done = damage(self.damaged, rnd, self.kinds)
         self.faults: list[str] = []
 
     def run(self) -> list[str]:
@@ -196,11 +202,11 @@ def digest(path: Path, cut: int) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def differs(reference: Reference, archives: Sequence[Golden], number: int) -> bool:
+def differs(reference: Reference, archives: Sequence[Golden], number: int, round_of: type[Round]) -> bool:
     """Runs one round and prints its faults."""
     folder = Path(tempfile.mkdtemp(prefix="differential-"))
     try:
-        one = Round(reference, archives, number, folder)
+        one = round_of(reference, archives, number, folder)
         faults = one.run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -209,8 +215,8 @@ def differs(reference: Reference, archives: Sequence[Golden], number: int) -> bo
     return bool(faults)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.recovery.differential")
+def main(arguments: Sequence[str] | None = None, round_of: type[Round] = Round) -> int:
+    parser = argparse.ArgumentParser(prog=f"python -m tests.recovery.{round_of.module}")
     parser.add_argument("--reference", required=True, metavar="CMD", help="the real store's command line")
     parser.add_argument("--line", choices=("4.9", "5.3"), default="4.9")
     parser.add_argument("--property-crc", action="store_true", help="of records with a CRC of all of their bytes (5.3)")
@@ -222,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     numbers = [options.only] if options.only is not None else range(options.seed, options.seed + options.rounds)
     with tempfile.TemporaryDirectory(prefix="differential-") as scratch:
         archives = archives_of(options.line, Path(scratch), property_crc=options.property_crc)
-        differing = sum(differs(reference, archives, number) for number in numbers)
+        differing = sum(differs(reference, archives, number, round_of) for number in numbers)
     print(f"{len(numbers)} damaged stores recovered by {options.line} and here: {differing} differ")
     return 1 if differing else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def test_a_last_queue_file_of_zeros_becomes_a_phantom_unit(store: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
     for line in ("4.9", "5.3"):
         start = simulate(store, line, **SMALL_FILES)
-        assert [trap.code for trap in start.traps] == ["phantom-unit"]
+        assert [trap.code for trap in start.traps] == ["phantom-unit", "lost-queue"]
         trap = start.traps[0]
         assert "`rmqctl rebuild --queues --topic T --queue 0`" in hint_for(trap.code, trap.subject)
 
@@ -145,8 +146,8 @@ def test_5_3_leaves_out_the_record_at_the_queues_end(store: Path) -> None:
         path = last_queue_file(store, queue)
         path.write_bytes(bytes(path.stat().st_size))
     start = simulate(store, "5.3", **SMALL_FILES)
-    names = [trap.code for trap in start.traps]
-    assert names == ["record-at-queue-end"] or (not start.starts and names == ["zero-queue-file"])
+    assert [trap.code for trap in start.traps] == ["record-at-queue-end", "lost-queue"]
+    assert start.unseen == {("T", 0): 1}
 
 
 def test_the_command_names_every_line_and_its_exit_code_says_whether_all_is_well(store: Path) -> None:
@@ -235,3 +236,70 @@ def test_beside_an_owner_the_start_is_that_after_its_abrupt_end(line: str, store
     assert run.code == 0
     assert "holds the store: shown is the start if it ended abruptly now" in run.err
     assert "holds the store" not in rmqctl(*line.split(), store=store).err
+
+
+def test_an_empty_last_queue_file_is_deleted_as_by_5_3(store: Path) -> None:
+    empty = store / "consumequeue/T/0" / f"{800:020d}"
+    empty.touch()
+    foretold = [file.file for file in simulate(store, "5.3", **SMALL_FILES).files if file.action == "remove"]
+    assert foretold == [str(empty.relative_to(store))]
+    recover(store, settings=SMALL_FILES, compat="5.3", as_broker=True)
+    assert not empty.exists()
+
+
+FIRST, LAST = f"{0:020d}", f"{400:020d}"
+"""The files of a queue of 40 messages."""
+
+
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def half_zeroed(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:200] + bytes(200))
+
+
+def pre_blanked(path: Path) -> None:
+    path.write_bytes((bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)) * 15 + path.read_bytes()[300:])
+
+
+def flipped(path: Path) -> None:
+    path.write_bytes(b"\0\0\0\x01" + path.read_bytes()[4:])
+
+
+LOST: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int]] = {
+    "both files of zeros": (zeroed, (FIRST, LAST), 40),
+    "the older file of zeros, and with it the newer one": (zeroed, (FIRST,), 40),
+    "the newer file of zeros": (zeroed, (LAST,), 20),
+    "zeros amid the older file, and what is behind them": (half_zeroed, (FIRST,), 30),
+    "pre-blank entries over written ones": (pre_blanked, (FIRST,), 15),
+    "an entry that names another place": (flipped, (FIRST,), 1),
+    "an emptied folder": (Path.unlink, (FIRST, LAST), 40),
+    "the older file lost": (Path.unlink, (FIRST,), 20),
+    "the newer file lost": (Path.unlink, (LAST,), 20),
+}
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+@pytest.mark.parametrize("case", LOST)
+def test_messages_that_no_queue_shows_after_a_start_are_counted(case: str, line: str, store: Path) -> None:
+    harm, names, count = LOST[case]
+    for name in names:
+        harm(store / "consumequeue/T/0" / name)
+    start = simulate(store, line, **SMALL_FILES)
+    assert start.unseen == {("T", 0): count}
+    assert "lost-queue" in [trap.code for trap in start.traps]
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_a_crashed_start_from_the_logs_beginning_passes_over_what_is_below_a_queues_end(line: str, store: Path) -> None:
+    (store / "abort").touch()
+    (store / "checkpoint").write_bytes(bytes(4096))
+    (store / "consumequeue/T/0" / FIRST).unlink()
+    start = simulate(store, line, **SMALL_FILES)
+    assert (start.start_segment, start.unseen) == (0, {("T", 0): 20})
+
+
+def test_a_start_that_hands_over_what_queues_lack_leaves_no_message_unseen(store: Path) -> None:
+    shutil.rmtree(store / "consumequeue")
+    assert [simulate(store, line, **SMALL_FILES).unseen for line in ("4.9", "5.3")] == [{}, {}]

@@ -1,6 +1,7 @@
 """Damage to a store, chosen at random from a seed: what disks, crashes and hands do to logs, queues, index, checkpoint.
 
 damage(root, random.Random(seed))      one to three of KINDS, done in place; gives the names of what was done
+MORE_KINDS                             with more damage to queues, and with segments that are missing
 """
 
 from __future__ import annotations
@@ -8,20 +9,22 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+Kind = Callable[[Path, random.Random], bool]
+"""Does one damage; False where the store has nothing for it."""
 RecordPlace = tuple[Path, int, int]
 """A segment, a record's position in it, its size."""
 _MAGICS = (0xDAA320A7, 0xDAA320AB)
 
 
-def damage(root: Path, rnd: random.Random) -> list[str]:
+def damage(root: Path, rnd: random.Random, kinds: Mapping[str, Kind] | None = None) -> list[str]:
     """Damages the store once to three times; a kind for which the store has nothing is passed over."""
-    done = []
+    kinds, done = kinds or KINDS, []
     for _ in range(rnd.choice([1, 1, 1, 2, 3])):
-        name = rnd.choice(sorted(KINDS))
-        if KINDS[name](root, rnd):
+        name = rnd.choice(sorted(kinds))
+        if kinds[name](root, rnd):
             done.append(name)
     return done
 
@@ -174,7 +177,7 @@ def _drop_file(path: Path, rnd: random.Random) -> None:
     path.unlink()
 
 
-KINDS: dict[str, Callable[[Path, random.Random], bool]] = {
+KINDS: dict[str, Kind] = {
     "flip-body": _on_record(_flip_body),
     "flip-any": _on_record(_flip_any),
     "cut-record": _on_record(_cut_record),
@@ -193,4 +196,71 @@ KINDS: dict[str, Callable[[Path, random.Random], bool]] = {
     "older-checkpoint": _older_checkpoint,
     "crash": _crash,
     "close": _close,
+}
+
+
+def _empty_queue(root: Path, rnd: random.Random) -> bool:
+    queues = sorted(path for path in (root / "consumequeue").glob("*/*") if path.is_dir())
+    for path in list(rnd.choice(queues).iterdir()) if queues else ():
+        path.unlink()
+    return bool(queues)
+
+
+def _swap_queue_files(root: Path, rnd: random.Random) -> bool:
+    files = _files(root, "consumequeue")
+    if len(files) > 1:
+        one, other = rnd.sample(files, 2)
+        data = one.read_bytes()
+        one.write_bytes(other.read_bytes())
+        other.write_bytes(data)
+    return len(files) > 1
+
+
+def _truncate_file(path: Path, rnd: random.Random) -> None:
+    os.truncate(path, rnd.choice([0, path.stat().st_size // 2]))
+
+
+def _zero_units(path: Path, rnd: random.Random) -> None:
+    start, stop = sorted(rnd.randrange(path.stat().st_size // 20 + 1) * 20 for _ in range(2))
+
+    def clear(data: bytearray) -> None:
+        data[start:stop] = bytes(stop - start)
+
+    _rewrite(path, clear)
+
+
+def _blank_units(path: Path, rnd: random.Random) -> None:
+    stop = (1 + rnd.randrange(path.stat().st_size // 20)) * 20
+
+    def blank(data: bytearray) -> None:
+        data[:stop] = (bytes(8) + (0x7FFFFFFF).to_bytes(4, "big") + bytes(8)) * (stop // 20)
+
+    _rewrite(path, blank)
+
+
+def _drop_first_segment(root: Path, rnd: random.Random) -> bool:
+    return _drop_one(_files(root, "commitlog")[:-1][:1])
+
+
+def _drop_segment(root: Path, rnd: random.Random) -> bool:
+    segments = _files(root, "commitlog")[1:-1]
+    return _drop_one([rnd.choice(segments)] if segments else [])
+
+
+def _drop_one(files: list[Path]) -> bool:
+    for path in files:
+        path.unlink()
+    return bool(files)
+
+
+MORE_KINDS: dict[str, Kind] = {
+    **KINDS,
+    "blank-units": _on_file("consumequeue", _blank_units),
+    "empty-queue": _empty_queue,
+    "no-queue-file": _on_file("consumequeue", _drop_file),
+    "no-first-segment": _drop_first_segment,
+    "no-segment": _drop_segment,
+    "swap-queue-files": _swap_queue_files,
+    "truncate-queue-file": _on_file("consumequeue", _truncate_file),
+    "zero-units": _on_file("consumequeue", _zero_units),
 }
