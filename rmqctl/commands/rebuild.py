@@ -108,13 +108,19 @@ def _plan(
 ) -> Change:
     """Builds the scope's files in `folder`; gives the plan that publishes them."""
     from store import VERIFYING
-    from store.opened import infer_config
+    from store.formats import SCHEDULE_TOPIC
+    from store.opened import describe_inferred_delays, infer_config, refuse_mixed_delays
     from store.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
     from store.recovery import describe_unconfirmed
 
-    config, has_log = infer_config(layout, session.store.settings(), fs), bool(reader.segments())
+    settings, has_log = session.store.settings(), bool(reader.segments())
+    config = infer_config(layout, settings, fs)
     made = rebuild(folder, config, scope, VERIFYING)
     change = plan_publish(layout.root, folder, scope, fs)
+    if change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
+        change.remarks += describe_inferred_delays(config, settings)
+        if "messageDelayLevel" not in settings:
+            refuse_mixed_delays(layout, fs)
     lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
     change.notes += made.findings
     if ends_in_damage(reader, made.log_end):

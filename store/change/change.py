@@ -61,6 +61,10 @@ class Change:
     def is_empty(self) -> bool:
         return not self.actions
 
+    def publishes_below(self, folder: Path) -> bool:
+        """Whether the plan puts a file into the folder."""
+        return any(isinstance(action, Publish) and folder in action.path.parents for action in self.actions)
+
     def publish_bytes(self, path: Path, data: bytes, reason: str) -> None:
         """Plans a small file: stages it, and publishes it at `path`."""
         assert self.staging is not None, "a plan that writes files has a folder to stage them in"

@@ -30,6 +30,7 @@ from store.checking.findings import (
     group_findings,
 )
 from store.checking.light_poison import light_poison
+from store.checking.units import other_codes
 from store.commitlog.resync import readable_behind
 from store.commitlog.scan import Damage, End, ScanRules
 from store.disk.filesystem import Filesystem
@@ -185,9 +186,9 @@ class _Check:
         yield from self._differences(queue, units[known], expected[rows])
 
     def _differences(self, queue: Queue, units: BatchUnitArray, expected: BatchUnitArray) -> Iterator[Finding]:
-        differs = np.zeros(len(units), np.bool_)
+        differs = other_codes(queue[0], units["tags_code"], expected["tags_code"].astype(np.int64))
         for name in _FIELDS:
-            differs |= units[name] != expected[name]
+            differs |= (units[name] != expected[name]) & (name != "tags_code")
         for unit, right in zip(units[differs], expected[differs], strict=True):
             wrong = [name for name in _FIELDS if unit[name] != right[name]]
             detail = ", ".join(f"{name} {unit[name]} instead of {right[name]}" for name in wrong)

@@ -99,8 +99,11 @@ def _rewrite(queue: ConsumeQueue, queue_offset: int, found: QueueUnit, unit: Que
     """Rewrites a unit; one whose tags code alone differs, as a broker writes it, stays."""
     if queue.ext is not None and is_ext_address(found.tags_code):
         unit = unit._replace(tags_code=found.tags_code)
-    if queue.topic == SCHEDULE_TOPIC and found.tags_code < _LEAST_DELIVER_TIME:
-        unit = unit._replace(tags_code=found.tags_code)
+    if queue.topic == SCHEDULE_TOPIC:
+        # Another delay, of a broker that was set otherwise, is whole seconds away.
+        is_other_delay = (found.tags_code - unit.tags_code) % 1000 == 0
+        if found.tags_code < _LEAST_DELIVER_TIME or is_other_delay:
+            unit = unit._replace(tags_code=found.tags_code)
     if unit == found:
         return False
     queue.rewrite(queue_offset, unit)

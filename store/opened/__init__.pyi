@@ -1,3 +1,5 @@
+from store.opened.delays import describe_inferred_delays as describe_inferred_delays
+from store.opened.delays import refuse_mixed_delays as refuse_mixed_delays
 from store.opened.detect import FoundStore as FoundStore
 from store.opened.detect import detect_line as detect_line
 from store.opened.detect import find_store as find_store

@@ -23,6 +23,7 @@ from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.layout import StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
+from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
 from store.opened.sizes import assumed_sizes, infer_sizes, numbered_files, segments_of, some_queue_files
 
 _DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
@@ -42,6 +43,8 @@ class FoundStore(NamedTuple):
     """Sizes that neither files nor settings tell, as sentences for people."""
     batch_topics: frozenset[str] = frozenset()
     """Topics whose queues are batch queues (5.x)."""
+    gives_delays: bool = False
+    """Whether the user gave messageDelayLevel."""
 
 
 def find_store(
@@ -50,9 +53,9 @@ def find_store(
     """Reads settings and broker line off the files; given settings come first."""
     line = broker_line(compat) if compat is not None else detect_line(layout, fs)
     config = infer_config(layout, settings, fs)
-    assumed = tuple(assumed_sizes(layout, config, settings, fs))
+    assumed = (*assumed_sizes(layout, config, settings, fs), *describe_inferred_delays(config, settings))
     batch_topics = frozenset() if config.queues_in_rocksdb else find_batch_topics(layout, fs)
-    return FoundStore(layout, config, line, assumed, batch_topics)
+    return FoundStore(layout, config, line, assumed, batch_topics, DELAY_LEVELS in settings)
 
 
 def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
@@ -371,13 +374,15 @@ def infer_config(layout: StoreLayout, settings: Mapping[str, object], fs: Filesy
 
 
 def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> dict[str, object]:
-    """Infers settings that are not given from the files' lengths."""
+    """Infers settings that are not given from the files' lengths, and delays from delayed messages."""
     found = infer_sizes(layout, settings, fs)
     is_rocksdb = has_rocksdb_queues(layout, fs)
     if is_rocksdb:
         found["storeType"] = ROCKSDB_STORE
     if is_rocksdb or has_light_queues(layout, fs):
         found |= {"enableMultiDispatch": True, "enableLmq": True}
+    if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
+        found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}
 
 

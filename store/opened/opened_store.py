@@ -50,6 +50,8 @@ class OpenedStore:
     overlay: Overlay | None
     assumed: tuple[str, ...] = ()
     """Sizes that neither files nor settings tell, as sentences for people."""
+    gives_delays: bool = False
+    """Whether the user gave messageDelayLevel."""
     scratch: Scratch | None = None
     """A folder that goes when the store is closed."""
     as_broker: bool = False
@@ -74,7 +76,7 @@ class OpenedStore:
         refuse   is called with the error of a queue's file, or of a foreign name, which is then left out
         resting  queues that were read before, and have not changed since
         """
-        layout, config, line, assumed, batch_topics = found
+        layout, config, line, assumed, batch_topics, gives_delays = found
         loads = replace(line, drops_empty_last_file=line.drops_empty_last_file or layout.dledger is None)
         if overlay is not None:
             files: MappedFileQueue = _overlaid_log(found, fs, overlay)
@@ -99,14 +101,16 @@ class OpenedStore:
         index = IndexService(layout, config, fs, writable=writable, clock=clock, overlay=overlay, on_full=on_full)
         index.load()
         log, abort = CommitLog(files, config, clock, line), AbortMarker(layout.abort, fs)
-        return cls(layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed)
+        return cls(
+            layout, config, fs, clock, line, log, queues, index, checkpoint, abort, overlay, assumed, gives_delays
+        )
 
     @classmethod
     def for_view(
         cls, found: FoundStore, fs: Filesystem, clock: Callable[[], int], overlay: Overlay, note: Callable[[str], None]
     ) -> OpenedStore:
         """Opens log and checkpoint for readers; queues and index are opened when they are asked."""
-        layout, config, line, assumed, batch_topics = found
+        layout, config, line, assumed, batch_topics, _ = found
         files = _overlaid_log(found, fs, overlay)
         left_out: list[StoreError] = []
         files.load(line, left_out.append)

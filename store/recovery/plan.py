@@ -29,6 +29,8 @@ from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.commitlog.scan import Blank, End
 from store.errors import UnsupportedFormat
+from store.formats.topics import SCHEDULE_TOPIC
+from store.opened.delays import refuse_mixed_delays
 from store.opened.detect import has_rocksdb, has_rocksdb_queues, refuse_rocksdb, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
@@ -98,8 +100,15 @@ def plan_recovery(
     else:
         add_derived(opened, change)
         change.actions += database
+    _require_delays(opened, change, as_broker=as_broker)
     _set_times(opened, found, as_broker=as_broker)
     return _close(opened, change)
+
+
+def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
+    """Refuse to change delayed queues by delays that may not be the broker's."""
+    if not (as_broker or opened.gives_delays) and change.publishes_below(opened.layout.consumequeue / SCHEDULE_TOPIC):
+        refuse_mixed_delays(opened.layout, opened.fs)
 
 
 def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:

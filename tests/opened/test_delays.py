@@ -1,0 +1,108 @@
+"""messageDelayLevel is not in the store: delayed messages tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from store.disk.filesystem import Filesystem
+from store.opened.delays import infer_delay_levels
+from store.opened.detect import make_layout
+from tests.cli.running import rmqctl
+from tests.support.snapshots import contents
+from tests.support.stores import SMALL, Clock
+
+NONE_DIFFERS = None
+QUEUES = "consumequeue"
+OWN = "1s 5s 10s 5m"
+INFERRED = "1s 5s 10s 5m 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+
+def delayed(root: Path, levels: str, *of_messages: int) -> Path:
+    """Puts a message of each of these levels, under a broker's own delays."""
+    settings = {**SMALL, "messageDelayLevel": levels}
+    with open_store(root, settings=settings, read_only=False, clock=Clock()) as store:
+        for level in of_messages:
+            assert store.put(Message("T", b"x", properties=f"DELAY\x01{level}".encode())).is_ok
+    return root
+
+
+@pytest.mark.parametrize(
+    ("levels", "of_messages", "inferred"),
+    [
+        ("1s 5s 10s 30s 1m", (1, 4, 5), NONE_DIFFERS),
+        (OWN, (1, 2), NONE_DIFFERS),
+        (OWN, (4,), INFERRED),
+        (OWN, (1, 4, 4), INFERRED),
+        ("2s 5s", (1,), INFERRED.replace("1s", "2s", 1).replace("5m", "30s", 1)),
+        ("0s", (1,), INFERRED.replace("1s", "0d", 1).replace("5m", "30s", 1)),
+        (" ".join(["1s"] * 18 + ["7s"]), (19,), INFERRED.replace("5m", "30s", 1) + " 7s"),
+        (" ".join(["1s"] * 20), (20,), INFERRED.replace("5m", "30s", 1) + " 2h 1s"),
+    ],
+)
+def test_entries_that_differ_by_one_amount_tell_the_delay_of_their_level(
+    levels: str, of_messages: tuple[int, ...], inferred: str | None, tmp_path: Path
+) -> None:
+    root = delayed(tmp_path / "store", levels, *of_messages)
+    assert infer_delay_levels(make_layout(root, {}), Filesystem()) == inferred
+
+
+def test_info_says_that_they_are_inferred(tmp_path: Path) -> None:
+    root = delayed(tmp_path / "store", OWN, 4)
+    settings = rmqctl("info", "--format", "json", store=root).json["settings"]
+    assert [(row["value"], row["source"]) for row in settings if row["name"] == "messageDelayLevel"] == [
+        (INFERRED, "inferred")
+    ]
+
+
+@pytest.mark.parametrize("words", [["check"], ["doctor"]])
+def test_entries_of_a_broker_with_its_own_delays_are_sound(words: list[str], tmp_path: Path) -> None:
+    run = rmqctl(*words, store=delayed(tmp_path / "store", OWN, 4))
+    assert run.code == 0, run.out
+
+
+@pytest.mark.parametrize("words", [["recover", "--abnormal"], ["rebuild"]])
+@pytest.mark.parametrize("is_last_lost", [False, True])
+def test_delayed_messages_keep_their_times(words: list[str], is_last_lost: bool, tmp_path: Path) -> None:
+    root = delayed(tmp_path / "store", OWN, *[4] * 30)
+    before = contents(root / QUEUES)
+    if is_last_lost:
+        (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{400:020d}").unlink()
+    run = rmqctl(*words, "--yes", store=root)
+    assert run.code == 0, run.err
+    assert f"delayed messages tell messageDelayLevel={INFERRED}" in run.out + run.err
+    assert contents(root / QUEUES) == before
+
+
+def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> None:
+    root = delayed(delayed(tmp_path / "store", OWN, 4), "1s 5s 10s 10m", 4)
+    assert [rmqctl(verb, store=root).code for verb in ("check", "doctor")] == [0, 0]
+    before = contents(root / QUEUES)
+    (root / "abort").touch()
+    assert rmqctl("recover", "--yes", store=root).code == 0
+    assert contents(root / QUEUES) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["rebuild"], 2),
+        (["rebuild", "--topic", "SCHEDULE_TOPIC_XXXX"], 2),
+        (["rebuild", "--topic", "T"], 0),
+        (["rebuild", "--index"], 0),
+        (["rebuild", "--set", "messageDelayLevel=1s 5s 10s 10m"], 0),
+        (["recover", "--abnormal"], 2),
+        (["recover", "--abnormal", "--set", "messageDelayLevel=1s 5s 10s 10m"], 0),
+        (["recover", "--abnormal", "--as-broker"], 0),
+    ],
+)
+def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_delays(
+    words: list[str], code: int, tmp_path: Path
+) -> None:
+    root = delayed(delayed(tmp_path / "store", OWN, *[4] * 20), "1s 5s 10s 10m", *[4] * 30)
+    (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{800:020d}").unlink()
+    run = rmqctl(*words, "--yes", store=root)
+    assert run.code == code, run.err
+    assert ("the entries of delay level 4 tell delays of 5m and 10m" in run.err) is (code == 2)
