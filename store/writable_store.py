@@ -49,6 +49,7 @@ class WritableStore(MessageStore):
         self._log: CommitLog = opened.log
         self._clock = opened.clock
         self._services = services
+        self.notes += services.notes
         sync = opened.config.flush_disk_type == "SYNC_FLUSH"
         self._group_commit = services.group_commit if sync else None
         self._flushed_by = services.woken_by_puts

@@ -157,6 +157,7 @@ def _counts(opened: ServedStore) -> dict[str, Any]:
         "put_bytes": stats.put_bytes,
         "failed_puts": stats.failed_puts,
         "gets": stats.found_gets + stats.missed_gets,
+        "halves_given_up": opened.state().halves_given_up,
         "log_start": max(0, opened.min_log_offset),
         "log_end": opened.max_log_offset,
     }

@@ -42,6 +42,9 @@ def run_stats(
     The runtime report has the names of the broker's (mqadmin brokerStatus): rates are those of the last 10, 60 and 600
     seconds, latencies those of the last full minute. The counters have those of BrokerStatsManager: sets of keys that
     are a topic, topic@group or queueId@topic@group. All of them begin with the process that serves.
+
+    Beside them: what each slave has acknowledged, the delayed messages that wait and those whose time has come, the
+    half messages in doubt and given up, and the connections of each port.
     """
     session: Session = ctx.obj
     served = session.store.connect_served()
@@ -52,16 +55,27 @@ def run_stats(
         for name, key, value, total, rate, average in report["items"]
     ]
     lags = [{"set": name, "key": key, "behind": value} for name, key, value in report["moments"]]
+    listeners = [{**one, "ended": sum(one["ended"].values())} for one in report["listeners"]]
     facts = {
         "process_id": served.process_id,
         "over": over.value,
+        "push_to_slave_max_offset": report["push_to_slave_max_offset"],
+        "halves_in_doubt": report["halves_in_doubt"],
+        "halves_given_up": report["halves_given_up"],
         "flags": report["flags"],
         "warnings": report["findings"],
     }
     wrong = [*report["flags"], *report["findings"]]
     state = f"it says {', '.join(wrong)}" if wrong else "no flag is set"
     verdict = f"process {served.process_id} has taken {count(_messages(report['runtime']), 'message')}; {state}"
-    tables = [Table("runtime", runtime), Table("counters", counters), Table("lags", lags)]
+    tables = [
+        Table("runtime", runtime),
+        Table("counters", counters),
+        Table("lags", lags),
+        Table("slaves", report["slaves"]),
+        Table("delay_levels", report["delay_levels"]),
+        Table("listeners", listeners),
+    ]
     return Result("stats", facts, tables, FINDINGS if wrong else OK, verdict)
 
 

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.errors import StoreError
 
@@ -78,6 +79,15 @@ class Peer:
         self.end_reason = self.end_reason or reason
         with contextlib.suppress(OSError):
             self.connection.shutdown(how)
+
+
+class ListenerState(NamedTuple):
+    """A listener's open connections, their limit, and the number that it ended, by rule."""
+
+    listener: str
+    open_connections: int
+    limit: int
+    ended: dict[str, int]
 
 
 class Listener:
@@ -156,6 +166,10 @@ class Listener:
             deadline = time.monotonic() + END_GRACE_S
             for thread in peers.values():
                 thread.join(max(0.0, deadline - time.monotonic()))
+
+    def state(self) -> ListenerState:
+        """The listener at this moment."""
+        return ListenerState(self.name, self.connection_count, self.limits.allowed, dict(self.ended))
 
     def describe_findings(self) -> list[str]:
         """Why no connection is accepted at present, and the last defect, as sentences for people."""

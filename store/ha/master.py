@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from store.commitlog.commit_log import CommitLog
 from store.errors import StoreError
@@ -95,6 +95,14 @@ class MasterOptions:
     on_slave: Callable[[str], None] = lambda text: None
 
 
+class SlaveState(NamedTuple):
+    """A connected slave: the log offset that it acknowledged, and the bytes of the log beyond it."""
+
+    slave: str
+    acknowledged_offset: int
+    behind_bytes: int
+
+
 class HAMaster:
     """Serves `log` at `address`; port 0 takes a free one."""
 
@@ -135,6 +143,12 @@ class HAMaster:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    def slaves(self) -> list[SlaveState]:
+        """The connected slaves, by address."""
+        end = self.log.max_offset
+        connected = [(str(one.address), one.acknowledged) for one in list(self._connections)]
+        return [SlaveState(name, acknowledged, end - acknowledged) for name, acknowledged in sorted(connected)]
 
     def note_growth(self) -> None:
         """Wake connections that wait for more of the log."""

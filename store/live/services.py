@@ -149,6 +149,16 @@ class StoreServices:
         return self._reput.dispatcher.log_offset
 
     @property
+    def threads(self) -> list[ServiceThread]:
+        """The services that were started."""
+        return list(self._running)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on the services, for people: memory that could not be locked."""
+        return [self._pool.note] if self._pool is not None and self._pool.note is not None else []
+
+    @property
     def free_buffer_count(self) -> int:
         """Write buffers that are not lent; 0 without a pool."""
         return self._pool.available_count if self._pool is not None else 0
@@ -159,11 +169,9 @@ class StoreServices:
         return self._reput.dispatcher.behind_bytes
 
     def describe_findings(self) -> list[str]:
-        """Describes dispatch's damage and disorder, and memory that could not be locked, for people."""
-        pool_note = [] if self._pool is None or self._pool.note is None else [self._pool.note]
+        """Describe dispatch's damage and disorder, for people."""
         return (
             self.ha.describe_findings()
-            + pool_note
             + self._reput.dispatcher.describe_findings()
             + self._opened.queues.describe_findings()
             + self.arrivals.findings

@@ -49,9 +49,11 @@ def _of_run(run: Run) -> Iterator[StoredMessage]:
             yield record
 
 
-def queue_records(log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
-    """Queue offset, unit and record of each unit; None for a record that cannot be read any more."""
-    for queue_offset in range(queue.min_offset, queue.max_offset):
+def queue_records(
+    log: CommitLog, queue: ConsumeQueue, first: int = 0
+) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
+    """Queue offset, unit and record of each unit from `first` on; None for a lost record."""
+    for queue_offset in range(max(first, queue.min_offset), queue.max_offset):
         unit = queue.unit(queue_offset)
         if unit is not None and unit.is_written and not unit.is_pre_blank:
             yield queue_offset, unit, read_unit(log, unit)

@@ -20,7 +20,9 @@ Source: ScheduleMessageService (4.9.8, 5.3.3).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from typing import NamedTuple
 
 from store.brokerconfig.config_file import write_config_file
 from store.brokerconfig.data_version import DataVersion, read_data_version
@@ -44,6 +46,16 @@ PERSIST_MS = 10_000
 VERSION_STEP = 200
 """delayOffsetUpdateVersionStep: updates per move of 5.x's data version."""
 FILE_NAME = "delayOffset.json"
+
+
+class LevelBacklog(NamedTuple):
+    """Messages of one level that wait, those whose time has come, and since when."""
+
+    level: int
+    delay_ms: int
+    waiting: int
+    overdue: int
+    overdue_ms: int
 
 
 class ScheduleMessageService(ServiceThread):
@@ -93,6 +105,22 @@ class ScheduleMessageService(ServiceThread):
             self._version if self._opened.line.skips_delay_poison else None,
         )
 
+    def backlog(self) -> list[LevelBacklog]:
+        """The messages of each level that has a queue, at this moment."""
+        levels = [(level, delay, self._queue(level)) for level, delay in enumerate(self._delays, start=1)]
+        return [self._backlog(level, delay, queue) for level, delay, queue in levels if queue is not None]
+
+    def _backlog(self, level: int, delay_ms: int, queue: ConsumeQueue) -> LevelBacklog:
+        now_ms, waiting = self._clock(), range(self._next_offset(level, queue), queue.max_offset)
+
+        def deliver_ms(offset: int) -> int:
+            unit = queue.unit(offset)
+            return queue.real_tags_code(unit.tags_code) if unit is not None else 0
+
+        overdue = bisect_right(waiting, now_ms, key=deliver_ms)
+        overdue_ms = now_ms - deliver_ms(waiting[0]) if overdue else 0
+        return LevelBacklog(level, delay_ms, len(waiting), overdue, overdue_ms)
+
     # Loading.
 
     def _load(self) -> dict[int, int]:
@@ -113,7 +141,7 @@ class ScheduleMessageService(ServiceThread):
         queue, count = self._queue(level), 0
         if queue is None:
             return 0
-        offset = min(max(self._reached.get(level, 0), queue.min_offset), queue.max_offset)
+        offset = self._next_offset(level, queue)
         while offset < queue.max_offset:
             outcome = self._deliver_unit(queue, offset, level, delay_ms)
             if outcome is None:
@@ -124,6 +152,9 @@ class ScheduleMessageService(ServiceThread):
             if outcome:
                 self._save(level, offset)
         return count
+
+    def _next_offset(self, level: int, queue: ConsumeQueue) -> int:
+        return min(max(self._reached.get(level, 0), queue.min_offset), queue.max_offset)
 
     def _deliver_unit(self, queue: ConsumeQueue, offset: int, level: int, delay_ms: int) -> bool | None:
         """Whether the unit's message was delivered; None where the level has to wait."""

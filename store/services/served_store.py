@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.self_check import self_check_task
 from store.live.timetable import TimedTask, Timetable
 from store.services.filter_manager import ConsumerFilterManager
-from store.services.schedule import ScheduleMessageService
+from store.services.schedule import LevelBacklog, ScheduleMessageService
 from store.services.transaction_service import TransactionalMessageService
 from store.services.transactions import CHECK_GROUP
 from store.stats.broker_stats import RINGS, BrokerStatsManager
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from store.commitlog.bulk import MessageColumns, PutManyResult
     from store.formats.message import Message
     from store.ha.link import Address
-    from store.ha.listener import Listener
+    from store.ha.listener import Listener, ListenerState
+    from store.ha.master import SlaveState
     from store.live.service import ServiceThread
     from store.live.services import StoreServices
     from store.opened.opened_store import OpenedStore
@@ -67,6 +68,18 @@ class Service(StrEnum):
     TRANSACTIONS = "transactions"
     CLEANING = "cleaning"
     STATISTICS = "statistics"
+
+
+class ServedState(NamedTuple):
+    """Backlog and peers of a served store; None where a service does not run."""
+
+    push_to_slave_max_offset: int | None
+    slaves: list[SlaveState]
+    delay_levels: list[LevelBacklog]
+    halves_in_doubt: int | None
+    halves_given_up: int | None
+    listeners: list[ListenerState]
+    failed_services: list[str]
 
 
 class ServedStore(WritableStore):
@@ -271,6 +284,19 @@ class ServedStore(WritableStore):
 
         offsets = self._schedule.offsets if self._schedule is not None else {}
         return self.statistics.runtime_info() | read_runtime_info(self.opened, self._services, offsets)
+
+    def state(self) -> ServedState:
+        """The store's slaves, delayed messages, halves and connections at this moment."""
+        master, transactions = self._services.ha.master, self._transactions
+        return ServedState(
+            master.push_to_slave_max_offset if master is not None else None,
+            master.slaves() if master is not None else [],
+            self._schedule.backlog() if self._schedule is not None else [],
+            transactions.in_doubt_count if transactions is not None else None,
+            transactions.given_up_count if transactions is not None else None,
+            [listener.state() for listener in self.listeners],
+            [type(one).__name__ for one in self._services.threads + self._running if one.failure is not None],
+        )
 
     def describe_findings(self) -> list[str]:
         """Findings of the store and of its services, as sentences for people."""

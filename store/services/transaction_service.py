@@ -33,11 +33,13 @@ from store.formats.host import LOCALHOST, Host
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_TOPIC
-from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
+from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.live.service import ServiceThread
+from store.services.rewritten import queue_records
 from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,
+    OFFSET_SEPARATOR,
     PRODUCER_GROUP,
     commit_message,
     half_message,
@@ -92,7 +94,10 @@ class TransactionalMessageService(ServiceThread):
         self._gathered_size = 0
         self._ops_lock = threading.Lock()
         self._refused_ops: list[str] = []
-        self._given_up = 0
+        self.given_up_count = 0
+        """Halves given up without an answer since the start; TRANS_CHECK_MAX_TIME_TOPIC has them."""
+        self._in_doubt = self._find_in_doubt()
+        """Queue offsets of halves that no op record names and no check pass has passed."""
 
     def work(self) -> None:
         now_ms = self._clock()
@@ -125,6 +130,7 @@ class TransactionalMessageService(ServiceThread):
         """
         result = self._store.put(half_message(message, producer_group, self._opened.line))
         if result.status in _STORED:
+            self._in_doubt.add(result.queue_offset)
             self._count(message.topic, 1)
         return result
 
@@ -156,6 +162,21 @@ class TransactionalMessageService(ServiceThread):
         self._wrote_metrics_at = self._clock()
         if self.metrics is not None:
             self.metrics.persist()
+
+    @property
+    def in_doubt_count(self) -> int:
+        """Halves that are neither committed, rolled back nor given up."""
+        return len(self._in_doubt)
+
+    def _find_in_doubt(self) -> set[int]:
+        """The halves behind H that no op record behind O names."""
+        queues, (half_from, op_from) = self._opened.queues, self._offsets()
+        halves, ops = queues.find(HALF_TOPIC, 0), queues.find(OP_TOPIC, 0)
+        found = set(range(max(half_from, halves.min_offset), halves.max_offset)) if halves is not None else set()
+        for _, _, op in queue_records(self._opened.log, ops, op_from) if ops is not None and found else ():
+            if op is not None:
+                found.difference_update(_named_halves(op.body.decode("utf-8", "replace")))
+        return found
 
     def _half(self, log_offset: int, producer_group: str, is_answer: bool) -> StoredMessage:
         """The half at `log_offset` (EndTransactionProcessor.checkPrepareMessage)."""
@@ -207,18 +228,17 @@ class TransactionalMessageService(ServiceThread):
     def _put_op(self, body: str) -> None:
         message = op_message(body, self._host, self._clock(), self._opened.line)
         result = self._store.put_replayed(message, waits=False)
-        if result.status not in _STORED:
+        if result.status in _STORED:
+            self._in_doubt.difference_update(_named_halves(body))
+        else:
             # The half stays in doubt, as in a broker.
             refusal = f"the op record {body} was refused: {result.status.value} {result.reason}"
             self._refused_ops.append(refusal.rstrip())
 
     @property
     def findings(self) -> list[str]:
-        """Op records that were refused and halves that were given up, as sentences for people."""
-        if not self._given_up:
-            return list(self._refused_ops)
-        given_up = f"half messages given up without an answer: {self._given_up}; {DISCARD_TOPIC} has them"
-        return [*self._refused_ops, given_up]
+        """Op records that were refused, as sentences for people."""
+        return list(self._refused_ops)
 
     # Checks.
 
@@ -228,15 +248,22 @@ class TransactionalMessageService(ServiceThread):
         self._store.catch_up()
         half_from, op_from = self._offsets()
         report = CheckPass(
-            self._store, self._clock, self._rules, half_from, op_from, self.ask, get=self.get, is_stopped=self._is_over
+            self._store, self._clock, self._rules, half_from, op_from, self._ask, get=self.get, is_stopped=self._is_over
         ).run()
-        self._given_up += len(report.discarded)
+        self._in_doubt.difference_update([half for half in self._in_doubt.copy() if half < report.half_offset])
+        waiting = map(self._store.lookup, report.put_back)
+        self._in_doubt.update(copy.queue_offset for copy in waiting if copy is not None)
+        self.given_up_count += len(report.discarded)
         for given_up in map(self._store.lookup, report.discarded):
             if given_up is not None:
                 self._count(given_up.properties.get(REAL_TOPIC, ""), -1)
         if (report.half_offset, report.op_offset) != (half_from, op_from):
             self._save(report)
         return report
+
+    def _ask(self, copy: StoredMessage) -> None:
+        self._in_doubt.add(copy.queue_offset)
+        self.ask(copy)
 
     def _offsets(self) -> tuple[int, int]:
         """H and O; a queue's first offset where none is saved."""
@@ -254,3 +281,8 @@ class TransactionalMessageService(ServiceThread):
             (OP_TOPIC, CHECK_GROUP): {0: report.op_offset},
         }
         write_consumer_offsets(opened.layout.config, opened.fs, changes, opened.line, self._clock())
+
+
+def _named_halves(op_text: str) -> set[int]:
+    """The half queue offsets that an op record's body names, in the form of either line."""
+    return {half for half in map(parse_long, op_text.split(OFFSET_SEPARATOR)) if half is not None}

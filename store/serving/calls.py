@@ -24,7 +24,7 @@ from store.commitlog.bulk import MessageColumns
 from store.commitlog.put_result import PutResult
 from store.errors import BadRequest, DamagedRecord
 from store.formats.message import Message
-from store.services.served_store import DEFAULT_GROUP, ServedStore
+from store.services.served_store import DEFAULT_GROUP, ServedState, ServedStore
 from store.serving.filters import read_filter
 from store.serving.frames import Frame, Head, unpack_messages
 from store.serving.remote import put_row
@@ -208,6 +208,7 @@ class Calls:
                 "moments": store.broker_statistics.moments(),
                 "flags": [flag.name for flag in store.flags.bits],
                 "findings": store.describe_findings(),
+                **_state_head(store.state()),
             }
         )
 
@@ -217,6 +218,14 @@ class Calls:
     def _call_stop(self, head: Head, attachment: bytes) -> Frame:
         self._on_stop()
         return Frame({"log_offset": self._store.max_log_offset})
+
+
+def _state_head(state: ServedState) -> Head:
+    return state._asdict() | {
+        "slaves": [one._asdict() for one in state.slaves],
+        "delay_levels": [one._asdict() for one in state.delay_levels],
+        "listeners": [one._asdict() for one in state.listeners],
+    }
 
 
 def _have_same_hosts(messages: list[Message]) -> bool:

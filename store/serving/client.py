@@ -178,7 +178,7 @@ class StoreClient(MessageReader):
     # Keeping.
 
     def stats(self, ring: str = "minute") -> Head:
-        """The owner's report: `runtime`, `items`, `moments`, `flags`, `findings`."""
+        """The owner's report: `runtime`, `items`, `moments`, `flags`, `findings`, fields of ServedState."""
         return self._call({"call": "stats", "ring": ring}).head
 
     def flush(self) -> int:

@@ -6,13 +6,13 @@ the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Self
 
 from store.ha.link import Address
 from store.ha.listener import Limits, Listener, Peer
 from store.live.running_flags import RunningFlag
-from store.services.served_store import ServedStore
+from store.services.served_store import ServedState, ServedStore
 from store.stats.latency import CLASS_BOUNDS_MS
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ class StoreCollector:
         yield from self._by_topic()
         yield self._latency()
         yield from self._gauges()
+        state = self._store.state()
+        yield from _replication(state)
+        yield from _deliveries(state)
+        yield from _connections(state)
+        failed = dict.fromkeys(state.failed_services, 1.0)
+        yield _labelled("service_failed", "Services that have failed.", "service", failed)
 
     def _counters(self) -> Iterator[Metric]:
         from prometheus_client.metrics_core import CounterMetricFamily
@@ -84,6 +90,7 @@ class StoreCollector:
             "unflushed_bytes": ("Bytes of the log that are not durable.", log.max_offset - log.segments.flushed_where),
             "undispatched_bytes": ("Bytes of the log that queues and index lack.", store.behind_bytes),
             "held_gets": ("Gets that wait for a message.", store.held_count),
+            "findings": ("Damage, failures and refusals that stats names.", len(store.describe_findings())),
         }
         for name, (text, value) in values.items():
             yield GaugeMetricFamily(PREFIX + name, text, value=value)
@@ -95,6 +102,61 @@ class StoreCollector:
         for flag in RunningFlag:
             flags.add_metric([str(flag.name)], int(flag in store.flags))
         yield flags
+
+
+def _labelled(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    """A gauge with one label."""
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    gauge = GaugeMetricFamily(PREFIX + name, text, labels=[label])
+    for key, value in values.items():
+        gauge.add_metric([key], value)
+    return gauge
+
+
+def _replication(state: ServedState) -> Iterator[Metric]:
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    pushed, slaves = state.push_to_slave_max_offset, state.slaves
+    yield GaugeMetricFamily(f"{PREFIX}slaves", "Slaves that are connected.", value=len(slaves))
+    text = "Highest log offset that any slave ever acknowledged."
+    yield GaugeMetricFamily(f"{PREFIX}push_to_slave_max_offset", text, value=pushed)
+    acknowledged = {one.slave: one.acknowledged_offset for one in slaves}
+    yield _labelled("slave_acknowledged_offset", "Log offset that a slave acknowledged.", "slave", acknowledged)
+    behind = {one.slave: one.behind_bytes for one in slaves}
+    yield _labelled("slave_behind_bytes", "Bytes of the log that a slave did not acknowledge.", "slave", behind)
+
+
+def _deliveries(state: ServedState) -> Iterator[Metric]:
+    from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+    levels = {str(one.level): one for one in state.delay_levels}
+    waiting = {level: one.waiting for level, one in levels.items()}
+    yield _labelled("delay_waiting_messages", "Delayed messages that are not delivered.", "level", waiting)
+    overdue = {level: one.overdue for level, one in levels.items()}
+    yield _labelled("delay_overdue_messages", "Delayed messages whose time has come.", "level", overdue)
+    since = {level: one.overdue_ms / 1000 for level, one in levels.items()}
+    yield _labelled("delay_overdue_seconds", "For how long the oldest one's time has come.", "level", since)
+    text = "Half messages neither committed, rolled back nor given up."
+    yield GaugeMetricFamily(f"{PREFIX}halves_in_doubt", text, value=state.halves_in_doubt)
+    text = "Half messages given up without an answer."
+    yield CounterMetricFamily(f"{PREFIX}halves_given_up", text, value=state.halves_given_up)
+
+
+def _connections(state: ServedState) -> Iterator[Metric]:
+    from prometheus_client.metrics_core import CounterMetricFamily
+
+    counts = {one.listener: one.open_connections for one in state.listeners}
+    yield _labelled("connections", "Connections of a listener.", "listener", counts)
+    limits = {one.listener: one.limit for one in state.listeners}
+    yield _labelled("connection_limit", "Most connections of a listener.", "listener", limits)
+    ended = CounterMetricFamily(
+        f"{PREFIX}ended_connections", "Connections that a listener ended, by the rule.", labels=["listener", "rule"]
+    )
+    for one in state.listeners:
+        for rule, count in sorted(one.ended.items()):
+            ended.add_metric([one.listener, rule], count)
+    yield ended
 
 
 class MetricsServer:

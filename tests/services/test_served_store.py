@@ -12,6 +12,7 @@ from store.commitlog.put_result import PutResult
 from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.topics import HALF_TOPIC
 from store.live.running_flags import RunningFlag
+from store.services.schedule import ScheduleMessageService
 from tests.support.stores import SMALL, Clock, text_message
 from tests.support.threads import eventually
 
@@ -81,9 +82,82 @@ def test_a_half_that_nobody_ever_answers_for_is_kept_and_told_of(tmp_path: Path)
         (given_up,) = store.messages("TRANS_CHECK_MAX_TIME_TOPIC", 0)
         assert (given_up.body, given_up.properties["REAL_TOPIC"]) == (b"body of A", "Pay")
         assert store.max_offset(HALF_TOPIC, 0) == 16
-    assert (
-        "half messages given up without an answer: 1; TRANS_CHECK_MAX_TIME_TOPIC has them" in store.describe_findings()
-    )
+        assert store.state()[3:5] == (0, 1)
+    assert store.describe_findings() == []
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_halves_are_in_doubt_until_their_op_record_or_the_last_check(line: str, tmp_path: Path) -> None:
+    clock, settings = Clock(), {**SMALL, "transactionCheckInterval": 1 << 30}
+    with served(tmp_path / "store", "transactions", clock=clock, compat=line, settings=settings) as store:
+        halves, counts = [half_of(store, key) for key in "ABCD"], []
+
+        def count() -> None:
+            store.transactions.write_ops()
+            counts.append(store.state()[3:5])
+
+        count()
+        store.transactions.commit(halves[0].log_offset, "PG")
+        count()
+        store.transactions.rollback(halves[2].log_offset, "PG")
+        count()
+        for _ in range(16):
+            store.catch_up()
+            clock.now_ms += 6001
+            store.transactions.check()
+            count()
+        assert counts == [(4, 0), (3, 0), *[(2, 0)] * 16, (0, 2)]
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_halves_in_doubt_are_counted_again_at_the_start(line: str, tmp_path: Path) -> None:
+    clock = Clock()
+    for in_doubt in (2, 4):
+        with served(tmp_path / "store", "transactions", clock=clock, compat=line) as store:
+            assert store.state().halves_in_doubt == in_doubt - 2
+            halves = [half_of(store, key) for key in "ABC"]
+            store.transactions.rollback(halves[1].log_offset, "PG")
+            store.transactions.check()
+            store.transactions.write_ops()
+            assert store.state().halves_in_doubt == in_doubt
+
+
+def test_a_half_that_waits_for_its_own_time_stays_in_doubt(tmp_path: Path) -> None:
+    clock = Clock()
+    with served(tmp_path / "store", "transactions", clock=clock) as store:
+        properties = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "100"}
+        message = Message.of("Pay", "x", uniq_key="A", properties=properties, born_timestamp_ms=clock.now_ms)
+        store.transactions.prepare(message, "PG")
+        store.catch_up()
+        clock.now_ms += 50_000
+        report = store.transactions.check()
+        assert (report.half_offset, len(report.put_back), store.state().halves_in_doubt) == (1, 1, 1)
+
+
+def test_the_backlog_of_each_level_has_those_whose_time_has_come(tmp_path: Path) -> None:
+    clock = Clock()
+    settings = {**SMALL, "messageDelayLevel": "1s 5s 10s"}
+    with served(tmp_path / "store", clock=clock, settings=settings) as store:
+        service = store._schedule = ScheduleMessageService(store, clock)
+        rows = []
+        for level in (1, 1, 3):
+            store.put(Message.of("T", "x", delay_level=level, born_timestamp_ms=clock.now_ms))
+            store.catch_up()
+            clock.now_ms += 500
+        for step_ms in (-501, 1, 1, 499, 8999, 1, 10_000):
+            clock.now_ms += step_ms
+            rows.append([tuple(row) for row in store.state().delay_levels])
+        assert rows == [
+            [(1, 1000, 2, 0, 0), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 1, 0), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 1, 1), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 2, 500), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 2, 9499), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 2, 9500), (3, 10_000, 1, 0, 0)],
+            [(1, 1000, 2, 2, 19_500), (3, 10_000, 1, 1, 9500)],
+        ]
+        service.deliver()
+        assert [tuple(row) for row in store.state().delay_levels] == [(1, 1000, 0, 0, 0), (3, 10_000, 0, 0, 0)]
 
 
 def test_a_check_leaves_a_half_where_it_is_while_puts_are_refused(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from store.formats import OP_TOPIC
 from store.live.running_flags import RunningFlag
 from store.serving import ControlServer, StoreClient
 from tests.cli.running import rmqctl
+from tests.ha.test_send import Slave
 from tests.support.processes import command_line, next_line, running
 from tests.support.stores import FOR_PROCESSES, SMALL, text_message
-from tests.support.threads import PATIENCE_S
+from tests.support.threads import PATIENCE_S, eventually
 
 SETTINGS = [word for name, value in (SMALL | FOR_PROCESSES).items() for word in ("--set", f"{name}={value}")]
 
@@ -146,6 +147,47 @@ def test_stats_show_the_counters_and_the_flags(root: Path) -> None:
         full = rmqctl("stats", "--format", "json", store=root)
         assert (full.code, full.json["flags"]) == (1, ["DISK_FULL"])
         store.flags.clear(RunningFlag.DISK_FULL)
+
+
+def test_stats_show_what_is_to_be_done_and_for_whom(root: Path) -> None:
+    with served_here(root) as store:
+        store.transactions.prepare(Message.of("Pay", "x", uniq_key="A"), "PG")
+        shown = rmqctl("stats", "--format", "json", store=root).json
+    names = ("push_to_slave_max_offset", "halves_in_doubt", "halves_given_up", "slaves", "delay_levels", "listeners")
+    assert {name: shown[name] for name in names} == {
+        "push_to_slave_max_offset": None,
+        "halves_in_doubt": 1,
+        "halves_given_up": 0,
+        "slaves": [],
+        "delay_levels": [],
+        "listeners": [{"listener": "control socket", "open_connections": 1, "limit": 100, "ended": 0}],
+    }
+
+
+def test_stats_show_slaves_and_levels_by_rows(root: Path) -> None:
+    options = {"services": ["schedule"], "settings": SMALL, "listen": "127.0.0.1:0"}
+    with open_store(root, read_only=False, **options) as store, ControlServer(store):
+        store.put(Message.of("T", "x", delay_level=18))
+        store.catch_up()
+        master = store._services.ha.master
+        assert master is not None
+        slave = Slave(master, 1)
+        assert eventually(lambda: master.push_to_slave_max_offset == 1)
+        shown = rmqctl("stats", "--format", "json", store=root).json
+        address, end = master.slaves()[0].slave, store.max_log_offset
+        del slave
+    assert shown["slaves"] == [{"slave": address, "acknowledged_offset": 1, "behind_bytes": end - 1}]
+    assert shown["delay_levels"] == [{"level": 18, "delay_ms": 7_200_000, "waiting": 1, "overdue": 0, "overdue_ms": 0}]
+
+
+def test_serve_ends_with_0_where_halves_were_given_up(root: Path) -> None:
+    rules = {"transactionCheckInterval": 100, "transactionTimeOut": 1, "transactionCheckMax": 1}
+    words = [word for name, value in rules.items() for word in ("--set", f"{name}={value}")]
+    with serving(root, *words) as process, StoreClient.connect(root) as client:
+        client.transactions.prepare(Message.of("Pay", "x", uniq_key="A"), "PG")
+        assert eventually(lambda: client.stats()["halves_given_up"] == 1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("command", ["stats", "flush", "stop"])

@@ -14,8 +14,13 @@ from store import Message, open_store
 from store.errors import StoreIOError
 from store.ha import Address
 from store.live.running_flags import RunningFlag
+from store.services.schedule import ScheduleMessageService
 from store.serving import MetricsServer, StoreCollector
-from tests.support.stores import SMALL
+from tests.ha.test_send import Slave
+from tests.support.stores import SMALL, Clock
+from tests.support.threads import eventually
+
+ANY = "127.0.0.1:0"
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -96,3 +101,66 @@ def test_a_port_that_is_taken_is_an_error_of_the_disks_kind(tmp_path: Path) -> N
         pytest.raises(StoreIOError, match="cannot listen on"),
     ):
         MetricsServer(StoreCollector(store), server.address)
+
+
+def test_the_page_has_slaves_delays_halves_and_connections(tmp_path: Path) -> None:
+    settings, clock = {**SMALL, "messageDelayLevel": "1s 5s"}, Clock()
+    opened = open_store(
+        tmp_path / "store", read_only=False, services=["transactions"], settings=settings, clock=clock, listen=ANY
+    )
+    with opened as store, MetricsServer(StoreCollector(store), Address("127.0.0.1", 0)) as server:
+        store.listeners.append(server.listener)
+        store._schedule = ScheduleMessageService(store, clock)
+        for level in (1, 1, 2):
+            store.put(Message.of("T", "x", delay_level=level))
+        for key in "AB":
+            store.transactions.prepare(Message.of("Pay", "x", uniq_key=key), "PG")
+        store.transactions.given_up_count = 3
+        store.catch_up()
+        master = store._services.ha.master
+        assert master is not None
+        slave = Slave(master, 100)
+        assert eventually(lambda: master.push_to_slave_max_offset == 100)
+        clock.now_ms += 2500
+        samples = read_samples(server.address)
+        address, end = master.slaves()[0].slave, store.max_log_offset
+        store.limit_connections(7)
+        assert read_samples(server.address)["rocketmq_store_connection_limit", "metrics port"] == 7
+        del slave
+    prefix = "rocketmq_store_"
+    names = ("slave", "push", "delay", "halves", "connection", "ended", "service_failed", "findings")
+    assert {key: value for key, value in samples.items() if key[0].removeprefix(prefix).startswith(names)} == {
+        (f"{prefix}slaves", ""): 1,
+        (f"{prefix}push_to_slave_max_offset", ""): 100,
+        (f"{prefix}slave_acknowledged_offset", address): 100,
+        (f"{prefix}slave_behind_bytes", address): end - 100,
+        (f"{prefix}delay_waiting_messages", "1"): 2,
+        (f"{prefix}delay_waiting_messages", "2"): 1,
+        (f"{prefix}delay_overdue_messages", "1"): 2,
+        (f"{prefix}delay_overdue_messages", "2"): 0,
+        (f"{prefix}delay_overdue_seconds", "1"): 1.5,
+        (f"{prefix}delay_overdue_seconds", "2"): 0,
+        (f"{prefix}halves_in_doubt", ""): 2,
+        (f"{prefix}halves_given_up_total", ""): 3,
+        (f"{prefix}connections", "HA port"): 1,
+        (f"{prefix}connections", "metrics port"): 1,
+        (f"{prefix}connection_limit", "HA port"): 100,
+        (f"{prefix}connection_limit", "metrics port"): 100,
+        (f"{prefix}findings", ""): 0,
+    }
+    assert samples["process_resident_memory_bytes", ""] > 1 << 20
+
+
+def test_the_page_names_what_failed_and_what_was_ended(tmp_path: Path) -> None:
+    with (
+        open_store(tmp_path / "store", read_only=False, services=["transactions"], settings=SMALL) as store,
+        MetricsServer(StoreCollector(store), Address("127.0.0.1", 0)) as server,
+    ):
+        store.listeners.append(server.listener)
+        server.listener.ended["idle"] += 2
+        store.transactions.failure = StoreIOError("the disk is gone")
+        samples = read_samples(server.address)
+        store.transactions.failure = None
+    assert samples["rocketmq_store_service_failed", "TransactionalMessageService"] == 1
+    assert samples["rocketmq_store_ended_connections_total", "metrics port,idle"] == 2
+    assert samples["rocketmq_store_findings", ""] == 1
