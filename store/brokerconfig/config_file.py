@@ -123,7 +123,8 @@ def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
 def write_config_file(folder: Path, name: str, data: bytes, fs: Filesystem) -> None:
     """Write a table, the former one as .bak. A crash leaves the old file or the new one."""
     path = folder / name
-    fs.make_folder(folder)
+    for made in fs.make_folder(folder):
+        fs.fsync_folder(made.parent)
     if fs.exists(path):
         _replace(fs, path.with_name(name + ".bak"), fs.read_file(path))
     _replace(fs, path, data)

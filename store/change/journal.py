@@ -195,8 +195,11 @@ class Journal:
     def retract(self) -> None:
         """The change is whole: applied, or undone."""
         if self.folder.parent != quarantine_folder(self.root):
-            self.fs.unlink(self.root / OWN_FOLDER / ELSEWHERE)
-            self.fs.remove_folder(self.root / OWN_FOLDER)
+            note = self.root / OWN_FOLDER / ELSEWHERE
+            if self.fs.exists(note):
+                self.fs.unlink(note)
+                self.fs.fsync_folder(note.parent)
+                self.fs.remove_folder(note.parent)
 
     def mark(self, state: str) -> None:
         self._document["state"] = state

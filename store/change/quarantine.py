@@ -164,5 +164,8 @@ def purge(
     freed = 0
     for entry in chosen:
         freed += entry.size
+        # A cut must not leave a change that can be undone to a part.
+        fs.unlink(folder / entry.id / "manifest.json")
+        fs.fsync_folder(folder / entry.id)
         fs.remove_tree(folder / entry.id)
     return freed

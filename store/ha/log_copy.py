@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from store.commitlog.scan import VERIFYING
+from store.disk.durable import sync_files
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.lock import StoreLock
 from store.disk.mapped_file_queue import MappedFileQueue
@@ -55,6 +56,8 @@ class LogCopy:
         if segments.files:
             self.first = segments.min_offset
             self.end = self.durable = find_closed_end(list(segments.files), found.line, VERIFYING).end.log_end
+            # A copy that was killed may have left bytes that no sync has covered.
+            sync_files([segments.files[-1].path], self._fs)
             self._old_end = segments.files[-1].file_start + self.segment_size
         segments.close()
 
@@ -136,7 +139,7 @@ class LogCopy:
         if self._fs.exists(path):
             self._file = self._fs.open_write(path)
         else:
-            self._file = self._fs.create_file(path, self.segment_size, reserved=0)
+            self._file = self._fs.create_file(path, self.segment_size, reserved=0, is_durable=True)
             self._fs.fsync_folder(self.folder)
         self._file_start = file_start
         return self._file
@@ -148,13 +151,13 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
     if len(layout.commitlogs) > 1:
         raise BadRequest("a log is copied into one folder, not into several", file=layout.root)
     if is_absent_or_empty(layout, fs):
-        made = fs.make_folder(layout.root) + fs.make_folder(layout.commitlog)
-        for folder in made:
-            fs.fsync_folder(folder.parent)
+        made = fs.make_folder(layout.root)
     else:
         require_store(layout, fs)
         refuse_rocksdb(layout, fs)
-        fs.make_folder(layout.commitlog)
+    made += fs.make_folder(layout.commitlog)
+    for folder in made:
+        fs.fsync_folder(folder.parent)
     if fs.exists(layout.abort):
         raise UncleanStore("the last owner did not shut down", file=layout.abort, code="unclean-copy")
     return made

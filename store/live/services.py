@@ -217,14 +217,14 @@ class StoreServices:
             self.raise_failure()
             self._commit_log.wakeup()
             time.sleep(0.001)
-        for queue in self._opened.queues.awake():
-            while not queue.flush(0):
-                pass
         self._flush_everything()
         return segments.flushed_where
 
     def _flush_everything(self) -> None:
         opened = self._opened
+        for queue in opened.queues.awake():
+            while not queue.flush(0):
+                pass
         while not opened.log.segments.flush(0):
             pass
         opened.index.flush()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from store.commitlog.end import find_end
 from store.commitlog.scan import VERIFYING, ScanRules
 from store.config import StoreConfig
+from store.consumequeue.consume_queue import ConsumeQueue
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.durable import do_for_each
 from store.disk.filesystem import Filesystem
@@ -70,7 +71,7 @@ def rebuild_locally(
             on_progress(run.end - start)
 
         end = find_end(segments, start, replace(rules, by_place=True), on_run)
-    do_for_each(lambda queue: queue.flush(0), list(queues))
+    do_for_each(_flush_whole, list(queues))
     index.flush()
     queues.close()
     index.close()
@@ -90,3 +91,9 @@ def _rocksdb_queues(
     from store.rebuild.rocksdb import RocksdbQueues
 
     return RocksdbQueues(source.consumequeue, staging.consumequeue, config, scope, fs)
+
+
+def _flush_whole(queue: ConsumeQueue) -> None:
+    """Makes all files of a queue durable; a flush is of one."""
+    while not queue.flush(0):
+        pass

@@ -133,6 +133,13 @@ class SimulatedDisk(Filesystem):
             os.close(file.number)
         self._files.clear()
 
+    def unsynced(self) -> list[str]:
+        """Names in the root that a cut could take back or bring back, or whose bytes it could."""
+        now, synced = self._names.now(), self._names.synced
+        names = {name for name in now.keys() | synced.keys() if now.get(name) is not synced.get(name)}
+        names |= {name for name, file in now.items() if isinstance(file, _File) and file.synced != file.now()}
+        return sorted(str(name.relative_to(self._root)) for name in names - {self._root})
+
     def before(self, name: str, argument: Any) -> None:
         if name in LOOKS:
             return

@@ -92,6 +92,7 @@ def _write(
 ) -> NewStore:
     report, root = NewStore(), layout.root
     planned = plan_placeholders(salvage(), len(PLACEHOLDER)) if keep_offsets else None
+    made = fs.make_folder(layout.commitlog)
     writer = _StoreWriter(LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned)
     for run in salvage():
         if run.grade is Grade.CERTAIN:
@@ -106,10 +107,11 @@ def _write(
         fs.create_file(root / "abort.bak", 0)
     # Queue files need no RocksDB, and a broker reads them without a setting.
     config = config.with_settings({"storeType": "default"})
-    rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock)
+    rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
-    fs.fsync_folder(root)
+    for folder in made:
+        fs.fsync_folder(folder.parent)
     return report
 
 
