@@ -91,7 +91,8 @@ class WholeQueue:
         for piece in self.pieces:
             for unit in _units_of(piece):
                 queue.put(*unit)
-        queue.flush(0)
+        while not queue.flush(0):
+            pass
         count = len(files.files)
         queue.close()
         return count

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,17 @@ from store.errors import StoreIOError
 from store.forensics.salvage.new_store import write_new_store
 from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from store.forensics.salvage.sources import config_of
+from store.formats.queue_unit import QueueUnit
 from store.ha.epochs import Epoch, EpochFile
 from store.ha.log_copy import LogCopy
+from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
+from store.spark.pieces import UnitPiece
+from store.spark.writers import IndexKeys, QueueFile, WholeQueue
+from tests.mutants import ROOT
+from tests.rebuild.stores import expired_store
+from tests.recovery import every_sync
 from tests.recovery.power_cuts import FAR_FUTURE_MS, SMALLER, WORKS, Promises, Work
 from tests.recovery.whole_changes import CASES
 from tests.support.simulated_disk import SimulatedDisk
@@ -49,7 +58,7 @@ class WatchedDisk(SimulatedDisk):
             self.look(self, name, argument)
 
     def pending(self, *passed: str) -> list[str]:
-        """What a cut could change, but for files that a store does without, and names that begin as `passed` do."""
+        """What a cut could change in the store, but for staged files, and names that begin as `passed` do."""
         kept = (name.removeprefix("store/") for name in self.unsynced())
         return [name for name in kept if not name.startswith((".rmqctl/staging", *passed))]
 
@@ -75,6 +84,10 @@ def disk_over(folder: Path) -> WatchedDisk:
 def made_durably(folder: Path, disk: WatchedDisk) -> None:
     disk.make_folder(folder)
     disk.fsync_folder(folder.parent)
+
+
+SELDOM = {"flushIntervalCommitLog": 60_000, "flushIntervalConsumeQueue": 60_000}
+"""No service flushes by itself."""
 
 
 def spare(root: Path) -> str:
@@ -124,20 +137,22 @@ def test_a_file_is_not_made_before_the_one_in_front_of_it_is_durable(
             assert len(disk._names.synced[before].synced) in (400, 4096)  # type: ignore[union-attr]
 
     disk.look = look
-    with open_store(root, settings=SMALLER, read_only=False, clock=Clock(), fs=disk) as store:
-        for number in range(60):
+    with open_store(root, settings={**SMALLER, **SELDOM}, read_only=False, clock=Clock(), fs=disk) as store:
+        for number in range(90):
             store.put(text_message(number))
     assert made >= 2
 
 
 def test_a_flushed_store_is_durable(root: Path, disk: WatchedDisk) -> None:
-    with open_store(root, settings=SMALL, read_only=False, clock=Clock(), fs=disk, services=()) as store:
+    settings = {**SMALL, **SELDOM}
+    with open_store(root, settings=settings, read_only=False, clock=Clock(), fs=disk, services=()) as store:
         for number in range(150):
             store.put(text_message(number, queue_id=number % 2))
         while sum(queue.max_offset for queue in store.queues()) < 150:
             pass
         store.flush()
         assert disk.pending(spare(root)) == []
+        assert StoreCheckpoint.load(root / "checkpoint", disk).physic_ms > 0
 
 
 def test_the_abort_marker_goes_when_everything_else_is_durable(root: Path, disk: WatchedDisk) -> None:
@@ -145,15 +160,15 @@ def test_the_abort_marker_goes_when_everything_else_is_durable(root: Path, disk:
 
     def look(disk: WatchedDisk, name: str, argument: Any) -> None:
         if name == "unlink" and argument == root / "abort":
-            found.append(disk.pending(spare(root)))
+            found.append([name for name in disk.pending() if (root / name).exists()])
 
     disk.look = look
-    settings = {**SMALL, "enableConsumeQueueExt": True, "flushIntervalConsumeQueue": 60_000}
+    settings = {**SMALL, **SELDOM, "enableConsumeQueueExt": True}
     with open_store(root, settings=settings, read_only=False, clock=Clock(), fs=disk) as store:
         for number in range(200):
             store.put(text_message(number))
     assert found == [[]]
-    assert disk.pending() == []
+    assert [name for name in disk.pending() if (root / name).exists() or name == "abort"] == []
 
 
 def test_a_checkpoint_promises_only_index_files_that_are_durable(root: Path, disk: WatchedDisk) -> None:
@@ -168,8 +183,9 @@ def test_a_checkpoint_promises_only_index_files_that_are_durable(root: Path, dis
         disk.look = look
         for number in range(40):
             store.put(text_message(number))
-        while not any(name.startswith("write") and name.endswith("checkpoint") for name in disk.operations):
-            pass
+        deadline = time.monotonic() + 10
+        while not any(name.startswith("fdatasync") and name.endswith("checkpoint") for name in disk.operations):
+            assert time.monotonic() < deadline, "no full index file moves the checkpoint"
         disk.look = None
     assert found == []
 
@@ -182,6 +198,12 @@ def test_an_abort_marker_is_durable_when_it_was_made(process_id: int | None, roo
     assert disk.pending() == []
     marker.remove()
     assert disk.pending("abort.bak") == []
+
+
+def test_a_checkpoint_is_durable_when_it_is_flushed(root: Path, disk: WatchedDisk) -> None:
+    made_durably(root, disk)
+    StoreCheckpoint.load(root / "checkpoint", disk).flush()
+    assert disk.pending() == []
 
 
 def test_a_warmed_file_is_durable(root: Path, disk: WatchedDisk) -> None:
@@ -268,11 +290,11 @@ def test_a_file_is_whole_in_another_disks_quarantine_before_it_goes(tmp_path: Pa
     change = Change("test", root, disk, [Remove(root / "checkpoint", "test")])
     change_id = change.apply(quarantine=place)
     assert found == [[]]
-    assert disk.pending("checkpoint", ".rmqctl") == []
+    assert disk.pending() == [".rmqctl"]
     disk.look = None
     assert change_id is not None
     undo(root, change_id, quarantine=place, fs=disk)
-    assert disk.pending(".rmqctl") == []
+    assert disk.pending() == [".rmqctl"]
     disk.close()
 
 
@@ -390,7 +412,7 @@ def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> No
     config = StoreConfig().with_settings(SMALL)
     rebuild_locally(str(source), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk)
     assert len(list((tmp_path / "disk/store/consumequeue/T/0").iterdir())) > 2
-    assert disk.pending() == []
+    assert disk.pending("store") == []
     disk.close()
 
 
@@ -408,3 +430,49 @@ def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None
     assert len(list((root / "commitlog").iterdir())) > 1
     assert disk.unsynced() == []
     disk.close()
+
+
+def test_ends_of_expired_queues_are_durable(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    source, disk = expired_store(tmp_path / "source"), disk_over(tmp_path / "disk")
+    config = StoreConfig().with_settings(SMALL)
+    rebuild_locally(str(source), tmp_path / "disk/store", config, RebuildScope(), clock=Clock(), fs=disk)
+    assert [name for name in disk.pending() if (tmp_path / "disk/store" / name).is_file()] == [
+        "consumequeue/Old/0/00000000000000000400"
+    ]
+    assert all(file.synced == file.now() for file in disk._files.values())
+    disk.close()
+
+
+def test_what_a_task_of_a_rebuild_writes_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(Filesystem, "fdatasync", lambda fs, descriptor: synced.append(descriptor.path.name))
+    queue = ("T", 0)
+    QueueFile(tmp_path / "file", 0, 400, 400, ()).write()
+    (tmp_path / "units").write_bytes(b"".join(QueueUnit(at * 100, 100, 0).encode() for at in range(45)))
+    piece = UnitPiece(str(tmp_path / "units"), 0, 45, 0, 44, 100, 4500, True)
+    assert WholeQueue(tmp_path / "queue", queue, 400, (piece,)).write() == 3
+    IndexKeys(tmp_path / f"{1:017d}", 50, 100, (), 0, 0, True).write()
+    assert set(synced) == {"file", *(f"{at:020d}" for at in (0, 400, 800)), f"{1:017d}"}
+
+
+def test_a_sync_reaches_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda number, name=name: asked.append(name))
+    fs = Filesystem()
+    file = fs.open_new(tmp_path / "file")
+    fs.fdatasync(file)
+    fs.fsync(file)
+    fs.fsync_folder(tmp_path)
+    monkeypatch.delattr(os, "fdatasync")
+    fs.fdatasync(file)
+    assert asked == ["fdatasync", "fsync", "fsync", "fsync"]
+
+
+def test_every_sync_has_a_test() -> None:
+    held = every_sync.held()
+    assert sorted(held) == sorted(sync.name for sync in every_sync.syncs())
+    for test in set(held.values()):
+        file, _, name = test.partition("::")
+        assert f"def {name.split('[')[0]}" in (ROOT / file).read_text(encoding="utf-8")
