@@ -8,8 +8,8 @@ ends earlier. Both only move positions: stale units behind them stay on disk, as
 
 A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
 
-One difference from 4.9.8: in a last file whose first unit was never written, truncation takes that zero unit for a
-live one there, and the queue's next message lands one place too far.
+One difference from a broker: in a last file whose first unit was never written, its truncation takes that zero unit for
+a live one, and those behind it too; the queue's next message may land one place too far.
 
 Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
 """
@@ -179,12 +179,17 @@ class ConsumeQueue:
             self.ext.truncate_by_max_address(ext_end)
         return self.max_physic_offset
 
-    def truncate_dirty_logic_files(self, log_offset: int) -> None:
-        """Cuts off the units of records at or behind `log_offset`, from the newest file backwards."""
+    def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
+        """Cuts off the units of records at or behind `log_offset`, from the newest file backwards.
+
+        as_broker  takes the first unit of the file that stays for written, whatever it holds
+        """
         self.max_physic_offset = log_offset
         while (file := self.files.last) is not None:
             units = unit_array(file)
             count = count_before(units, log_offset)
+            if as_broker and not count and units["log_offset"][0] < log_offset:
+                count = 1 + count_before(units[1:], log_offset)
             cut = units[count : file.readable_position // UNIT_SIZE]
             self.is_cut_short |= bool(
                 ((cut["log_offset"] >= 0) & (cut["log_offset"] < log_offset) & (cut["size"] > 0)).any()
@@ -217,6 +222,11 @@ class ConsumeQueue:
         """Whether a written unit follows the end."""
         last = self.files.last
         return last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE])
+
+    def begins_last_file_unwritten(self) -> bool:
+        """Whether the last file has units and the first of them was never written."""
+        last = self.files.last
+        return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
 
     def clear_cut_units(self) -> bool:
         """Zeroes the units behind the end, lest a recovery count them again; True when there were any."""

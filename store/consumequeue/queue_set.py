@@ -305,10 +305,10 @@ class QueueSet:
             error.hint = "rebuild the queue from the log"
             queue.failure = error
 
-    def truncate_dirty(self, log_offset: int) -> None:
+    def truncate_dirty(self, log_offset: int, *, as_broker: bool = False) -> None:
         """Cuts every queue back to records before `log_offset`."""
         for queue in self.reaching(log_offset):
-            queue.truncate_dirty_logic_files(log_offset)
+            queue.truncate_dirty_logic_files(log_offset, as_broker=as_broker)
 
     def clear_cut_units(self) -> int:
         """Zeroes the units that a truncation left behind; gives the number of queues that had any."""

@@ -200,7 +200,7 @@ class _Recovery:
         self.losses.read_units(found.log_end, END_OF_LOG)
         found.differences = self._differences()
         if found.queue_end_before >= found.log_end:
-            opened.queues.truncate_dirty(found.log_end)
+            opened.queues.truncate_dirty(found.log_end, as_broker=self.as_broker)
             if not self.as_broker:
                 self._mend_cut_queues()
         opened.queues.correct_min_offsets(opened.log.min_offset)

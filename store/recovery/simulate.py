@@ -17,13 +17,12 @@ from store.change.workspace import relative_name
 from store.commitlog.scan import Blank, End, scan_segment
 from store.consumequeue.queue_set import QueueKey
 from store.disk.filesystem import Filesystem
-from store.disk.mapped_file_queue import MappedFileQueue
-from store.disk.overlay import Overlay, OverlayFileQueue
+from store.disk.overlay import Overlay
 from store.errors import DamagedFile, StoreError
 from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.wording import amount
-from store.layout import StoreLayout
+from store.layout import StoreLayout, segment_name
 from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
@@ -205,10 +204,10 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
         yield Trap(code="large-allocation", detail=detail)
     if found.queue_end_before >= found.log_end:
         for queue in opened.queues.awake():
-            if has_zero_last_file(queue):
+            if queue.begins_last_file_unwritten():
                 detail = (
-                    f"the zeros in the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
-                    "the next message gets a queue offset too high by one"
+                    f"the zeros that begin the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
+                    f"the next message gets queue offset {queue.max_offset}"
                 )
                 yield Trap(code="phantom-unit", detail=detail, subject=(queue.topic, queue.queue_id))
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
@@ -282,7 +281,8 @@ def files_afterwards(
         files[name] = FileOutcome(name, "remove", files[name].size)
     for path in (*truncated, *_truncated_queues(opened)):
         name = relative_name(root, path)
-        files[name] = FileOutcome(name, "truncate", files[name].size)
+        # A file that the recovery created is listed below.
+        files |= {name: FileOutcome(name, "truncate", files[name].size)} if name in files else {}
     for place, staged in opened.queues.staged_files():
         name = relative_name(root, place)
         files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
@@ -300,9 +300,5 @@ def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
     for queue in opened.queues.awake():
         last = queue.files.last
         if last is not None and queue.has_cut_units():
-            yield _place_of(queue.files, last.path)
+            yield queue.files.folder / segment_name(last.file_start)
 
-
-def _place_of(files: MappedFileQueue, path: Path) -> Path:
-    """The file's place in the store, also while its bytes are staged."""
-    return files.folder / path.name if isinstance(files, OverlayFileQueue) else path

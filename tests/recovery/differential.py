@@ -96,6 +96,8 @@ class Round:
     """One damaged store and its copies: one for each recovery."""
 
     module, kinds = "differential", KINDS
+    recoveries: Sequence[bool] = (True, False)
+    """Whether as a broker: those that are compared with the real one's."""
 
     def __init__(self, reference: Reference, archives: Sequence[Golden], number: int, folder: Path) -> None:
         rnd = random.Random(number)
@@ -132,7 +134,7 @@ class Round:
             self.faults.append(f"files: {sorted(set(sizes.items()) ^ set(sizes_in(loaded).items()))[:4]}")
 
     def _compare_start(self, real: Path) -> None:
-        for as_broker in (True, False):
+        for as_broker in self.recoveries:
             name = "as broker" if as_broker else "recover"
             ours = self._copy(name)
             try:

@@ -44,6 +44,7 @@ class Forecast(differential.Round):
     """One damaged store, its simulated start, and the real one."""
 
     module, kinds = "forecast", MORE_KINDS
+    recoveries = (True,)
 
     def run(self) -> list[str]:
         """Every disagreement, as a sentence."""

@@ -82,7 +82,7 @@ class BatchConsumeQueue(ConsumeQueue):
             self.files.truncate_dirty_files(end)
         return self.max_physic_offset
 
-    def truncate_dirty_logic_files(self, log_offset: int) -> None:
+    def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
         self.max_physic_offset = log_offset - 1
         while (file := self.files.last) is not None:
             units = all_units(file)
