@@ -397,6 +397,11 @@ def is_queued(sys_flag: int) -> bool:
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
+def is_indexed(sys_flag: int) -> bool:
+    """Whether a broker indexes a message's keys: those of rolled-back ones it does not."""
+    return sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+
+
 def delay_level(properties: dict[str, str]) -> int:
     """The delay level asked for, 0 when none is; raises ValueError where Integer.parseInt would throw."""
     return int(properties.get(DELAY, "0"))

@@ -301,4 +301,3 @@ def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
         last = queue.files.last
         if last is not None and queue.has_cut_units():
             yield queue.files.folder / segment_name(last.file_start)
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.conftest import CopyOf
 from tests.services.stores import unpack
 from tests.support.golden import WITH_ANSWERS, golden
 from tests.support.snapshots import snapshot
-from tests.support.stores import SMALL, make_store
+from tests.support.stores import SMALL, Clock, make_store
 
 
 def find(*arguments: object, store: Path) -> Any:
@@ -149,6 +150,30 @@ def test_places_are_those_in_the_files(store: Path) -> None:
     for entry in entries:
         data = (store / entry["file"]).read_bytes()[entry["position"] :]
         assert int.from_bytes(data[4:12], "big") == row["log_offset"]
+
+
+@pytest.fixture
+def rolled_back(tmp_path: Path) -> Path:
+    """A sound store with order40 to order49, of which each fourth was rolled back, and order4 rolled back."""
+    root = tmp_path / "store"
+    with open_store(root, settings=SMALL, read_only=False, clock=Clock()) as opened:
+        for number in (4, *range(40, 50)):
+            sys_flag = 0 if number % 4 else TRANSACTION_ROLLBACK
+            message = Message.of("T", f"body {number}", keys=[f"order{number}", "all"])
+            assert opened.put(replace(message, sys_flag=sys_flag)).is_ok
+    return root
+
+
+def test_a_key_of_a_rolled_back_message_alone_is_found_as_the_key(rolled_back: Path) -> None:
+    answer = find("order4", store=rolled_back)
+    assert (answer["searched_as"], [one["keys"] for one in answer["messages"]]) == ("key", [["order4", "all"]])
+    assert answer["wrong_place_count"] == 0
+    assert [place["place"] for place in answer["places"]] == ["record"]
+
+
+def test_messages_that_only_hold_the_text_are_found_as_text(rolled_back: Path) -> None:
+    answer = find("rder4", store=rolled_back)
+    assert (answer["searched_as"], len(answer["messages"]), answer["wrong_place_count"]) == ("text", 11, 0)
 
 
 def test_a_unit_that_is_gone_or_wrong_is_named(tmp_path: Path) -> None:

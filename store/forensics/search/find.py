@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,12 @@ class Finder:
             return found
         by_text = self._scan([self._log], with_any_of([text.encode()]))
         found = self._taken("text", by_text, most, lambda one: text.encode() in one.body + one.property_text)
-        # A topic that neither has a queue nor is in topics.json is not asked of the index, nor are inner messages.
-        found.searched_as = "key" if any(_has_key(one, [text]) for one in found.messages) else "text"
-        return found
+        # The index is not asked of a topic without queue and line in topics.json, nor has it what was rolled back.
+        keyed = [one for one in found.records if _has_key(one, [text])]
+        if not keyed:
+            return found
+        by_key = Found.of("key", keyed, lambda one: _has_key(one, [text]), outer=self._outer)
+        return replace(by_key, searched=found.searched, is_cut=found.is_cut)
 
     def find_body(self, pattern: str, most: int) -> Found:
         """Records whose body, decompressed, holds the pattern."""

@@ -9,7 +9,7 @@ from store.brokerconfig.consumer_offsets import ConsumerOffsets
 from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from store.forensics.search.coverage import IndexCoverage
-from store.formats.message import StoredMessage, is_queued
+from store.formats.message import StoredMessage, is_indexed, is_queued
 from store.formats.queue_unit import UNIT_SIZE, decode_unit
 
 
@@ -49,7 +49,7 @@ def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage)
         entries = list(index.entries_of(message.topic, key, log_offset))
         for file, number in entries:
             yield Place(log_offset, f"index entry {number} of {key}", file, _entry_position(index, file, number), "ok")
-        if not entries:
+        if not entries and is_indexed(message.sys_flag):
             yield Place(log_offset, f"index entry of {key}", "", -1, "no file has it")
 
 
