@@ -28,9 +28,21 @@ THREADS_WORTH_BYTES = 4 << 20
 
 
 class Dispatcher:
-    """Hands the records from `log_offset` on to the handlers, in log order."""
+    """Hands the records from `log_offset` on to the handlers, in log order.
 
-    def __init__(self, log: CommitLog, handlers: Sequence[Handler], log_offset: int, rules: ScanRules) -> None:
+    as_broker  skips what 4.9.8 skips at a record whose sum alone is wrong: it does not count that one as read, and
+               goes on as far behind the segment's end as the record is long
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        handlers: Sequence[Handler],
+        log_offset: int,
+        rules: ScanRules,
+        *,
+        as_broker: bool = False,
+    ) -> None:
         self.log_offset = log_offset
         """The log offset up to which everything was handed over."""
         self.damages: list[Damage | End] = []
@@ -38,6 +50,7 @@ class Dispatcher:
         self._log = log
         self._handlers = handlers
         self._rules = rules
+        self._as_broker = as_broker
 
     def describe_findings(self) -> list[str]:
         """Describes the records that were not handed over, as sentences for people."""
@@ -86,6 +99,8 @@ class Dispatcher:
             return segment.file_start + segment.size
         if isinstance(step, Damage):
             self._note(step)
+            if self._as_broker and step.size > 0:
+                return segment.file_start + readable + step.size
             end = step.position + step.size if step.size > 0 else readable
             if step.reason == DamageReason.UNREADABLE:
                 found = find_record(segment, step.unreadable[1], accept_v2=self._rules.accept_v2)

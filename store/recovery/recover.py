@@ -306,6 +306,7 @@ def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Han
     """Step 8: hands over the records that queues lack, from the furthest queue's end."""
     begin = max(opened.log.min_offset, opened.queues.built_to, 0)
     if begin < found.log_end:
-        dispatcher = Dispatcher(opened.log, handlers, begin, opened.scan_rules(check_crc=False))
+        rules = opened.scan_rules(check_crc=False)
+        dispatcher = Dispatcher(opened.log, handlers, begin, rules, as_broker=opened.as_broker)
         found.dispatched_count = dispatcher.catch_up()
         found.findings += dispatcher.describe_findings()

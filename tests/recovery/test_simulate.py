@@ -23,7 +23,7 @@ from store.opened.detect import find_store
 from store.recovery.simulate import SimulatedStart, simulate_start
 from tests.cli.running import rmqctl
 from tests.support.golden import WITH_ANSWERS, copy_store, golden
-from tests.support.random_damage import damage
+from tests.support.random_damage import damage, records
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, recover, text_message
 
@@ -303,3 +303,20 @@ def test_a_crashed_start_from_the_logs_beginning_passes_over_what_is_below_a_que
 def test_a_start_that_hands_over_what_queues_lack_leaves_no_message_unseen(store: Path) -> None:
     shutil.rmtree(store / "consumequeue")
     assert [simulate(store, line, **SMALL_FILES).unseen for line in ("4.9", "5.3")] == [{}, {}]
+
+
+def test_a_4_9_start_passes_over_as_many_bytes_again_behind_a_segment_with_a_wrong_sum(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "long", 500)
+    shutil.rmtree(root / "consumequeue")
+    path, at, size = next(place for place in records(root) if place[1] > 1000)
+    put_bytes(path, at + 100, bytes(SMALL_FILES["mappedFileSizeCommitLog"] - at - 100))
+    second = [place for place in records(root) if place[0] == segment(root, SMALL_FILES["mappedFileSizeCommitLog"])]
+    assert size not in [position for _, position, _ in second]
+    assert sum(simulate(root, **SMALL_FILES).unseen.values()) == len(second)
+
+
+def test_zeros_before_written_entries_of_a_last_file_count_as_an_entry(store: Path) -> None:
+    put_bytes(store / "consumequeue/T/0" / LAST, 0, bytes(20))
+    start = simulate(store, **SMALL_FILES)
+    assert [trap.code for trap in start.traps] == ["phantom-unit", "lost-queue"]
+    assert start.unseen == {("T", 0): 1}

@@ -68,7 +68,7 @@ def _on_record(change: Callable[[bytearray, int, int, random.Random], None]) -> 
 
 def _on_file(folder: str, change: Callable[[Path, random.Random], None]) -> Callable[[Path, random.Random], bool]:
     def damage_one(root: Path, rnd: random.Random) -> bool:
-        files = _files(root, folder)
+        files = [path for path in _files(root, folder) if path.stat().st_size]
         if files:
             change(rnd.choice(files), rnd)
         return bool(files)
