@@ -27,9 +27,10 @@ from store.disk.store_reader import StoreReader
 from store.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
 from store.errors import BadRequest, StoreIOError
 from store.opened.scratch import Scratch
+from store.tables.dialect import MACROS, for_duckdb
 from store.tables.interrupts import interrupts_wait
 from store.tables.json_values import Row, rows_of, unique_names
-from store.tables.query_text import check_is_query, in_double_quotes
+from store.tables.query_text import check_is_query, is_translated
 from store.tables.schema import MESSAGES, RECORD, TABLES
 
 MESSAGES_WITH_RECORDS = "messages_with_records"
@@ -40,8 +41,9 @@ INTERRUPT_EVERY_S = 0.1
 ANSWER_BATCH_ROWS = 1 << 16
 
 _BEFORE_QUERIES = (
-    # Spark's name for it: the same words are to have an answer from both.
-    "create macro unix_millis(moment) as epoch_ms(moment)",
+    *(f"create macro {macro}" for macro in MACROS),
+    "set order_by_non_integer_literal = true",
+    "set default_null_order = 'nulls_first_on_asc_last_on_desc'",
     "set TimeZone = 'UTC'",
     "set autoinstall_known_extensions = false",
     "set autoload_known_extensions = false",
@@ -87,9 +89,13 @@ class Engine:
         BadRequest for a text that is no query, or a wrong one.
         """
         check_is_query(text)
+        return self.ask_duckdb(for_duckdb(text) if is_translated(text) else text, on_progress)
+
+    def ask_duckdb(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
+        """As `ask`, in DuckDB's own words."""
         self._watch.begin(on_progress)
         with self._errors():
-            reader = self._wait(lambda: self._connection.sql(in_double_quotes(text)).to_arrow_reader(ANSWER_BATCH_ROWS))
+            reader = self._wait(lambda: self._connection.sql(text).to_arrow_reader(ANSWER_BATCH_ROWS))
         return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
 
     def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from store.disk.filesystem import os_errors
 from store.embedded.dataset import OnProgress
 from store.embedded.engine import MESSAGES_WITH_RECORDS, Engine
+from store.tables.dialect import for_duckdb
 from store.tables.export import DAY, Export, published, require_to_line
 from store.tables.json_values import plain
 from store.tables.schema import RECORD
@@ -40,7 +41,7 @@ class _File(Protocol):
 
 def write_export(engine: Engine, target: Path, export: Export, *, on_progress: OnProgress | None = None) -> None:
     """Writes the messages as files under `target`; `target` must not exist."""
-    answer = engine.ask(_query(engine, export), on_progress)
+    answer = engine.ask_duckdb(_query(engine, export), on_progress)
     count = len(answer.schema.names) - len(export.partition_by)
     written = pa.schema([answer.schema.field(i) for i in range(count)])
     with published(target) as folder, os_errors(target, "write"):
@@ -56,7 +57,7 @@ def write_export(engine: Engine, target: Path, export: Export, *, on_progress: O
 
 def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
     """The lines of an export as JSON lines, in the order of the log."""
-    for batch in engine.ask(_query(engine, export), on_progress):
+    for batch in engine.ask_duckdb(_query(engine, export), on_progress):
         yield from map(require_to_line(export), batch.column(0).to_pylist())
 
 
@@ -64,7 +65,7 @@ def _query(engine: Engine, export: Export) -> str:
     """The columns of the files, and behind them those that are partitioned by."""
     written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
     parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
-    where = f"where ({export.where}\n)" if export.where else ""
+    where = f"where ({for_duckdb(export.where)})" if export.where else ""
     table = MESSAGES_WITH_RECORDS if export.kind == "jsonl" else "messages"
     days = f"select *, strftime(store_timestamp, '%Y-%m-%d') as {DAY} from {table}"
     return f"select {', '.join([*written, *parts])} from ({days}) {where}"

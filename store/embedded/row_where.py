@@ -14,7 +14,8 @@ import duckdb
 import pyarrow as pa
 
 from store.embedded.engine import as_store_error, restrict
-from store.tables.query_text import check_is_query, in_double_quotes
+from store.tables.dialect import for_duckdb
+from store.tables.query_text import check_is_query
 
 ROW = "row_number_in_batch"
 
@@ -23,7 +24,7 @@ class RowWhere:
     """One condition. `known` are names that rows may have; BadRequest where the condition is none."""
 
     def __init__(self, condition: str, known: Sequence[str]) -> None:
-        self._query = f"select {ROW} from rows where ({in_double_quotes(condition)}\n) order by 1"
+        self._query = f"select {ROW} from rows where ({for_duckdb(condition)}\n) order by 1"
         check_is_query(self._query)
         self._known = known
         self._connection = duckdb.connect(config={"python_enable_replacements": "false"})

@@ -17,9 +17,10 @@ from store.disk.store_reader import StoreReader
 from store.spark.damage import FOLDER
 from store.spark.described import to_json_row
 from store.spark.job import Progress, errors_as_sentences, watched
+from store.tables.dialect import for_spark
 from store.tables.export import DAY, Export, published, require_to_line
 from store.tables.json_values import Row, unique_names
-from store.tables.query_text import check_is_query, columns_named, tables_named
+from store.tables.query_text import check_is_query, columns_named, is_translated, tables_named
 from store.tables.schema import RECORD, ddl
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def run_query(
 ) -> tuple[list[str], list[Row]]:
     """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
     check_is_query(text)
+    text = for_spark(text) if is_translated(text) else text
     with errors_as_sentences(), watched(spark, progress):
         answer = _ask(spark, stores, text, outer)
         kind = answer.schema
@@ -130,7 +132,7 @@ def _chosen(frame: DataFrame, export: Export) -> DataFrame:
     from pyspark.sql.functions import date_format
 
     frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
-    frame = frame.where(export.where) if export.where else frame
+    frame = frame.where(for_spark(export.where)) if export.where else frame
     return frame if DAY in export.partition_by else frame.drop(DAY)
 
 

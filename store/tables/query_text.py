@@ -15,7 +15,7 @@ import re
 from store.errors import BadRequest
 from store.tables.schema import TABLES
 
-QUERIES = ("select", "with", "from", "table", "values", "describe", "desc", "show", "explain")
+QUERIES = ("select", "with", "describe", "desc", "show", "explain")
 
 # Strings, raw strings, quoted names, comments: what is in them is no SQL. Bracketed comments may hold others.
 _QUOTED = re.compile(
@@ -64,21 +64,6 @@ def require_shallow(text: str) -> None:
             raise BadRequest(f"more than {MAX_NESTING} brackets inside brackets", hint="take some of them away")
 
 
-def in_double_quotes(text: str) -> str:
-    """The text with names in double quotes, as DuckDB wants them, that Spark has in backquotes."""
-    changed, at = [], 0
-    while found := _QUOTED.search(text, at):
-        word, end = found.group(), found.end()
-        if found.lastgroup == "open":
-            end = _comment_end(text, end)
-            word = " "
-        elif word.startswith("`"):
-            word = '"' + word[1:-1].replace('"', '""') + '"'
-        changed += [text[at : found.start()], word]
-        at = end
-    return "".join((*changed, text[at:]))
-
-
 def tables_named(text: str) -> list[str]:
     """The tables that the text may mean; `show` means all of them."""
     words = _words(text)
@@ -95,6 +80,11 @@ def columns_named(text: str, table: str) -> dict[str, str]:
     named = {name: kind for name, kind in columns.items() if name in words}
     cheapest = "size" if "size" in columns else next(iter(columns))
     return named or {cheapest: columns[cheapest]}
+
+
+def is_translated(text: str) -> bool:
+    """Whether the text is one whose words both engines share; of the others each engine has its own."""
+    return _first_word(_code(text)) in ("select", "with")
 
 
 def _words(text: str) -> set[str]:

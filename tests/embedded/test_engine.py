@@ -70,7 +70,7 @@ CONDITIONS = [
     "tags is null",
     "tags = 'TagA' and topic = 'TopicB'",
     "properties['KEYS'] is not null and size > 200",
-    "len(keys) > 1",
+    "size(keys) > 1",
     "body_size >= 7 and hex(body) like '68%'",
     "sys_flag & 12 = 4",
     "log_offset = -1",
@@ -81,7 +81,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_filter_in_the_scan_gives_the_rows_that_duckdb_itself_picks(normal: Engine, condition: str) -> None:
     pushed = asked(normal, f"select log_offset from messages where {condition} order by 1")
-    whole = "with m as materialized (select * from messages)"
+    whole = "with m as (select * from messages limit 100000)"
     assert pushed == asked(normal, f"{whole} select log_offset from m where {condition} order by 1")
 
 
@@ -162,11 +162,11 @@ def test_names_in_backquotes_are_names(normal: Engine) -> None:
     [
         ("select nothing from messages", "nothing"),
         ("select 1 from", "syntax error"),
-        ("select * from read_csv('/etc/passwd')", "disabled"),
+        ("select * from read_csv('/etc/passwd')", "does not take the function read_csv"),
         ("select * from '/etc/passwd'", "passwd"),
         ("copy messages to '/tmp/x.csv'", "queries only"),
         ("attach '/tmp/x.db'", "queries only"),
-        ("select 1; copy messages to '/tmp/x.csv'", "disabled"),
+        ("select 1; copy messages to '/tmp/x.csv'", "does not take the sign ';'"),
         ("select * from golden", "golden"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_does_not_fit_in_memory_goes_to_a_scratch_folder_that_is_removed(
     spilled = []
     with open_engine([str(golden("normal").store)], memory_bytes=160 << 20, scratch=given) as engine:
         text = "select i, repeat('x', 100) t from range(2000000) r(i) order by hash(i)"
-        for number, batch in enumerate(engine.ask(text)):
+        for number, batch in enumerate(engine.ask_duckdb(text)):
             spilled += [path for path in tmp_path.rglob("*") if path.is_file()] if number == 0 else []
             assert batch.num_rows
     assert spilled
@@ -235,7 +235,8 @@ def test_damage_in_the_log_leaves_the_records_behind_it() -> None:
 
 
 ENDLESS = (
-    "select max(hash(a.body)) from messages a, messages b, range(100000) c where a.queue_id < b.queue_id + c.range"
+    "select max(md5(hex(a.body))) from messages a, messages b, messages c, messages d "
+    "where a.queue_id < b.queue_id + c.queue_id + d.queue_id"
 )
 
 

@@ -100,7 +100,7 @@ def test_damage_is_an_entry_and_the_walk_goes_on_behind_it(tmp_path: Path) -> No
         (("T/1",), 33),
         (("--where", "kind = 'record' and queue_id = 0 and queue_offset >= 30"), 4),
         (("--where", "properties['KEYS'] = 'k7 all'"), 1),
-        (("--where", "list_contains(keys, 'k7')"), 1),
+        (("--where", "array_contains(keys, 'k7')"), 1),
         (("--from", "16384", "--topic", "T", "--limit", "5"), 5),
         (("--topic", "T", "--to", "0"), 1),
         (("--from", "1700000095000", "--to", "1700000095000"), 0),

@@ -36,9 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving(
-    root: Path, limits: Limits | None = None, **options: object
-) -> Iterator[tuple[ServedStore, ControlServer]]:
+def serving(root: Path, limits: Limits | None = None, **options: object) -> Iterator[tuple[ServedStore, ControlServer]]:
     opened = open_store(root, read_only=False, services=ALL, **{"settings": SMALL, **options})
     try:
         with ControlServer(opened, limits) as server:

@@ -27,7 +27,7 @@ from tests.support.snapshots import snapshot
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 COUNT = "select topic, count(*) n from messages group by topic order by topic"
-ENDLESS = "select sum(id % 7) from range(1000000000000)"
+ENDLESS = "select sum(a.size % 7) from messages a, messages b, messages c, messages d"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.support.processes import command_line, environment, running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ENDLESS = "select sum(id % 7) from range(1000000000000)"
+ENDLESS = "select sum(a.size % 7) from messages a, messages b, messages c, messages d"
 JVM_ENDS_S = 120
 
 

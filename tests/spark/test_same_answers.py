@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 
 from store.embedded.engine import Engine, open_engine
+from store.errors import StoreError
 from store.spark.query import run_query
+from tests.spark.random_queries import query
 from tests.support.golden import golden
 
 QUERIES = (
@@ -83,3 +88,60 @@ def test_the_same_words_get_the_same_rows(spark: Any, engine: Engine, stores: li
     names_on_spark, rows_on_spark = run_query(spark, stores, text, limit=100_000)
     assert list(names) == list(names_on_spark)
     assert in_one_order(rows) == in_one_order(rows_on_spark)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
+def test_queries_at_random_get_the_same_names_types_rows_and_order(
+    spark: Any, engine: Engine, stores: list[str]
+) -> None:
+    for seed in range(int(os.environ.get("RMQCTL_QUERIES", "24"))):
+        text = query(Random(seed))
+        names, rows = engine.query(text, limit=100_000)
+        names_on_spark, rows_on_spark = run_query(spark, stores, text, limit=100_000)
+        assert names == names_on_spark, (seed, text)
+        if "order by" in text:
+            assert list(map(json.dumps, rows)) == list(map(json.dumps, rows_on_spark)), (seed, text)
+        else:
+            assert in_one_order(rows) == in_one_order(rows_on_spark), (seed, text)
+
+
+SAYINGS = {
+    "select tags is null isnull, count(*) from messages group by 1": ["isnull", "count(*)"],
+    "select length(body), size(keys), SIZE from messages": ["length(body)", "size(keys)", "SIZE"],
+    "select  m.size ,m.size  +  1, 'it''s' from messages m": ["size", "m.size + 1", "'it''s'"],
+    "select `offset`, `offset` count from anomalies": ["offset", "count"],
+    "select get(keys, 0), get(keys, -1), get(keys, 99) last from messages": ["get(keys, 0)", "get(keys, -1)", "last"],
+    "select tags from messages order by tags, log_offset": ["tags"],
+    "select tags from messages order by tags desc, log_offset": ["tags"],
+    "select cast(2.5 as int), cast('7' as bigint), 1.5 from messages": [
+        "cast(2.5 as int)",
+        "cast('7' as bigint)",
+        "1.5",
+    ],
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
+@pytest.mark.parametrize("text", SAYINGS)
+def test_a_column_is_called_what_the_query_says_on_both(
+    spark: Any, engine: Engine, stores: list[str], text: str
+) -> None:
+    names, rows = engine.query(text, limit=100_000)
+    names_on_spark, rows_on_spark = run_query(spark, stores, text, limit=100_000)
+    assert names == names_on_spark == SAYINGS[text]
+    assert rows == rows_on_spark if "order by" in text else in_one_order(rows) == in_one_order(rows_on_spark)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("stores", ["normal"], indirect=True, scope="module")
+def test_a_division_by_zero_fails_on_both(spark: Any, engine: Engine, stores: list[str]) -> None:
+    for text in (
+        "select size / 0 from messages",
+        "select size % 0 from messages",
+        "select 1.5 / (size - size) from messages",
+    ):
+        for ask in (engine.query, partial(run_query, spark, stores)):
+            with pytest.raises(StoreError, match=r"(?i)division by zero"):
+                ask(text, limit=5)

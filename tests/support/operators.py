@@ -12,8 +12,16 @@ from types import CodeType
 from typing import NamedTuple
 
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
 }
 UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
 UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize")
@@ -121,9 +129,12 @@ def _swaps(nodes: list[ast.AST], function: int) -> Iterator[_Change]:
     for at, (first, second) in enumerate(pairwise(nodes)):
         if _gives_a_row(first) and _gives_a_row(second):
             shown = f"{ast.unparse(first)} -> after: {ast.unparse(second)}".replace("\n", " ")
-            yield _Change(first.lineno, function, shown, lambda at=at: nodes.__setitem__(
-                slice(at, at + 2), [nodes[at + 1], nodes[at]]
-            ))
+            yield _Change(
+                first.lineno,
+                function,
+                shown,
+                lambda at=at: nodes.__setitem__(slice(at, at + 2), [nodes[at + 1], nodes[at]]),
+            )
 
 
 def _gives_a_row(node: ast.AST) -> bool:

@@ -1,0 +1,226 @@
+"""Translates a query for each engine, and refuses words that the two read differently.
+
+    text ──> tokens ──> names for columns ──> refused words, functions and signs ──> for_spark | for_duckdb
+
+A column without a name gets its expression as written. DuckDB gets its own functions for those of another name, and
+MACROS for those of another meaning. Tried with Spark 4.3 and DuckDB 2.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from store.errors import BadRequest
+
+MACROS = (
+    "unix_millis(moment) as epoch_ms(moment)",
+    """size_of(x) as case when typeof(x) = 'BLOB' then octet_length(try_cast(x as blob))
+        else len(cast(x as varchar)) end""",
+    "count_of(x) as count(case when x then 1 end)",
+    "floor_of(x) as cast(floor(x) as bigint)",
+    "ceil_of(x) as cast(ceil(x) as bigint)",
+    """part_of(x, first) as substring(x, case when first = 0 then 1 else first end),
+        (x, first, count) as substring(x, case when first = 0 then 1 else first end, count)""",
+    "item_of(list, place) as case when place < 0 then null else list[place + 1] end",
+    """to_string(x) as case when typeof(x) = 'TIMESTAMP WITH TIME ZONE' then cast(try_cast(x as timestamp) as varchar)
+        else cast(x as varchar) end""",
+    """to_bigint(x) as case when typeof(x) in ('DOUBLE', 'FLOAT') then cast(trunc(try_cast(x as double)) as bigint)
+        else cast(x as bigint) end""",
+    "to_int(x) as cast(to_bigint(x) as int)",
+    '"/"(x, y) as case when y = 0 then error(\'division by zero\') else system.main."/"(x, y) end',
+)
+"""What DuckDB needs to read a word as Spark does."""
+
+_SAME = """
+    count sum avg min max bool_and bool_or row_number rank dense_rank lag lead unix_millis date_trunc year
+    month day hour minute second upper lower trim ltrim rtrim replace contains hex md5 abs round greatest least coalesce
+    nullif ifnull if array_contains map_keys map_values cardinality octet_length
+"""
+FUNCTIONS = {name: name for name in _SAME.split()} | {
+    "count_if": "count_of", "size": "cardinality", "array_size": "cardinality", "length": "size_of",
+    "char_length": "len", "nvl": "ifnull", "floor": "floor_of", "ceil": "ceil_of", "substr": "part_of",
+    "substring": "part_of", "get": "item_of", "startswith": "starts_with", "endswith": "ends_with",
+}  # fmt: skip
+"""The functions that queries may call, with DuckDB's name of each."""
+
+_CASTS = {
+    "string": "to_string", "int": "to_int", "bigint": "to_bigint",
+    "double": "cast", "date": "cast", "timestamp": "cast", "boolean": "cast",
+}  # fmt: skip
+_BEFORE_BRACKETS = frozenset((
+    "all", "and", "any", "as", "between", "by", "case", "cast", "distinct", "else", "except", "exists", "extract",
+    "filter", "from", "having", "in", "intersect", "interval", "is", "join", "like", "limit", "not", "on", "or",
+    "order", "over", "select", "then", "union", "using", "when", "where", "with",
+))  # fmt: skip
+_REFUSED = frozenset((
+    "anti", "asof", "at", "cluster", "collate", "distribute", "div", "exclude", "fetch", "for", "glob", "isnull",
+    "lateral", "notnull", "pivot", "positional", "qualify", "regexp", "rlike", "sample", "semi", "similar",
+    "summarize", "tablesample", "unpivot", "values",
+))  # fmt: skip
+_NO_OPERAND = _BEFORE_BRACKETS | {"escape", "date", "timestamp"}
+_NO_NAME = frozenset(("end", "null", "true", "false"))
+_LIST_ENDS = ("from", "where", "group", "having", "order", "limit", "union", "except", "intersect", "window")
+_HINTS = {
+    '"': "write texts in single quotes and names in backquotes",
+    ":": "write cast(x as type)",
+    "[": "write get(keys, 0)",
+}
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank> \s+ | --[^\r\n]* | /\*.*?\*/ )
+    | (?P<text> '(?:[^'\\]|'')*' )
+    | (?P<name> `(?:[^`]|``)*` )
+    | (?P<number> (?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?(?!\w) )
+    | (?P<word> [^\W\d]\w*(?!') )
+    | (?P<sign> <> | != | <=(?!>) | >= | \|\| | [-+*/%=<>&](?![=<>/*&|@!~^]) | \[(?=\s*') | [(),.\]] )
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+class _Token(NamedTuple):
+    """A token as it was written; `kind` is a group of _TOKEN."""
+
+    kind: str
+    text: str
+    start: int = 0
+
+    @property
+    def word(self) -> str:
+        """The token in small letters, empty for text and names in quotes."""
+        return "" if self.kind in ("text", "name") else self.text.lower()
+
+
+def for_spark(text: str) -> str:
+    """Write a query or condition in Spark's words; BadRequest for one that DuckDB reads differently."""
+    tokens = _checked(text)
+    is_short = ["." in token.text and "e" not in token.word and token.kind == "number" for token in tokens]
+    return " ".join(f"{token.text}e0" if short else token.text for token, short in zip(tokens, is_short, strict=True))
+
+
+def for_duckdb(text: str) -> str:
+    """Write a query or condition in DuckDB's words; BadRequest for one that Spark reads differently."""
+    return " ".join(_in_duckdb(_checked(text)))
+
+
+def _checked(text: str) -> list[_Token]:
+    tokens = _named(text, list(_tokens(text.rstrip().removesuffix(";"))))
+    for place, token in enumerate(tokens):
+        before, after = _word(tokens, place - 1), _word(tokens, place + 1)
+        if token.kind != "word" or before == ".":
+            continue
+        is_call = after == "(" and token.word not in _BEFORE_BRACKETS and before not in (")", "with")
+        if token.word in _REFUSED:
+            raise _refusal(repr(token.text))
+        if is_call and token.word not in FUNCTIONS:
+            raise _refusal(f"the function {token.text}", f"the functions are {', '.join(sorted(FUNCTIONS))}")
+    for _, stop in _casts(tokens):
+        kind = _word(tokens, stop - 1)
+        if kind not in _CASTS:
+            raise _refusal(f"a cast to {kind}", f"cast to {', '.join(_CASTS)}")
+        if kind == "string" and _word(tokens, stop - 3) in ("body", "property_bytes"):
+            raise _refusal("a cast of bytes to string", "hex(body) gives text")
+    return tokens
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            what = "a text with a backslash, or without its end" if text[at] == "'" else f"the sign {text[at]!r} here"
+            raise _refusal(what, _HINTS.get(text[at]))
+        if found.lastgroup != "blank":
+            yield _Token(str(found.lastgroup), found.group(), at)
+        at = found.end()
+
+
+def _refusal(what: str, hint: str | None = None) -> BadRequest:
+    return BadRequest(f"sql does not take {what}: DuckDB and Spark do not read it alike", hint=hint)
+
+
+def _word(tokens: Sequence[_Token], place: int) -> str:
+    return tokens[place].word if 0 <= place < len(tokens) else ""
+
+
+def _named(text: str, tokens: list[_Token]) -> list[_Token]:
+    """The tokens, with a quoted name behind every column of a select that is more than a name."""
+    names: dict[int, list[_Token]] = {}
+    for first, stop in _columns(tokens):
+        item = tokens[first:stop]
+        is_plain = all(token.kind == "name" or re.fullmatch(r"[a-z_]\w*|\.", token.text) for token in item)
+        if item[-1].word == "*" or (len(item) == 1 and is_plain and item[0].word not in _NO_NAME):
+            continue
+        if len(item) > 1 and (item[-2].word == "as" or _ends_with_name(item)):
+            kept = tokens[stop - 2 : stop - 1] if item[-2].word != "as" else []
+            names[stop - 2], names[stop - 1] = kept, _name(item[-1].text.strip("`"))
+        elif not (len(item) > 1 and is_plain and item[-2].word == "."):
+            written = text[item[0].start : item[-1].start + len(item[-1].text)]
+            names[stop - 1] = [item[-1], *_name(" ".join(written.split()))]
+    return [made for place, token in enumerate(tokens) for made in names.get(place, [token])]
+
+
+def _name(text: str) -> list[_Token]:
+    return [_Token("word", "as"), _Token("name", "`" + text.replace("`", "``") + "`")]
+
+
+def _ends_with_name(item: Sequence[_Token]) -> bool:
+    """Whether the last word names the expression before it."""
+    before, last = item[-2:]
+    if last.kind not in ("word", "name") or last.word in _NO_NAME or _word(item, len(item) - 3) == "interval":
+        return False
+    ends_value = before.kind in ("text", "name", "number") or before.word in (")", "]")
+    return ends_value or (before.kind == "word" and before.word not in _NO_OPERAND)
+
+
+def _columns(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
+    """First and stop of every column of every select."""
+    for place, token in enumerate(tokens):
+        if token.word == "select":
+            first = place + 1 + (_word(tokens, place + 1) in ("distinct", "all"))
+            depth, at = 0, first
+            while at < len(tokens) and depth >= 0 and not (depth == 0 and tokens[at].word in _LIST_ENDS):
+                depth += (tokens[at].word in ("(", "[")) - (tokens[at].word in (")", "]"))
+                if depth == 0 and tokens[at].word == ",":
+                    if first < at:
+                        yield first, at
+                    first = at + 1
+                at += 1
+            stop = at - (depth < 0)
+            if first < stop:
+                yield first, stop
+
+
+def _casts(tokens: Sequence[_Token]) -> Iterator[tuple[int, int]]:
+    """Place and closing bracket of every cast that has one."""
+    for place, token in enumerate(tokens):
+        if token.word == "cast" and _word(tokens, place + 1) == "(":
+            depth = 0
+            for at in range(place + 1, len(tokens)):
+                depth += (tokens[at].word == "(") - (tokens[at].word == ")")
+                if depth == 0:
+                    yield place, at
+                    break
+
+
+def _in_duckdb(tokens: Sequence[_Token]) -> Iterator[str]:
+    written = {place: _word_in_duckdb(tokens, place) for place in range(len(tokens))}
+    for place, stop in _casts(tokens):
+        function = _CASTS[_word(tokens, stop - 1)]
+        if function != "cast":
+            written[place], written[stop - 2], written[stop - 1] = function, "", ""
+    yield from filter(None, written.values())
+
+
+def _word_in_duckdb(tokens: Sequence[_Token], place: int) -> str:
+    token = tokens[place]
+    if token.kind == "name":
+        return '"' + token.text[1:-1].replace("``", "`").replace('"', '""') + '"'
+    if token.kind == "number" and "." in token.text and "e" not in token.word:
+        return f"{token.text}e0"
+    if token.word == "timestamp":
+        return "timestamptz"
+    return FUNCTIONS.get(token.word, token.text) if _word(tokens, place + 1) == "(" else token.text
