@@ -6,7 +6,8 @@
         topic                string, or a dictionary of strings
         body                 binary or string, or what Arrow casts to them: views, fixed-size binary, a dictionary
         queue_id, flag, sys_flag, reconsume_times     integers, 0 where absent
-        born_timestamp_ms, prepared_transaction_offset
+        prepared_transaction_offset                   the same
+        born_timestamp_ms    integers; the time of this call where absent
         properties           binary: the stored property string, empty where absent
 
 All messages of one MessageColumns share the born host and the store host.
@@ -25,10 +26,12 @@ from store import kernels
 from store.commitlog.arrow_columns import bytes_of, numbers_of, topics_of
 from store.commitlog.put_result import PutResult, PutStatus
 from store.errors import BadRequest
+from store.formats.given import check_message
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import Message
 from store.formats.properties import WAIT_MARK, says_no_wait
 from store.formats.run import Int64Array
+from store.kernels.native import clock_ms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +44,7 @@ NUMBER_COLUMNS = (
     "reconsume_times",
     "prepared_transaction_offset",
 )
+_KINDS = {"topic": str, "body": bytes, "properties": bytes}
 _PIECE_SIZE = 128 * 1024
 _MAX_QUEUE_PLACES = 1 << 16
 
@@ -97,22 +101,36 @@ class MessageColumns:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> MessageColumns:
-        """BadRequest unless all messages have the same hosts."""
+        """BadRequest unless all messages have the same hosts; raises as check_message does."""
         first = messages[0] if messages else Message("")
+        given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
+        given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}
+        if None in given["born_timestamp_ms"]:
+            now_ms = clock_ms()
+            given["born_timestamp_ms"] = [now_ms if ms is None else ms for ms in given["born_timestamp_ms"]]
+        if any(set(map(type, values)) - {_KINDS.get(name, int)} for name, values in given.items()):
+            for message in messages:
+                check_message(message)
         if any((one.born_host, one.store_host) != (first.born_host, first.store_host) for one in messages):
             raise BadRequest("the messages of one bulk put must have the same hosts")
-        topics = list(dict.fromkeys(message.topic for message in messages))
+        topics = list(dict.fromkeys(given["topic"]))
         places = {topic: place for place, topic in enumerate(topics)}
-        bodies, body_ends = _joined([message.body for message in messages])
-        properties, property_ends = _joined([message.properties for message in messages])
+        bodies, body_ends = _joined(given["body"])
+        properties, property_ends = _joined(given["properties"])
+        try:
+            numbers = {name: np.array(given[name], np.int64) for name in NUMBER_COLUMNS}
+        except OverflowError:
+            for message in messages:
+                check_message(message)
+            raise
         return cls(
             topics,
-            np.array([places[message.topic] for message in messages], np.int64),
+            np.array([places[topic] for topic in given["topic"]], np.int64),
             bodies,
             body_ends,
             properties,
             property_ends,
-            {name: np.array([getattr(one, name) for one in messages], np.int64) for name in NUMBER_COLUMNS},
+            numbers,
             first.born_host,
             first.store_host,
         )
@@ -125,7 +143,7 @@ class MessageColumns:
 
         BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.
         """
-        names, count = set(batch.schema.names), batch.num_rows
+        names, count, absent = set(batch.schema.names), batch.num_rows, {"born_timestamp_ms": clock_ms()}
         if not {"topic", "body"} <= names:
             raise BadRequest("a record batch of messages needs the columns topic and body")
         topics, topic_of = topics_of(batch, "topic")
@@ -140,7 +158,10 @@ class MessageColumns:
             body_ends,
             properties,
             property_ends,
-            {n: numbers_of(batch, n) if n in names else np.zeros(count, np.int64) for n in NUMBER_COLUMNS},
+            {
+                name: numbers_of(batch, name) if name in names else np.full(count, absent.get(name, 0), np.int64)
+                for name in NUMBER_COLUMNS
+            },
             born_host,
             store_host,
         )

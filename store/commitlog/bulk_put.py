@@ -53,7 +53,7 @@ def put_many(log: CommitLog, messages: MessageColumns) -> PutManyResult:
     result = PutManyResult.empty(len(messages))
     last = log.segments.last
     is_stale = last is not None and last.file_start == log.stale_segment
-    has_v2 = any(len(topic.encode("utf-8", "surrogatepass")) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
+    has_v2 = any(len(topic.encode()) > MAX_TOPIC_SIZE_V1 for topic in messages.topics)
     has_light = log.light.is_on and messages.find_in_properties(LIGHT_MARK)
     if is_stale or has_v2 or has_light or log.rules.appends_crc or messages.find_in_properties(DELAY_MARK):
         return _put_one_by_one(log, messages, result)
@@ -98,7 +98,7 @@ class _BulkPut:
         self.rows = rows
         self.result = result
         self.bodies, self.properties = messages.bodies, messages.properties
-        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
+        topics = [topic.encode() for topic in messages.topics]
         self.topics = memoryview(b"".join(topics))
         self.topic_ends = np.concatenate(([0], np.cumsum([len(topic) for topic in topics]))).astype(np.int64)
         self.queue_keys, self.queue_of = messages.number_queues()

@@ -5,7 +5,8 @@ What is checked, once per put_many and before anything is written:
     every column      one-dimensional int64, one value per message, the ends one more
     body_ends, property_ends    from 0 on, never falling, the last one within the bytes there are
     topic_of          the place of a topic
-    queue_id          fits 32 bits; a negative one is refused as a single put refuses it
+    queue_id, flag …  fit 32 bits; a negative queue id is refused as a single put refuses it
+    topics, hosts     as check_message wants them
 
 BadRequest names the column and, where it is one row's fault, the row.
 """
@@ -18,9 +19,11 @@ import numpy as np
 
 from store.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 from store.errors import BadRequest
+from store.formats.given import check_host, check_text
 from store.formats.run import Int64Array
 
-_MAX_QUEUE_ID = 0x7FFFFFFF
+_INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
+"""Columns of 64-bit numbers whose fields have 32 bits."""
 
 
 def check_columns(messages: MessageColumns) -> None:
@@ -36,14 +39,21 @@ def check_columns(messages: MessageColumns) -> None:
         _check_shape(name, numbers, count)
     if not count:
         return
-    topic_of, queue_ids = messages.topic_of, messages.numbers["queue_id"]
+    for topic in messages.topics:
+        check_text("topic", topic)
+    check_host("born_host", messages.born_host)
+    check_host("store_host", messages.store_host)
+    topic_of = messages.topic_of
     # As unsigned numbers the negative ones are the largest.
     if int(topic_of.view(np.uint64).max()) >= len(messages.topics):
         row = int(np.argmax((topic_of < 0) | (topic_of >= len(messages.topics))))
         raise _bad_row("topic_of", row, f"there are {len(messages.topics)} topics, no topic {int(topic_of[row])}")
-    if int(queue_ids.max()) > _MAX_QUEUE_ID:
-        row = int(np.argmax(queue_ids > _MAX_QUEUE_ID))
-        raise _bad_row("queue_id", row, f"{int(queue_ids[row])} does not fit its field")
+    for name in _INT_COLUMNS & messages.numbers.keys():
+        numbers = messages.numbers[name]
+        is_beyond = numbers != numbers.astype(np.int32)
+        if is_beyond.any():
+            row = int(np.argmax(is_beyond))
+            raise _bad_row(name, row, f"{int(numbers[row])} does not fit in 32 bits")
 
 
 def _check_shape(name: str, column: Int64Array, count: int) -> None:

@@ -43,6 +43,7 @@ from store.disk.mapped_file import MappedFile
 from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import DamagedRecord, StoreClosed, StoreIOError
 from store.formats.columns import DamageReason
+from store.formats.given import check_message, check_number
 from store.formats.message import (
     BLANK_SIZE,
     BORN_HOST_IPV6,
@@ -63,7 +64,7 @@ from store.formats.message import (
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
 from store.kernels import append_message, put_message
-from store.kernels.encode import BAD_PART, LOST_PAGE
+from store.kernels.encode import LOST_PAGE
 from store.kernels.native import clock_ms
 
 HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
@@ -162,14 +163,16 @@ class CommitLog:
         if self._is_verbatim:
             try:
                 result: PutResult | None = put_message(self._parts, message, PutResult, _OK, DELAY_MARK)
-            except OverflowError as error:
-                return illegal(f"a number does not fit its field: {error}")
+            except (OverflowError, TypeError):
+                # _put_by_steps says of which field.
+                result = None
             if result is not None:
                 return result
         return self._put_by_steps(message)
 
     def _put_by_steps(self, message: Message) -> PutResult:
         """Append one message of any kind; put_message takes the usual ones."""
+        check_message(message)
         queue = self._queues.get((message.topic, message.queue_id))
         if queue is None:
             refused = self.rules.refuse_place(message.topic, message.queue_id)
@@ -208,6 +211,9 @@ class CommitLog:
 
         as_stored  it is not delayed again
         """
+        check_message(message)
+        if store_timestamp_ms is not None:
+            check_number("store_timestamp_ms", store_timestamp_ms, 64)
         refused = self.rules.refuse_place(message.topic, message.queue_id)
         if refused:
             return illegal(refused)
@@ -230,12 +236,14 @@ class CommitLog:
         if size > self._max_record or len(body) > self._max_body or len(properties) > MAX_PROPERTIES_SIZE:
             return self.rules.too_large(message, size)
 
+        born_ms = message.born_timestamp_ms
+
         def append(tail: PutTail, gate: bytearray, time_ms: int) -> int:
             position: int = append_message(
                 gate, tail.wrote, tail.buffer, tail.file_start, tail.limit_position, queue.end, time_ms,
                 queue.topic, body, properties, hosts.encoded,
                 message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
-                message.born_timestamp_ms, message.reconsume_times, message.prepared_transaction_offset,
+                time_ms if born_ms is None else born_ms, message.reconsume_times, message.prepared_transaction_offset,
             )  # fmt: skip
             if position == LOST_PAGE:
                 lost_pages.require_none()
@@ -244,7 +252,7 @@ class CommitLog:
         try:
             tail = self._parts.tail
             position = append(tail, gate, now_ms)
-            if position < 0 and position != BAD_PART:
+            if position < 0:
                 # No room in the segment, the log is locked, or the clock went back: settled under the lock.
                 with self.locked() as locked_ms:
                     file = self.file_for(size)
@@ -252,13 +260,11 @@ class CommitLog:
                     now_ms = locked_ms if gate is self._gate else now_ms
                     position = append(tail, _open_gate(now_ms), now_ms)
                 self._pages.go_ahead()
-            if position < 0:
-                return illegal("a number does not fit its field of 32 bits")
-        except OverflowError as error:
-            return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
             lost_pages.require_none()
             return no_segment(error)
+        if position < 0:
+            return illegal("a part has a size that no record can hold")
         tail.file.store_timestamp_ms = now_ms
         queue_offset = _LONG.unpack_from(tail.buffer, position + QUEUE_OFFSET_AT)[0]
         log_offset = tail.file_start + position
@@ -285,13 +291,15 @@ class CommitLog:
 
         is_batch  False for one message that is encoded whole before it is written, under the rules of a single put
         """
+        for message in messages:
+            check_message(message)
         if self.rules.appends_crc:
             messages = [_with_room_for_crc(message, self.rules) for message in messages]
         refusal = self.rules.refuse_batch(messages, is_batch=is_batch)
         if refusal is not None:
             return refusal
         first = messages[0]
-        topic = first.topic.encode("utf-8", "surrogatepass")
+        topic = first.topic.encode()
         sys_flag = first.sys_flag & ~HOST_FLAGS | host_flags(first.born_host, first.store_host)
         v2 = len(topic) > MAX_TOPIC_SIZE_V1
         sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag, v2=v2) for m in messages]
@@ -300,8 +308,6 @@ class CommitLog:
         try:
             with self.locked() as now_ms:
                 return self._append_batch(messages, topic, sys_flag, sizes, now_ms)
-        except struct.error as error:
-            return illegal(f"a number does not fit its field: {error}")
         except StoreIOError as error:
             lost_pages.require_none()
             return no_segment(error)

@@ -29,9 +29,6 @@ MAX_FOLDER_NAME_SIZE = 255
 # What a record may have beyond the largest body.
 RECORD_EXTRA_SIZE = 64 * 1024
 
-_INT_COLUMNS = {"flag", "sys_flag", "reconsume_times"}
-"""Columns of 64-bit numbers whose fields have 32 bits."""
-
 
 class PutRules:
     """The limits of one store: `max_body` and `max_record` in bytes."""
@@ -49,7 +46,7 @@ class PutRules:
         if not messages:
             return illegal("the batch is empty")
         first = messages[0]
-        topic = first.topic.encode("utf-8", "surrogatepass")
+        topic = first.topic.encode()
         refused = self.refuse_topic(first.topic, topic)
         if refused:
             return illegal(refused)
@@ -71,7 +68,7 @@ class PutRules:
 
     def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
         """Marks the rows that a put would refuse; the put of one such row names the reason."""
-        topics = [topic.encode("utf-8", "surrogatepass") for topic in messages.topics]
+        topics = [topic.encode() for topic in messages.topics]
         bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
         sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
         bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
@@ -79,8 +76,6 @@ class PutRules:
         total = record_size(0, 0, 0, flags) + bodies + sizes + properties
         too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
         too_large |= messages.numbers["queue_id"] < 0
-        for name in _INT_COLUMNS & messages.numbers.keys():
-            too_large |= messages.numbers[name] != messages.numbers[name].astype(np.int32)
         refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
         return refused
 
@@ -88,7 +83,7 @@ class PutRules:
         """Why nothing can be stored in this queue, empty when it can."""
         if queue_id < 0:
             return f"the queue id is negative: {queue_id}"
-        return self.refuse_topic(topic, topic.encode("utf-8", "surrogatepass"))
+        return self.refuse_topic(topic, topic.encode())
 
     def refuse_topic(self, topic: str, encoded: bytes) -> str:
         """Why nothing can be stored under this topic, empty when it can.

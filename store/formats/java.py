@@ -51,6 +51,12 @@ def parse_long(text: str) -> int | None:
     return value if -LONG_MAX - 1 <= value <= LONG_MAX else None
 
 
+def parse_int(text: str) -> int | None:
+    """Read a number as Integer.parseInt does, None where that throws."""
+    value = parse_long(text)
+    return value if value is not None and -INT_MAX - 1 <= value <= INT_MAX else None
+
+
 def string_hash(text: str) -> int:
     """String.hashCode() as a signed 32-bit int."""
     value = 0

@@ -26,9 +26,10 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TypedDict, Unpack
 
-from store.errors import BadRequest, DamagedRecord
+from store.errors import BadRequest, DamagedRecord, quoted
 from store.formats.columns import DamageReason
 from store.formats.fields import Field, fields_of
+from store.formats.given import check_message, check_number, check_text
 from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
 from store.formats.java import crc32, decode_utf8
 from store.formats.message_id import encode_message_id
@@ -113,7 +114,7 @@ class MessageFields(TypedDict, total=False):
     queue_id: int
     flag: int
     sys_flag: int
-    born_timestamp_ms: int
+    born_timestamp_ms: int | None
     born_host: Host
     store_host: Host
     reconsume_times: int
@@ -122,7 +123,11 @@ class MessageFields(TypedDict, total=False):
 
 @dataclass(slots=True)
 class Message:
-    """A producer's message (Java: MessageExtBrokerInner). `properties` is the property string, verbatim."""
+    """A producer's message (Java: MessageExtBrokerInner).
+
+    properties         the property string, verbatim
+    born_timestamp_ms  None: the time at which it is put
+    """
 
     topic: str
     body: bytes = b""
@@ -130,7 +135,7 @@ class Message:
     properties: bytes = b""
     flag: int = 0
     sys_flag: int = 0
-    born_timestamp_ms: int = 0
+    born_timestamp_ms: int | None = None
     born_host: Host = LOCALHOST
     store_host: Host = LOCALHOST
     reconsume_times: int = 0
@@ -154,20 +159,20 @@ class Message:
         >>> Message.of("Orders", "hello", keys=["order-1"], tags="paid", queue_id=3).properties
         b'KEYS\\x01order-1\\x02TAGS\\x01paid'
 
-        Raises BadRequest for what a record cannot hold: a lone surrogate, or the bytes that separate properties.
+        Raises TypeError for a value of a wrong kind, BadRequest for one that a record cannot hold: too large a number,
+        a lone surrogate, or the bytes that separate properties.
         """
-        named = {KEYS: KEY_SEPARATOR.join(keys), TAGS: tags, UNIQ_KEY: uniq_key}
-        named[DELAY] = str(delay_level) if delay_level else None
+        named = {KEYS: keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys), TAGS: tags, UNIQ_KEY: uniq_key}
+        named[DELAY] = str(check_number("delay_level", delay_level, least=0)) if delay_level != 0 else None
         values = {**(properties or {}), **{name: value for name, value in named.items() if value}}
         for name, value in values.items():
-            if not {NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR}.isdisjoint(name + value):
+            both = check_text("the name of a property", name) + check_text(f"property {quoted(name)}", value)
+            if not {NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR}.isdisjoint(both):
                 raise BadRequest(f"property {name!r} holds the byte 1 or 2, which separate properties")
-        try:
-            topic.encode()
-            data = body.encode() if isinstance(body, str) else body
-            return cls(topic, data, properties=encode_properties(values, "strict"), **fields)
-        except UnicodeEncodeError as error:
-            raise BadRequest(f"a lone surrogate in {error.object[:40]!r}", hint="give text that is UTF-8") from None
+        data = check_text("body", body).encode() if isinstance(body, str) else body
+        message = cls(topic, data, properties=encode_properties(values), **fields)
+        check_message(message)
+        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +274,7 @@ def encode_record(
 
     topic  the topic in UTF-8: up to 127 bytes make a V1 record, more a V2 record
     """
+    born_ms = message.born_timestamp_ms
     body, properties = message.body, message.properties
     born, stored = message.born_host.encode(), message.store_host.encode()
     v2 = len(topic) > MAX_TOPIC_SIZE_V1
@@ -284,7 +290,7 @@ def encode_record(
         queue_offset,
         log_offset,
         sys_flag,
-        message.born_timestamp_ms,
+        store_timestamp_ms if born_ms is None else born_ms,
         born,
         store_timestamp_ms,
         stored,

@@ -4,8 +4,8 @@
     message  a Message; field_of reads a field of it by its slot in 2 ns
 
 What is usual is done here. None says that it is not, and that no record was written: a queue's first message, a delayed
-one, another host than the last message's, a size beyond a limit, no room, a closed gate, a clock that went back, a lost
-page.
+one, another host than the last message's, a field of another kind that C would cut, a size beyond a
+limit, no room, a closed gate, a clock that went back, a lost page.
 
 The append holds the GIL from its first look to its last write, as append_message does.
 """
@@ -54,14 +54,19 @@ NEWEST_TIME = 0
 def put_message(log: Object, message: Object, result_type: Object, status: Object, delay_mark: Object) -> Object:
     """Append a message whose put is a usual one; returns a `result_type` of `status`, or None."""
     queues, hosts, tail, gate, clock, max_body, max_record, fields, file_fields = as_tuple(log)
-    queue_number = field_of(message, fields, QUEUE_ID)
-    queue = queues.get((field_of(message, fields, TOPIC), queue_number))
+    queue_id = field_of(message, fields, QUEUE_ID)
+    queue = queues.get((field_of(message, fields, TOPIC), queue_id))
     born, stored, host_bytes, host_bits, hosts_size = as_tuple(hosts)
     born_host, store_host = field_of(message, fields, BORN_HOST), field_of(message, fields, STORE_HOST)
     if queue is None or born_host is not born or store_host is not stored:
         return None
     body, properties = field_of(message, fields, BODY), field_of(message, fields, PROPERTIES)
-    if type(body) is not bytes or type(properties) is not bytes:
+    flag, bits = field_of(message, fields, FLAG), field_of(message, fields, SYS_FLAG)
+    times, offset = field_of(message, fields, RECONSUMED), field_of(message, fields, PREPARED_OFFSET)
+    born_ms = field_of(message, fields, BORN_TIME)
+    if not (type(body) is type(properties) is bytes and type(flag) is type(bits) is type(times) is type(offset) is int):
+        return None
+    if type(queue_id) is not int or not (born_ms is None or type(born_ms) is int):
         return None
     topic, base_size, queue_end = as_tuple(queue)
     body_size: Long = len(body)
@@ -72,32 +77,27 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
     if find_bytes(address_of(properties), address_of(delay_mark), len(delay_mark), 0, properties_size) >= 0:
         return None
     file, buffer, file_start, wrote, limit = as_tuple(tail)
-    queue_id: Long = queue_number
-    flag: Long = field_of(message, fields, FLAG)
-    sys_flag: Long = field_of(message, fields, SYS_FLAG)
-    reconsume_times: Long = field_of(message, fields, RECONSUMED)
-    born_timestamp_ms: Long = field_of(message, fields, BORN_TIME)
-    prepared_offset: Long = field_of(message, fields, PREPARED_OFFSET)
+    sys_flag: Long = bits
     sys_flag = sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6) | host_bits
-    if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(reconsume_times)):
+    if not (is_int(queue_id) and is_int(flag) and is_int(sys_flag) and is_int(times)):
         return None
-    now_ms: Long = 0
-    if clock is None:
-        # A call of Python's function takes 85 ns.
-        now_ms = clock_ms()
-    else:
+    # A call of Python's function takes 85 ns.
+    now_ms: Long = clock_ms()
+    if clock is not None:
         now_ms = clock()
+    born_timestamp_ms: Long = now_ms
+    if born_ms is not None:
+        born_timestamp_ms = born_ms
     end: Long = min(read_long(address_of(limit), 0), len(buffer))
-    start: Long = file_start
     at: Long = read_long(address_of(wrote), 0)
     if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > end - at:
         return None
     if not append_record(
-        address_of(gate), address_of(wrote), address_of(buffer), start, address_of(queue_end), now_ms, size,
+        address_of(gate), address_of(wrote), address_of(buffer), file_start, address_of(queue_end), now_ms, size,
         address_of(topic), len(topic), address_of(body), body_size, address_of(properties), properties_size,
-        address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, reconsume_times, prepared_offset,
+        address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, times, offset,
     ):  # fmt: skip
         return None
     newest_ms = set_number(file, file_fields, NEWEST_TIME, now_ms)
     queue_offset: Long = read_long(address_of(buffer), at + QUEUE_OFFSET_AT)
-    return tuple_of(result_type, (status, start + at, size, queue_offset, newest_ms, 1, "", message, ()))
+    return tuple_of(result_type, (status, file_start + at, size, queue_offset, newest_ms, 1, "", message, ()))

@@ -31,6 +31,7 @@ from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_4_9, BrokerLine
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
+from store.formats.java import parse_int
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -197,12 +198,13 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
     """The message that a delayed record delivers; ValueError without its real place (messageTimeup)."""
     properties = record.properties
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID)
-    if not topic or queue_id is None:
+    number = parse_int(queue_id or "")
+    if not topic or number is None:
         raise ValueError(f"the record at log offset {record.log_offset} has no REAL_TOPIC or no REAL_QID")
     return Message(
         topic,
         record.body,
-        int(queue_id),
+        number,
         record.property_text if line is LINE_4_9 else encode_java_map(properties),
         flag=record.flag,
         sys_flag=record.sys_flag,

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from store.config import LINE_4_9, BrokerLine
 from store.errors import BadRequest
 from store.formats.host import Host
+from store.formats.java import parse_int
 from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, Message, StoredMessage
 from store.formats.properties import (
     DELAY,
@@ -91,13 +92,13 @@ def immune_message(half: StoredMessage, properties: Mapping[str, str], line: Bro
 def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
     """The message that `half` becomes; BadRequest without its real place (endMessageTransaction)."""
     properties = half.properties
-    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
-    if not topic or not (queue_id.isascii() and queue_id.isdigit()):
+    topic, queue_id = properties.get(REAL_TOPIC), parse_int(properties.get(REAL_QUEUE_ID, ""))
+    if not topic or queue_id is None or queue_id < 0:
         raise BadRequest("the half has no REAL_TOPIC, or no REAL_QID", offset=half.log_offset)
     return Message(
         topic,
         half.body,
-        int(queue_id),
+        queue_id,
         _encode(properties, line),
         flag=half.flag,
         sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,

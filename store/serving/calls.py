@@ -23,6 +23,7 @@ from typing import Any
 from store.commitlog.bulk import MessageColumns
 from store.commitlog.put_result import PutResult
 from store.errors import BadRequest, DamagedRecord
+from store.formats.given import check_flag, check_number, check_text
 from store.formats.message import Message
 from store.services.served_store import DEFAULT_GROUP, ServedState, ServedStore
 from store.serving.filters import read_filter
@@ -68,7 +69,7 @@ class Calls:
 
     def _call_put(self, head: Head, attachment: bytes) -> Frame:
         messages = unpack_messages(head["messages"], attachment)
-        if head.get("is_replayed"):
+        if _flag(head, "is_replayed", False):
             results = [self._put_replayed(message, head) for message in messages]
         elif len(messages) > 1 and _have_same_hosts(messages):
             return Frame({"results": self._put_columns(messages)})
@@ -78,7 +79,7 @@ class Calls:
 
     def _put_replayed(self, message: Message, head: Head) -> PutResult:
         return self._store.put_replayed(
-            message, as_stored=bool(head["as_stored"]), store_timestamp_ms=head.get("store_timestamp_ms")
+            message, as_stored=_flag(head, "as_stored"), store_timestamp_ms=head.get("store_timestamp_ms")
         )
 
     def _put_columns(self, messages: list[Message]) -> list[list[Any]]:
@@ -96,29 +97,29 @@ class Calls:
 
     def _call_prepare(self, head: Head, attachment: bytes) -> Frame:
         (message,) = unpack_messages(head["messages"], attachment)
-        return Frame({"result": put_row(self._store.transactions.prepare(message, str(head["producer_group"])))})
+        return Frame({"result": put_row(self._store.transactions.prepare(message, _text(head, "producer_group")))})
 
     def _call_commit(self, head: Head, attachment: bytes) -> Frame:
-        half, group = int(head["half_log_offset"]), str(head["producer_group"])
-        result = self._store.transactions.commit(half, group, is_answer=bool(head.get("is_answer")))
+        half, group = _number(head, "half_log_offset"), _text(head, "producer_group")
+        result = self._store.transactions.commit(half, group, is_answer=_flag(head, "is_answer", False))
         return Frame({"result": put_row(result)})
 
     def _call_rollback(self, head: Head, attachment: bytes) -> Frame:
-        half, group = int(head["half_log_offset"]), str(head["producer_group"])
-        self._store.transactions.rollback(half, group, is_answer=bool(head.get("is_answer")))
+        half, group = _number(head, "half_log_offset"), _text(head, "producer_group")
+        self._store.transactions.rollback(half, group, is_answer=_flag(head, "is_answer", False))
         return Frame({})
 
     def _call_register(self, head: Head, attachment: bytes) -> Frame:
-        group, topic, expression = str(head["group"]), str(head["topic"]), str(head["expression"])
-        version = head.get("client_version")
+        group, topic, expression = _text(head, "group"), _text(head, "topic"), _text(head, "expression")
+        version = None if head.get("client_version") is None else _number(head, "client_version")
         filters = self._store.filters
-        is_taken = filters.register(group, topic, expression, int(version) if version is not None else None)
+        is_taken = filters.register(group, topic, expression, version)
         # A broker writes the file within ten seconds; who registered here may read it at once.
         filters.persist()
         return Frame({"is_taken": is_taken})
 
     def _call_unregister(self, head: Head, attachment: bytes) -> Frame:
-        self._store.filters.unregister(str(head["group"]))
+        self._store.filters.unregister(_text(head, "group"))
         self._store.filters.persist()
         return Frame({})
 
@@ -126,10 +127,10 @@ class Calls:
 
     def _call_get(self, head: Head, attachment: bytes) -> Frame:
         store = self._store
-        topic, queue_id, offset = str(head["topic"]), int(head["queue_id"]), int(head["offset"])
+        topic, queue_id, offset = _text(head, "topic"), _number(head, "queue_id"), _number(head, "offset")
         wanted = read_filter(head.get("filter"))
         result = store.get(
-            topic, queue_id, offset, int(head["max_count"]), wanted, group=str(head.get("group", DEFAULT_GROUP))
+            topic, queue_id, offset, _number(head, "max_count"), wanted, group=_text(head, "group", DEFAULT_GROUP)
         )
         return Frame(
             {
@@ -147,26 +148,26 @@ class Calls:
 
     def _call_wait(self, head: Head, attachment: bytes) -> Frame:
         has_come = self._store.wait_for_message(
-            str(head["topic"]),
-            int(head["queue_id"]),
-            int(head["offset"]),
-            min(int(head["timeout_ms"]), LONGEST_HOLD_MS),
+            _text(head, "topic"),
+            _number(head, "queue_id"),
+            _number(head, "offset"),
+            min(_number(head, "timeout_ms"), LONGEST_HOLD_MS),
             read_filter(head.get("filter")),
         )
         return Frame({"has_come": has_come})
 
     def _call_lookup(self, head: Head, attachment: bytes) -> Frame:
-        found = self._store.lookup(int(head["log_offset"]))
+        found = self._store.lookup(_number(head, "log_offset"))
         return Frame({"is_found": found is not None}, found.raw if found is not None else b"")
 
     def _call_query(self, head: Head, attachment: bytes) -> Frame:
         result = self._store.query(
-            str(head["topic"]),
-            str(head["key"]),
-            int(head["max_count"]),
-            int(head["begin_ms"]),
-            int(head["end_ms"]),
-            verify=bool(head["verify"]),
+            _text(head, "topic"),
+            _text(head, "key"),
+            _number(head, "max_count"),
+            _number(head, "begin_ms"),
+            _number(head, "end_ms"),
+            verify=_flag(head, "verify"),
         )
         return Frame(
             {
@@ -183,20 +184,20 @@ class Calls:
         return Frame({"topics": self._store.topics()})
 
     def _call_queues(self, head: Head, attachment: bytes) -> Frame:
-        return Frame({"queue_ids": self._store.queue_ids(str(head["topic"]))})
+        return Frame({"queue_ids": self._store.queue_ids(_text(head, "topic"))})
 
     def _call_offsets(self, head: Head, attachment: bytes) -> Frame:
-        key = str(head["topic"]), int(head["queue_id"])
+        key = _text(head, "topic"), _number(head, "queue_id")
         return Frame({"min_offset": self._store.min_offset(*key), "max_offset": self._store.max_offset(*key)})
 
     def _call_offset_by_time(self, head: Head, attachment: bytes) -> Frame:
-        found = self._store.offset_by_time(str(head["topic"]), int(head["queue_id"]), int(head["time_ms"]))
+        found = self._store.offset_by_time(_text(head, "topic"), _number(head, "queue_id"), _number(head, "time_ms"))
         return Frame({"offset": found})
 
     # Keeping.
 
     def _call_stats(self, head: Head, attachment: bytes) -> Frame:
-        ring = str(head.get("ring", "minute"))
+        ring = _text(head, "ring", "minute")
         if ring not in RINGS:
             raise ValueError(f"the ring is one of {', '.join(RINGS)}")
         store = self._store
@@ -226,6 +227,18 @@ def _state_head(state: ServedState) -> Head:
         "delay_levels": [one._asdict() for one in state.delay_levels],
         "listeners": [one._asdict() for one in state.listeners],
     }
+
+
+def _text(head: Head, name: str, absent: str | None = None) -> str:
+    return check_text(name, head[name] if absent is None else head.get(name, absent))
+
+
+def _number(head: Head, name: str) -> int:
+    return check_number(name, head[name], 32 if name == "queue_id" else 64)
+
+
+def _flag(head: Head, name: str, absent: bool | None = None) -> bool:
+    return check_flag(name, head[name] if absent is None else head.get(name, absent))
 
 
 def _have_same_hosts(messages: list[Message]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from store.errors import BadRequest
+from store.formats.given import check_text
 from store.reading.filter.sql92 import SqlFilter, compile_sql
 from store.reading.filter.tags import TagExpression
 from store.serving.frames import Head
@@ -13,8 +14,8 @@ def read_filter(given: Head | None) -> TagExpression | SqlFilter | None:
     if given is None:
         return None
     if "tags" in given:
-        return TagExpression(str(given["tags"]))
-    return compile_sql(str(given["sql"]))
+        return TagExpression(check_text("tags", given["tags"]))
+    return compile_sql(check_text("sql", given["sql"]))
 
 
 def describe_filter(given: object) -> dict[str, str] | None:

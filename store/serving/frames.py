@@ -5,7 +5,8 @@
     head       a JSON object in ASCII
     attachment bytes that JSON would have to encode: bodies, properties, records
 
-A head of more than 16 MiB or an attachment of more than 1 GiB ends the connection.
+A head of more than 16 MiB or an attachment of more than 1 GiB ends the connection. A head that is no JSON object is
+answered as a wrong request.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from store.errors import StoreClosed
+from store.errors import BadRequest, StoreClosed
+from store.formats.given import check_message, check_number, check_text
 from store.formats.host import Host
 from store.formats.message import Message
 
@@ -48,7 +50,13 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def receive_frame(connection: socket.socket) -> Frame | None:
-    """Receive one frame; None where the other side has closed, StoreClosed where it sends no frame."""
+    """Receive one frame; None where the other side has closed. Raises as receive_parts and parse_frame."""
+    parts = receive_parts(connection)
+    return parse_frame(*parts) if parts is not None else None
+
+
+def receive_parts(connection: socket.socket) -> tuple[bytes, bytes] | None:
+    """Receive a frame's head and attachment; StoreClosed where no frame can follow."""
     sizes = _receive(connection, SIZES.size)
     if sizes is None:
         return None
@@ -56,15 +64,18 @@ def receive_frame(connection: socket.socket) -> Frame | None:
     if head_size > MOST_HEAD_BYTES or attached_size > MOST_ATTACHED_BYTES:
         raise StoreClosed(f"a frame of {head_size} and {attached_size} bytes is too large for the control socket")
     head, attachment = _receive(connection, head_size), _receive(connection, attached_size)
-    if head is None or attachment is None:
-        return None
+    return (bytes(head), bytes(attachment)) if head is not None and attachment is not None else None
+
+
+def parse_frame(head: bytes, attachment: bytes) -> Frame:
+    """The frame of a head and its attachment; BadRequest for a head that is no JSON object."""
     try:
         parsed = json.loads(head)
-    except ValueError as error:
-        raise StoreClosed(f"the head of a frame is no JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the head of a frame is no JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise StoreClosed("the head of a frame is no JSON object")
-    return Frame(parsed, bytes(attachment))
+        raise BadRequest("the head of a frame is no JSON object")
+    return Frame(parsed, attachment)
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | bytearray | None:
@@ -82,7 +93,9 @@ def _receive(connection: socket.socket, size: int) -> bytes | bytearray | None:
 
 
 def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
-    """The messages for a frame's head, and their bytes for its attachment."""
+    """The messages for a frame's head, and their bytes for its attachment; raises as check_message."""
+    for message in messages:
+        check_message(message)
     rows = [
         [
             message.topic, message.queue_id, len(message.body), len(message.properties), message.flag,
@@ -95,16 +108,20 @@ def pack_messages(messages: Sequence[Message]) -> tuple[list[Row], bytes]:
 
 
 def unpack_messages(rows: Sequence[Row], attachment: bytes) -> list[Message]:
-    """The messages of a frame; ValueError where head and attachment do not fit each other."""
+    """The messages of a frame, checked; BadRequest where head and attachment do not fit each other."""
     messages, at = [], 0
     for topic, queue_id, body_size, properties_size, flag, sys_flag, born_ms, born, stored, times, prepared in rows:
+        check_number("the size of a body", body_size, least=0)
+        check_number("the size of properties", properties_size, least=0)
         middle, end = at + body_size, at + body_size + properties_size
         body, properties = attachment[at:middle], attachment[middle:end]
-        hosts = Host.parse(born), Host.parse(stored)
-        messages.append(Message(topic, body, queue_id, properties, flag, sys_flag, born_ms, *hosts, times, prepared))
+        hosts = Host.parse(check_text("born_host", born)), Host.parse(check_text("store_host", stored))
+        message = Message(topic, body, queue_id, properties, flag, sys_flag, born_ms, *hosts, times, prepared)
+        check_message(message)
+        messages.append(message)
         at = end
     if at != len(attachment):
-        raise ValueError(f"the messages have {at} bytes, the attachment {len(attachment)}")
+        raise BadRequest(f"the messages have {at} bytes, the attachment {len(attachment)}")
     return messages
 
 

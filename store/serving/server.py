@@ -16,7 +16,7 @@ from store.errors import StoreError
 from store.ha.listener import Limits, Listener, Peer
 from store.services.served_store import ServedStore
 from store.serving.calls import Calls
-from store.serving.frames import Frame, encode_frame, receive_frame, send_frame
+from store.serving.frames import Frame, encode_frame, parse_frame, receive_parts, send_frame
 from store.serving.place import listen_at, socket_path
 
 BUSY = {"class": "StoreClosed", "reason": "the process that serves the store works for as many others as it may"}
@@ -64,15 +64,15 @@ class ControlServer:
         self._store.release_held()
 
     def _serve(self, peer: Peer) -> None:
-        while (request := receive_frame(peer.connection)) is not None:
+        while (parts := receive_parts(peer.connection)) is not None:
             with peer.working():
-                answer = self._answer(request)
+                answer = self._answer(*parts)
             send_frame(peer.connection, answer)
             peer.note_request()
 
-    def _answer(self, request: Frame) -> Frame:
+    def _answer(self, head: bytes, attachment: bytes) -> Frame:
         try:
-            return self._calls.answer(request)
+            return self._calls.answer(parse_frame(head, attachment))
         except StoreError as error:
             return Frame({"error": describe_error(error)})
         except Exception as error:

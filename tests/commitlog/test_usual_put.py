@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import Message, PutResult, PutStatus, WritableStore, kernels, open_store
+from store import BadRequest, Message, PutResult, PutStatus, WritableStore, kernels, open_store
 from store.commitlog import commit_log
 from store.formats.host import LOCALHOST, Host
 from store.formats.message import record_size
@@ -34,7 +34,7 @@ messages = st.builds(
     properties=st.sampled_from([b"", b"KEYS\x01k", b"K\x01k\x02DELAY\x013\x02", b"DELAY\x01x", *LONG_PROPERTIES]),
     flag=st.sampled_from([0, -1, 1 << 31]),
     sys_flag=st.sampled_from([0, 4, 8, 12, 0x30, 1 << 40]),
-    born_timestamp_ms=st.integers(-(1 << 63), (1 << 63) - 1),
+    born_timestamp_ms=st.none() | st.integers(-(1 << 63), (1 << 63) - 1),
     born_host=st.sampled_from(HOSTS),
     store_host=st.sampled_from(HOSTS),
     reconsume_times=st.integers(0, 3),
@@ -49,15 +49,22 @@ def leave_to_steps(*arguments: Any) -> None:
     """put_message for a log all of whose puts are unusual."""
 
 
-def put_all(steps: Steps, put_message: Callable[..., Any]) -> tuple[list[PutResult], bytes]:
+def outcome(store: WritableStore, message: Message) -> PutResult | str:
+    try:
+        return store.put(message)
+    except BadRequest as refusal:
+        return str(refusal)
+
+
+def put_all(steps: Steps, put_message: Callable[..., Any]) -> tuple[list[PutResult | str], bytes]:
     """The results, and the log's bytes, of puts with the clock moved before each."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder, patch.object(commit_log, "put_message", put_message):
         with open_store(Path(folder), settings=SETTINGS, read_only=False, clock=clock) as store:
-            results = []
+            results: list[PutResult | str] = []
             for message, moved_ms, times in steps:
                 clock.now_ms += moved_ms
-                results += [store.put(message) for _ in range(times)]
+                results += [outcome(store, message) for _ in range(times)]
         return results, b"".join(path.read_bytes() for path in sorted((Path(folder) / "commitlog").iterdir()))
 
 

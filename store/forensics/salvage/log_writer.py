@@ -91,9 +91,9 @@ class LogWriter:
     def _write_filler(self, gap: int, store_timestamp_ms: int) -> None:
         # No larger than what any broker takes for a record.
         size = gap if gap <= 2 << 20 else 1 << 20
-        topic, message = FILLER_TOPIC.encode(), Message(FILLER_TOPIC, bytes(size - SMALLEST_FILLER))
+        topic, body = FILLER_TOPIC.encode(), bytes(size - SMALLEST_FILLER)
         record = encode_record(
-            message,
+            Message(FILLER_TOPIC, body, born_timestamp_ms=0),
             topic=topic,
             sys_flag=TRANSACTION_ROLLBACK,
             queue_offset=0,

@@ -190,7 +190,7 @@ class _StoreWriter:
     def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, body: bytes = b"") -> None:
         topic, queue_id, queue_offset = placeholder
         record = encode_record(
-            Message(topic.decode("utf-8", "surrogateescape"), body, queue_id, PLACEHOLDER),
+            Message(topic.decode("utf-8", "surrogateescape"), body, queue_id, PLACEHOLDER, born_timestamp_ms=0),
             topic=topic,
             sys_flag=0,
             queue_offset=queue_offset,

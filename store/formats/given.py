@@ -1,0 +1,95 @@
+"""Checks values that come from outside, before anything is done with them.
+
+A wrong kind is a TypeError, a wrong value of the right kind a BadRequest. Both begin with the field's name.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING
+
+from store.errors import BadRequest, quoted
+
+if TYPE_CHECKING:
+    from store.formats.message import Message
+
+_MOST_SHOWN = 40
+_MOST_USUAL = (1 << 31) - 1
+_INTS = ("queue_id", "flag", "sys_flag", "reconsume_times")
+_ADDRESS_SIZES = (4, 16)
+
+
+def check_message(message: Message) -> None:
+    """Refuse a message that no record can hold."""
+    check_text("topic", message.topic)
+    for name in _INTS:
+        value = getattr(message, name)
+        # Most numbers of most messages; a call takes as long as all four.
+        if type(value) is not int or not 0 <= value <= _MOST_USUAL:
+            check_number(name, value)
+    check_number("prepared_transaction_offset", message.prepared_transaction_offset, 64)
+    if message.born_timestamp_ms is not None:
+        check_number("born_timestamp_ms", message.born_timestamp_ms, 64)
+    check_bytes("body", message.body)
+    check_bytes("properties", message.properties)
+    check_host("born_host", message.born_host)
+    check_host("store_host", message.store_host)
+
+
+def check_number(name: str, value: object, bits: int = 32, least: int | None = None) -> int:
+    """Return a whole number of `bits` bits with its sign, not less than `least`."""
+    if type(value) is not int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise TypeError(f"{name} is not a whole number: {_shown(value)}")
+        value = index(value)
+    if not -1 << bits - 1 <= value < 1 << bits - 1:
+        raise BadRequest(f"{name} does not fit in {bits} bits: {_shown(value)}")
+    if least is not None and value < least:
+        raise BadRequest(f"{name} is less than {least}: {value}")
+    return value
+
+
+def check_text(name: str, value: object) -> str:
+    """Return a text that UTF-8 holds."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is not text: {_shown(value)}")
+    # ASCII has no surrogates, and is known at once.
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise BadRequest(f"a lone surrogate in {name}: {quoted(value)}", hint="give text that is UTF-8") from None
+    return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a truth value."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is neither true nor false: {_shown(value)}")
+    return value
+
+
+def check_bytes(name: str, value: object) -> None:
+    """Refuse all but bytes without gaps."""
+    if isinstance(value, (bytes, bytearray)):
+        return
+    if not isinstance(value, memoryview) or value.itemsize != 1 or not value.contiguous:
+        raise TypeError(f"{name} is not bytes, but {type(value).__name__}")
+
+
+def check_host(name: str, value: object) -> None:
+    """Refuse all but an address of 4 or 16 bytes with a port of 32 bits."""
+    if not isinstance(value, tuple) or len(value) != 2 or type(value[0]) is not bytes:
+        raise TypeError(f"{name} is not a host: {_shown(value)}")
+    if len(value[0]) not in _ADDRESS_SIZES:
+        raise BadRequest(f"{name} has an address of {len(value[0])} bytes, not 4 or 16")
+    if type(value[1]) is not int or not 0 <= value[1] <= _MOST_USUAL:
+        check_number(f"the port of {name}", value[1])
+
+
+def _shown(value: object) -> str:
+    # Python refuses to write a number of more than 4300 digits.
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -1,0 +1,122 @@
+"""What comes from outside is refused by its field's name, at every door, before anything is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import BadRequest, Message, MessageColumns, WritableStore, open_store
+from store.formats.given import check_flag, check_number
+from store.formats.host import Host
+from store.serving import ControlServer, StoreClient
+
+LARGE, LARGEST = 1 << 31, 1 << 63
+MESSAGE = Message("T", b"body")
+
+WRONG_KINDS: list[tuple[str, Any]] = [
+    ("topic", 5), ("topic", None), ("topic", b"T"), ("topic", ["T"]),
+    *((name, value) for name in ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset")
+      for value in (0.5, 1.0, "1", None, True, float("nan"), float("inf"))),
+    ("born_timestamp_ms", 0.1), ("born_timestamp_ms", False), ("born_timestamp_ms", "0"),
+    ("body", "text"), ("body", 3), ("body", [1]), ("body", memoryview(bytes(16)).cast("q")),
+    ("properties", "K"), ("properties", {}), ("born_host", "127.0.0.1:1"), ("store_host", None),
+    ("store_host", Host(b"abcd", "1")), # type: ignore[arg-type]
+]  # fmt: skip
+WRONG_VALUES: list[tuple[str, Any]] = [
+    ("topic", "a\ud800"),
+    *((name, value) for name in ("queue_id", "flag", "sys_flag", "reconsume_times")
+      for value in (LARGE, -LARGE - 1, 1 << 70)),
+    *((name, value) for name in ("born_timestamp_ms", "prepared_transaction_offset")
+      for value in (LARGEST, -LARGEST - 1)),
+    ("born_host", Host(b"abc", 1)), ("store_host", Host(b"abcd", LARGE)),
+]  # fmt: skip
+
+DOORS: dict[str, Callable[[WritableStore, Message], object]] = {
+    "put": lambda store, message: store.put(message),
+    "put of a known queue": lambda store, message: (store.put(MESSAGE), store.put(message)),
+    "put_replayed": lambda store, message: store.put_replayed(message),
+    "put_batch": lambda store, message: store.put_batch([message]),
+    "put_many": lambda store, message: store.put_many(MessageColumns.of([message])),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("name", "value", "error"), [
+    *((*one, TypeError) for one in WRONG_KINDS), *((*one, BadRequest) for one in WRONG_VALUES),
+])  # fmt: skip
+def test_a_value_that_no_record_can_hold_is_refused(
+    door: str, name: str, value: object, error: type[Exception], shared: WritableStore
+) -> None:
+    shared.put(MESSAGE)
+    before, offset = shared.max_log_offset, shared.opened.log.queue_offset("T", 0)
+    with pytest.raises(error, match=name):
+        DOORS[door](shared, replace(MESSAGE, **{name: value}))  # type: ignore[arg-type]
+    puts = 1 if "known" in door else 0
+    assert shared.opened.log.queue_offset("T", 0) == offset + puts
+    assert shared.max_log_offset == before + puts * (before // offset)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with open_store(tmp_path_factory.mktemp("door") / "s", read_only=False) as store:
+        yield store
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("queue_id", -LARGE), ("queue_id", LARGE - 1), ("flag", -LARGE), ("flag", LARGE - 1),
+    ("born_timestamp_ms", -LARGEST), ("born_timestamp_ms", LARGEST - 1), ("body", bytearray(b"x")),
+    ("body", memoryview(b"x")), ("topic", "Тема"),
+])  # fmt: skip
+def test_the_ends_of_a_field_are_taken(name: str, value: object, shared: WritableStore) -> None:
+    result = shared.put(replace(MESSAGE, **{name: value}))  # type: ignore[arg-type]
+    assert result.is_ok or "the queue id is negative" in result.reason
+
+
+@pytest.mark.parametrize("given", [
+    {"keys": [5]}, {"tags": 5}, {"uniq_key": b"u"}, {"delay_level": 0.5}, {"delay_level": True},
+    {"properties": {"a": 1}}, {"properties": {1: "a"}}, {"queue_id": 0.5}, {"bogus": 1},
+])  # fmt: skip
+def test_a_message_is_not_made_of_a_wrong_kind(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Message.of("T", "x", **given)
+
+
+def test_keys_as_one_text_are_that_text() -> None:
+    assert Message.of("T", keys="order-1 order-2").properties == b"KEYS\x01order-1 order-2"
+
+
+@pytest.mark.parametrize(("bits", "least", "taken", "refused"), [
+    (32, None, [-LARGE, 0, LARGE - 1], [-LARGE - 1, LARGE]),
+    (64, None, [-LARGEST, LARGEST - 1], [-LARGEST - 1, LARGEST, 10**9999]),
+    (32, 1, [1], [0, -1]),
+])  # fmt: skip
+def test_a_number_is_taken_up_to_the_ends_of_its_field(
+    bits: int, least: int | None, taken: list[int], refused: list[int]
+) -> None:
+    assert [check_number("n", value, bits, least) for value in taken] == taken
+    for value in refused:
+        with pytest.raises(BadRequest, match=r"^n "):
+            check_number("n", value, bits, least)
+
+
+def test_a_flag_is_true_or_false() -> None:
+    assert check_flag("f", False) is False
+    with pytest.raises(TypeError, match=r"^f is neither true nor false: 1"):
+        check_flag("f", 1)
+
+
+def test_a_client_refuses_a_wrong_message_as_the_store_does(tmp_path: Path) -> None:
+    with (
+        open_store(tmp_path / "s", read_only=False, services=[]) as store,
+        ControlServer(store),
+        StoreClient.connect(tmp_path / "s") as client,
+    ):
+        with pytest.raises(TypeError, match=r"queue_id is not a whole number: 0.5"):
+            client.put(Message("T", b"", 0.5))  # type: ignore[arg-type]
+        with pytest.raises(BadRequest, match="a lone surrogate in topic"):
+            client.put(Message("\ud800"))
+        assert client.put(MESSAGE).queue_offset == 0
