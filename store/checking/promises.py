@@ -97,7 +97,7 @@ def _reached(
         newest_unit = max(newest_unit, *(extent_of(files, one, 0).newest for one in batch_queue_files(files).values()))
     return Reached(
         log_end=last.end or 0 if last is not None else 0,
-        log_ms=last.last_ms if last is not None else 0,
+        log_ms=max((seam.newest_ms for seam in seams), default=0),
         queue_ms=_store_time(files, segments, newest_unit),
         first_ms=_first_time(segments, seams),
         index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),

@@ -31,6 +31,7 @@ class SegmentSummary:
     record_count: int = 0
     first_ms: int = 0
     last_ms: int = 0
+    newest_ms: int = 0
     queues: dict[Queue, tuple[int, int, int]] = field(default_factory=dict)
     first_key: int = -1
     key_count: int = 0

@@ -193,6 +193,11 @@ class _SegmentCheck:
     def _walk(self, part: LogSlice) -> None:
         for step in walk_slice(self.files, part, ScanRules(check_crc=True), with_bad_bodies=True):
             if isinstance(step, Run):
+                if self._is_overwritten(step):
+                    self.findings.pop()
+                    self.seam.outcome = "end"
+                    self._check_behind(self.seam.end or 0)
+                    return
                 self._check_run(step)
             elif isinstance(step, Damage):
                 self._add_damage(step)
@@ -200,6 +205,16 @@ class _SegmentCheck:
                 self.seam.outcome = "blank" if isinstance(step, Blank) else "end"
                 if isinstance(step, End) and self.rules.horizon is None:
                     self._check_behind(step.file_start + step.position)
+
+    def _is_overwritten(self, run: Run) -> bool:
+        """Whether the damage before the run is the rest of a record that a broker put others over.
+
+        These end the log: what is behind is older, and no unit names it.
+        """
+        if self.seam.outcome != "damage" or not self.seam.record_count or self.rules.horizon is not None:
+            return False
+        is_older = int(run.columns.store_timestamp_ms[0]) < self.seam.last_ms
+        return is_older and self.units.is_exhausted and self.files.segments()[-1].number == self.segment.number
 
     def _add(self, kind: str, offset: int, detail: str, count: int = 1) -> None:
         self.findings.append(Finding(kind, self.name, int(offset), count=count, detail=detail))
@@ -242,6 +257,7 @@ class _SegmentCheck:
             detail = "its other bytes are right" if is_copy else "the body has its CRC: other bytes are damaged"
             self._add(COPIED_CRC if is_copy else BAD_PROPERTIES_CRC, log_offset, detail)
         seam.last_ms, seam.end = int(times[-1]), run.end
+        seam.newest_ms = max(seam.newest_ms, int(times.max()))
         seam.record_count += run.count
         self._compare(run, run.end)
 

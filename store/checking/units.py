@@ -113,6 +113,11 @@ class UnitsOfSegment:
         self._at = [0] * len(self._units)
         self._next: Ints = np.array([units["log_offset"][0] for units in self._units], np.int64)
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every unit was given."""
+        return not (self._next < np.iinfo(np.int64).max).any()
+
     def below(self, high: int) -> FoundUnits:
         """The units that point below `high` and were not given yet."""
         files = np.flatnonzero(self._next < high)

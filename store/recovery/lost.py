@@ -6,12 +6,14 @@
     unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
 
 Where the log ends at zeros, a record behind them is not lost if it is a leftover: its store time is before that of the
-last valid record, or the zeros are the 8 bytes of an earlier cut. A leftover that a queue unit names is lost all the
-same: the queue showed it.
+last valid record, or the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last
+segment, where the first record behind is older: a broker wrote over the record before it. A leftover that a queue unit
+names is lost all the same: the queue showed it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -228,11 +230,15 @@ class LossCounter:
             if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
         ]
         rules = self._rules()
-        ended_in = segments[0].file_start if segments and isinstance(end.outcome, End) else -1
-        was_cut = bool(segments) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
         newest_ms = end.last_store_timestamp_ms
         holes: list[tuple[int, int]] = []
-        for run, is_damaged in _runs_behind(written, at, rules, holes):
+        runs = _runs_behind(written, at, rules, holes)
+        first = next(runs, None)
+        is_older = first is not None and int(first[0].columns.store_timestamp_ms[0]) < newest_ms
+        is_overwritten = isinstance(end.outcome, Damage) and len(segments) == 1 and is_older
+        ended_in = segments[0].file_start if segments and (is_overwritten or isinstance(end.outcome, End)) else -1
+        was_cut = isinstance(end.outcome, End) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
+        for run, is_damaged in itertools.chain([] if first is None else [first], runs):
             stale = np.zeros(run.count, bool)
             if run.file_start == ended_in:
                 stale = np.full(run.count, was_cut) | (run.columns.store_timestamp_ms < newest_ms)
