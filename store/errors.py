@@ -146,6 +146,11 @@ class StoreIOError(StoreError):
         return cls(reason, file=file or error.filename, hint=_OS_HINTS.get(error.errno or 0), errno=error.errno)
 
 
+def is_passing(error: BaseException) -> bool:
+    """Whether too many open files alone refused a call: nothing is half done, and it may pass."""
+    return isinstance(error, StoreIOError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 _OS_HINTS = {
     errno.ENOSPC: "free some space and run the command again",
     errno.EDQUOT: "the quota is used up; free some space and run the command again",

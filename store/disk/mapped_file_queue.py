@@ -31,7 +31,7 @@ from store.disk.filesystem import MOVE_IT_OUT, Entry, Filesystem
 from store.disk.mapped_file import MappedFile
 from store.disk.segment_folders import SegmentFolders
 from store.disk.transient_pool import TransientStorePool
-from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize
+from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is_passing
 from store.layout import parse_segment_name, segment_name
 
 if TYPE_CHECKING:
@@ -285,21 +285,24 @@ class MappedFileQueue:
 
     @contextmanager
     def _flushing(self) -> Iterator[None]:
-        """Hold the flush lock; raise the failure that an earlier flush met, and keep one that this one meets."""
+        """Hold the flush lock; raise the failure that an earlier flush met, and keep one that this one meets.
+
+        Too many open files keep a file from being flushed, and none of its pages from being written later."""
         with self._flush_lock:
             if self._flush_failure is not None:
                 raise self._flush_failure.with_traceback(None)
             try:
                 yield
             except StoreError as error:
-                self._flush_failure = error
+                if not is_passing(error):
+                    self._flush_failure = error
                 raise
 
     def _sync_folders(self) -> None:
         """Makes the names of new folders durable: a file is lost with the folder that it is in."""
-        folders, self._unsynced = self._unsynced, []
-        for folder in folders:
-            self._fs.fsync_folder(folder)
+        while self._unsynced:
+            self._fs.fsync_folder(self._unsynced[0])
+            del self._unsynced[0]
 
     def commit(self, least_pages: int) -> bool:
         """Copies from the lent buffer into the file that holds `committed_where`; True when nothing moved."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from store.errors import BadRequest, Diverged, LinkLost, ReplicationError
+from store.errors import BadRequest, Diverged, LinkLost, ReplicationError, StoreError, is_passing
 from store.ha.link import Address, MasterLink
 from store.ha.protocol import HEARTBEAT_INTERVAL_S, HOUSEKEEPING_INTERVAL_S, FrameHeader
 from store.ha.segment_start import require_segment_start
@@ -78,7 +78,7 @@ class ReceiveOptions:
     stall_s        how long a frame may take
     should_stop    asked twice a second
     on_progress    called with the received bytes
-    on_lost        called when a connection ends that will be made again
+    on_lost        called when a connection ends that will be made again, or too many files are open
     connect        makes a connection, given `stall_s`; without it, one of the protocol of 4.x
     """
 
@@ -90,7 +90,7 @@ class ReceiveOptions:
     reconnect_delay_s: float = RECONNECT_DELAY_S
     should_stop: Callable[[], bool] = lambda: False
     on_progress: Callable[[int], None] = lambda count: None
-    on_lost: Callable[[LinkLost], None] = lambda error: None
+    on_lost: Callable[[StoreError], None] = lambda error: None
     connect: Callable[[Address, float], MasterLink] = lambda address, stall_s: MasterLink(address, stall_s=stall_s)
 
 
@@ -140,8 +140,11 @@ class Receiver:
             try:
                 self._one_connection()
                 break
-            except LinkLost as error:
-                self._settle()
+            except StoreError as error:
+                if isinstance(error, LinkLost):
+                    self._settle()
+                elif not is_passing(error):
+                    raise
                 if not options.follow or options.should_stop():
                     raise
                 options.on_lost(error)

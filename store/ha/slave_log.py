@@ -74,7 +74,7 @@ class HAClient:
 
     def __init__(self, log: CommitLog, address: Address) -> None:
         self.failure: StoreError | None = None
-        self.lost: list[LinkLost] = []
+        self.lost: list[StoreError] = []
         """The newest 100 connections that were lost."""
         self._stopping = threading.Event()
         options = ReceiveOptions(follow=True, should_stop=self._should_stop, on_lost=self._note_lost)
@@ -95,7 +95,7 @@ class HAClient:
         # A program that ends without closing its store must not hang.
         return self._stopping.is_set() or not threading.main_thread().is_alive()
 
-    def _note_lost(self, error: LinkLost) -> None:
+    def _note_lost(self, error: StoreError) -> None:
         self.lost = [*self.lost[-99:], error]
 
     def _run(self) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from store.config import StoreConfig
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.overlay import Overlay, StagedFile, stage_new_file
-from store.errors import StoreError, StoreIOError
+from store.errors import StoreError, StoreIOError, is_passing
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import IndexHeader, entry_position, index_file_size, index_key
 from store.formats.run import Int64Array, Run
@@ -34,6 +34,8 @@ from store.layout import StoreLayout, index_file_name, parse_index_file_name
 
 LOG_OFFSET = COLUMN_NAMES.index("log_offset")
 READ_WHOLE_BYTES = 64 << 20
+FLUSH_PAUSES_S = (0.1, 0.4, 1.5, 5.0, 0.0)
+"""Pauses after each try to flush a full file while too many files are open."""
 
 
 class QueryOffsets(NamedTuple):
@@ -216,11 +218,17 @@ class IndexService:
             # One after the other, so that the checkpoint's time does not go back.
             if before is not None:
                 before.join()
-            try:
-                file.flush()
-                self._on_full(file.header.end_timestamp_ms)
-            except StoreError as error:
-                self._flush_failure = error
+            for pause_s in FLUSH_PAUSES_S:
+                try:
+                    file.flush()
+                    self._on_full(file.header.end_timestamp_ms)
+                    self._flush_failure = None
+                    return
+                except StoreError as error:
+                    self._flush_failure = error
+                    if not is_passing(error):
+                        return
+                    time.sleep(pause_s)
 
         self._flushing = threading.Thread(target=work, name="FlushIndexFile")
         self._flushing.start()

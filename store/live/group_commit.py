@@ -27,7 +27,7 @@ from __future__ import annotations
 import time
 
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.errors import StoreClosed
+from store.errors import StoreClosed, StoreError
 from store.kernels import CommitGroups
 from store.kernels.commit_groups import CLOSED, DURABLE, FAILED
 from store.live.service import ServiceThread, note_flushed
@@ -71,9 +71,8 @@ class GroupCommitService(ServiceThread):
             self._segments.flush(0)
             return
         try:
-            if not self._segments.flush_groups(self._groups):
-                self._flush_to(next_offset)
-                self._groups.answer(self._segments.flushed_where)
+            while not self._flush_group(next_offset):
+                pass
         except Exception as error:
             self._flush_error = error
             self._groups.fail()
@@ -87,6 +86,18 @@ class GroupCommitService(ServiceThread):
         self._guarded(self.work)
         while self._groups.take() >= 0:
             self._guarded(self.work)
+
+    def _flush_group(self, next_offset: int) -> bool:
+        """Flush and answer the group that ends at `next_offset`; False where it is to be tried again."""
+        try:
+            if not self._segments.flush_groups(self._groups):
+                self._flush_to(next_offset)
+                self._groups.answer(self._segments.flushed_where)
+        except StoreError as error:
+            if not self._waits_for_next_try(error):
+                raise
+            return False
+        return True
 
     def _flush_to(self, next_offset: int) -> None:
         unmoved = 0

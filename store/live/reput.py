@@ -70,6 +70,7 @@ class RetriedQueues:
         self._queues = queues
         self._flags = flags or RunningFlags()
         self._retry_seconds = retry_seconds
+        self._is_refused = False
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -93,11 +94,19 @@ class RetriedQueues:
         for attempt in range(1, QUEUE_TRIES + 1):
             try:
                 work()
+                self._note_success()
                 return
             except StoreIOError as error:
-                if attempt == QUEUE_TRIES or self._stopping.wait(self._retry_seconds):
+                if attempt == QUEUE_TRIES or self._stopping.is_set():
+                    self._is_refused = True
                     self._flags.set(RunningFlag.WRITE_LOGICS_QUEUE_ERROR, f"a queue cannot be written: {error}")
                     raise
+                self._stopping.wait(self._retry_seconds)
+
+    def _note_success(self) -> None:
+        if self._is_refused:
+            self._is_refused = False
+            self._flags.clear(RunningFlag.WRITE_LOGICS_QUEUE_ERROR)
 
 
 class RetriedIndex:
@@ -108,6 +117,7 @@ class RetriedIndex:
     ) -> None:
         self._index = index
         self._flags = flags or RunningFlags()
+        self._is_refused = False
         index.creation_pauses_s = (retry_seconds,) * (INDEX_TRIES - 1)
 
     def dispatch(self, run: Run) -> None:
@@ -121,9 +131,13 @@ class RetriedIndex:
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
-        """Sets the index's bit when the disk refuses."""
+        """Set the index's bit when the disk refuses, and clear it when a later run is taken."""
         try:
             yield
+            if self._is_refused:
+                self._is_refused = False
+                self._flags.clear(RunningFlag.WRITE_INDEX_FILE_ERROR)
         except StoreIOError as error:
+            self._is_refused = True
             self._flags.set(RunningFlag.WRITE_INDEX_FILE_ERROR, f"the index cannot be written: {error}")
             raise

@@ -3,8 +3,8 @@
     bit   name                      set                                                       cleared
     1     NOT_READABLE              by the library's user                                     by the user
     2     NOT_WRITEABLE             by the library's user                                     by the user
-    4     WRITE_LOGICS_QUEUE_ERROR  a queue refused a run 30 times, a second apart            never
-    8     WRITE_INDEX_FILE_ERROR    3 tries to create an index file failed, a second apart    never
+    4     WRITE_LOGICS_QUEUE_ERROR  a queue refused a run 30 times, a second apart            when it takes the run
+    8     WRITE_INDEX_FILE_ERROR    3 tries to create an index file failed, a second apart    when one succeeds
     16    DISK_FULL                 a partition is above diskSpaceWarningLevelRatio           it is not any more
     32    FENCED                    by the user, in place of 5.x's controller                 by the user
     64    LOGIC_DISK_FULL           by the user, in place of 5.x's RocksDB queues             by the user

@@ -7,7 +7,8 @@
 The threads are no daemons: a daemon could be cut off in the middle of a flush. In return each ends by itself when the
 main thread has ended without closing the store, so that a program can't hang at its exit.
 
-`failure` keeps the first exception; the loop goes on, and the store refuses puts from then on.
+    too many open files    `trouble` keeps the error until a round succeeds; the next one begins RETRY_S later
+    any other exception    `failure` keeps the first; the loop goes on, and the store refuses puts from then on
 
 Source: ServiceThread, 4.9.8.
 """
@@ -22,7 +23,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.errors import StoreError, is_passing
 from store.opened.checkpoint import StoreCheckpoint
+
+RETRY_S = 1.0
 
 
 class ServiceThread(ABC):
@@ -30,12 +34,14 @@ class ServiceThread(ABC):
 
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
+        self.trouble: BaseException | None = None
+        """Why the last round will be tried again; None where it succeeded."""
         self.failed_at: TracebackType | None = None
         """The traceback of `failure`."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called once, when `failure` is set."""
         self._interval_seconds = interval_ms / 1000
-        self._stopping = False
+        self._stopping = threading.Event()
         # A lock that is released to wake: an Event costs several of them per round.
         self._alarm = threading.Lock()
         self._alarm.acquire()
@@ -50,7 +56,7 @@ class ServiceThread(ABC):
 
     def stop(self) -> None:
         """Return when the last work is done; a service that was never started has none."""
-        self._stopping = True
+        self._stopping.set()
         self._ring()
         if self._thread.ident is not None:
             self._thread.join()
@@ -83,15 +89,34 @@ class ServiceThread(ABC):
         self._guarded(self.last_work)
 
     def _is_over(self) -> bool:
-        return self._stopping or not threading.main_thread().is_alive()
+        return self._stopping.is_set() or not threading.main_thread().is_alive()
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
             step()
+            self.trouble = None
         except Exception as error:
-            if self.failure is None:
+            if not self._waits_for_next_try(error) and self.failure is None:
                 self.failure, self.failed_at = error, error.__traceback__
                 self.on_failure()
+
+    def _waits_for_next_try(self, error: Exception) -> bool:
+        """Wait where an error may pass; False where it may not, or the service is to end."""
+        if not is_passing(error) or self._is_over():
+            return False
+        self.trouble = error
+        self._stopping.wait(RETRY_S)
+        return True
+
+    def describe_findings(self) -> list[str]:
+        """Why the service failed, or tries again, as sentences for people."""
+        said = (("failed", self.failure), ("tries again", self.trouble))
+        return [f"{type(self).__name__} {verb}: {_as_text(error)}" for verb, error in said if error is not None]
+
+
+def _as_text(error: BaseException) -> str:
+    """Give the sentence of an error of the engine, with the file; the repr of any other."""
+    return str(error) if isinstance(error, StoreError) else repr(error)
 
 
 def monotonic_ms() -> int:

@@ -140,6 +140,8 @@ class StoreServices:
     def catch_up(self) -> None:
         """Waits until everything put so far is dispatched; raises a service's failure."""
         while self._reput.dispatcher.behind_bytes > 0 and self._reput.failure is None:
+            if self._reput.trouble is not None:
+                raise self._reput.trouble.with_traceback(None)
             time.sleep(0.001)
         self.raise_failure()
 

@@ -66,7 +66,11 @@ class ConsumerFilterManager:
         with self._persist_lock:
             if self._is_changed:
                 self._is_changed = False
-                self.table.persist(self._opened.layout.config, self._opened.fs, self._clock())
+                try:
+                    self.table.persist(self._opened.layout.config, self._opened.fs, self._clock())
+                except BaseException:
+                    self._is_changed = True
+                    raise
 
     def task(self) -> TimedTask:
         """The timed task that persists."""

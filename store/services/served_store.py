@@ -28,7 +28,7 @@ import numpy as np
 from store.cleaning.live import StoreCleaning
 from store.commitlog.put_result import PutResult, PutStatus
 from store.config import LINE_5_3
-from store.errors import BadRequest, StoreError
+from store.errors import BadRequest
 from store.formats.topics import SCHEDULE_TOPIC
 from store.live.hold import ArrivalFilter, PullRequestHoldService
 from store.live.self_check import self_check_task
@@ -303,15 +303,9 @@ class ServedStore(WritableStore):
         timed = [finding for one in self._running if isinstance(one, Timetable) for finding in one.findings]
         delivered = self._schedule.findings if self._schedule is not None else []
         checked = self._transactions.findings if self._transactions is not None else []
-        failed = [(one, one.failure) for one in self._running if one.failure is not None]
-        said = [f"{type(one).__name__} failed: {_as_text(failure)}" for one, failure in failed]
+        said = [finding for one in self._services.threads + self._running for finding in one.describe_findings()]
         listening = [finding for one in self.listeners for finding in one.describe_findings()]
         return super().describe_findings() + timed + delivered + checked + said + listening
-
-
-def _as_text(failure: BaseException) -> str:
-    """Gives the sentence of an error of the engine, with the file; the repr of any other."""
-    return str(failure) if isinstance(failure, StoreError) else repr(failure)
 
 
 def _named(services: Collection[str]) -> frozenset[Service]:

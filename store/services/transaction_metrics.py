@@ -63,7 +63,11 @@ class TransactionMetrics:
                 return
             self._is_changed = False
             data = self._encode()
-        write_config_file(self._opened.layout.config, FILE_NAME, data, self._opened.fs)
+        try:
+            write_config_file(self._opened.layout.config, FILE_NAME, data, self._opened.fs)
+        except BaseException:
+            self._is_changed = True
+            raise
 
     def _encode(self) -> bytes:
         counts: dict[str, Json] = {}

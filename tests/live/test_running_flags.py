@@ -96,3 +96,17 @@ def test_only_a_served_store_keeps_its_abort_marker_while_a_flag_refuses_puts(
     with open_store(tmp_path / "store", read_only=False, settings=SMALL, services=services, fs=FullDisk(0.95)) as store:
         assert RunningFlag.DISK_FULL in store.flags
     assert (tmp_path / "store" / "abort").exists() == (services is not None)
+
+
+def test_a_queue_that_takes_the_run_after_all_clears_its_own_bit_and_no_other() -> None:
+    flags, queues = RunningFlags(), Refusing()
+    retried = RetriedQueues(queues, 0, flags=flags)
+    flags.set(RunningFlag.FENCED)
+    with pytest.raises(StoreIOError):
+        retried.dispatch(None)
+    queues.dispatch = lambda run: None
+    retried.dispatch(None)
+    assert flags.bits == RunningFlag.FENCED
+    flags.set(RunningFlag.WRITE_LOGICS_QUEUE_ERROR)
+    retried.dispatch(None)
+    assert flags.bits == RunningFlag.FENCED | RunningFlag.WRITE_LOGICS_QUEUE_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 import threading
@@ -11,11 +12,13 @@ import pytest
 
 from store.config import StoreConfig
 from store.errors import StoreIOError
+from store.live import service as service_module
 from store.live.commit_log import CommitRealTimeService
 from store.live.flush_log import FlushRealTimeService
 from store.live.flush_queues import FlushConsumeQueueService
 from store.live.service import ServiceThread
 from tests.support.stores import Clock
+from tests.support.threads import eventually
 
 NEVER_MS = 3_600_000
 
@@ -194,6 +197,42 @@ def test_the_first_failure_is_kept_and_the_thread_can_be_joined() -> None:
     assert str(service.failure) == "first"
 
 
+@pytest.mark.parametrize(
+    ("number", "failure"),
+    [(errno.EMFILE, None), (errno.ENFILE, None), (errno.EIO, "refused"), (errno.ENOSPC, "refused")],
+)
+def test_only_too_many_open_files_are_waited_out(
+    number: int, failure: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "RETRY_S", 0)
+    troubles: list[list[str]] = []
+
+    class Failing(ServiceThread):
+        def work(self) -> None:
+            troubles.append(self.describe_findings())
+            if len(troubles) <= 2:
+                raise StoreIOError("refused", errno=number)
+
+    service = Failing(1)
+    service.start()
+    assert eventually(lambda: len(troubles) > 3)
+    service.stop()
+    assert (service.failure and str(service.failure), service.trouble) == (failure, None)
+    said = "Failing failed: refused" if failure else "Failing tries again: refused"
+    assert troubles[:4] == [[], [said], [said], [said] if failure else []]
+
+
+def test_too_many_open_files_at_the_stop_are_a_failure() -> None:
+    class Failing(Idle):
+        def last_work(self) -> None:
+            raise StoreIOError("refused", errno=errno.EMFILE)
+
+    service = Failing(1)
+    service.start()
+    service.stop()
+    assert (str(service.failure), service.trouble) == ("refused", None)
+
+
 def test_a_service_that_never_started_can_be_stopped() -> None:
     Idle(1).stop()
 
@@ -207,6 +246,7 @@ from store.disk.filesystem import Filesystem
 from store.disk.allocate import AllocateMappedFileService
 from store.live.service import ServiceThread
 from tests.support.stores import Clock
+from tests.support.threads import eventually
 class Idle(ServiceThread):
     def work(self): pass
 Idle(10).start()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
 from store.errors import StoreIOError
 from store.live.timetable import TimedTask, Timetable
 from tests.support.stores import Clock
@@ -31,3 +35,18 @@ def test_a_task_that_failed_runs_again_and_says_once_why() -> None:
     assert len(runs) == 3
     assert table.findings == ["cleaning: no permission"]
     assert table.failure is None
+
+
+def test_a_task_that_met_too_many_open_files_runs_again_in_the_next_round() -> None:
+    clock, runs = Clock(), []
+
+    def fail_once() -> None:
+        runs.append(clock.now_ms)
+        if len(runs) == 1:
+            raise StoreIOError("too many open files", errno=errno.EMFILE)
+
+    table = Timetable([TimedTask("cleaning", fail_once, 0, 10)], clock)
+    with pytest.raises(StoreIOError):
+        table.work()
+    table.work()
+    assert (len(runs), table.findings) == (2, [])

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import threading
 import traceback
 from pathlib import Path
 
 import pytest
 
 from store import Message, MessageColumns, ServedStore, WritableStore, open_store
-from store.commitlog.put_result import PutResult
+from store.commitlog.put_result import PutResult, PutStatus
 from store.errors import BadRequest, DamagedFile, StoreIOError
 from store.formats.topics import HALF_TOPIC
+from store.index import index_service as index_module
+from store.live import service as service_module
 from store.live.running_flags import RunningFlag
 from store.services.schedule import ScheduleMessageService
+from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.stores import SMALL, Clock, text_message
 from tests.support.threads import eventually
 
@@ -189,6 +194,29 @@ def test_a_service_that_fails_is_told_of_behind_the_close_too(tmp_path: Path) ->
         store.flags.clear(RunningFlag.NOT_READABLE)
     said = f"TransactionalMessageService failed: {tmp_path / 'store'}: the store's flag NOT_READABLE is set"
     assert said in store.describe_findings()
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@pytest.mark.parametrize("refused", ["fdatasync", "msync", "flush", "publish", "create_file", "open_new", "open_write"])
+def test_a_store_outlives_a_moment_without_descriptors(
+    refused: str, flush: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(index_module, "FLUSH_PAUSES_S", (0.01,) * 100)
+    is_short = threading.Event()
+    fs = FaultyFilesystem(errno_code=errno.EMFILE, when=lambda name, path: name == refused and is_short.is_set())
+    settings = {**SMALL, "flushDiskType": flush, "syncFlushTimeout": 60_000}
+    with served(tmp_path / "store", "statistics", settings=settings, fs=fs) as store:
+        assert store.put(text_message(0)).is_ok
+        is_short.set()
+        threading.Timer(0.2, is_short.clear).start()
+        put = [store.put(text_message(number)).status for number in range(1, 60)]
+        assert eventually(lambda: not is_short.is_set())
+        assert eventually(lambda: store.describe_findings() == [])
+        assert store.put(text_message(99)).is_ok
+        kept = 2 + sum(status is PutStatus.PUT_OK for status in put)
+    with open_store(tmp_path / "store") as store:
+        assert store.max_offset("T", 0) >= kept
 
 
 @pytest.mark.leaves_damage
