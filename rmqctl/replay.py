@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from store import Message, PutResult, WritableStore
+    from store import Host, Message, PutResult, WritableStore
     from store.serving import StoreClient
 
 AsStored = Annotated[
@@ -40,15 +40,21 @@ class Replay:
     keep_times: bool
     topics: dict[str, str]
     queues: dict[tuple[str | None, int], int]
+    store_host: Host | None = None
 
     @classmethod
     def given(
-        cls, as_stored: bool, keep_times: bool, topic_map: Sequence[str] | None, queue_map: Sequence[str] | None
+        cls,
+        as_stored: bool,
+        keep_times: bool,
+        topic_map: Sequence[str] | None,
+        queue_map: Sequence[str] | None,
+        store_host: Host | None = None,
     ) -> Replay:
         """As the options say; a usage error where a map is none."""
         topics = dict(_pair(text, "--topic-map") for text in topic_map or ())
         queues = dict(_queue(text) for text in queue_map or ())
-        return cls(as_stored, keep_times, topics, queues)
+        return cls(as_stored, keep_times, topics, queues, store_host)
 
     @property
     def is_plain(self) -> bool:
@@ -59,6 +65,8 @@ class Replay:
         """The message where it is to go."""
         if not self.as_stored:
             message = _at_real_place(message)
+            if self.store_host is not None:
+                message = replace(message, store_host=self.store_host)
         topic = self.topics.get(message.topic, message.topic)
         queue_id = message.queue_id
         for key in ((message.topic, queue_id), (None, queue_id)):

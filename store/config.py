@@ -161,6 +161,8 @@ class StoreConfig:
 
     # What a put may be.
     max_message_size: int = _setting(4 << 20, "bytes of the largest body")
+    broker_ip1: str = _setting("127.0.0.1", "address in the store host of records that are put")
+    listen_port: int = _setting(10911, "port in the store host of records that are put", most=65535)
     message_delay_level: str = _setting(DEFAULT_DELAY_LEVELS, "the delay of each level")
     message_index_enable: bool = _setting(True, "keys are indexed; recovery trusts the index's time")
     message_index_safe: bool = _setting(False, "recovery starts where the index is complete too")
@@ -329,13 +331,15 @@ def all_settings() -> dict[str, Setting]:
 
 def _owner(field_name: str) -> str:
     """The class of the broker that has the setting."""
+    if field_name == "listen_port":
+        return "NettyServerConfig"
     is_brokers = field_name.startswith("transaction_") or field_name in _OF_BROKER_CONFIG
     return "BrokerConfig" if is_brokers else "MessageStoreConfig"
 
 
 _OF_BROKER_CONFIG = {
     "enable_calc_filter_bit_map", "max_error_rate_of_bloom_filter", "expect_consumer_num_use_filter",
-    "filter_support_retry",
+    "filter_support_retry", "broker_ip1",
 }  # fmt: skip
 _DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(StoreConfig)}
 
@@ -436,7 +440,7 @@ def _camel(name: str) -> str:
     return head + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
-_ACRONYMS = {"crc": "CRC"}
+_ACRONYMS = {"crc": "CRC", "ip1": "IP1"}
 _WANTED = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 
 

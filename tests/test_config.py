@@ -66,7 +66,6 @@ def test_these_have_an_effect(name: str) -> None:
         "destroyMapedFileIntervalForcibly",
         "redeleteHangedFileInterval",
         "brokerName",
-        "listenPort",
         "haMasterAddress",
     ],
 )

@@ -21,7 +21,7 @@ from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
-    from store import Message, WritableStore
+    from store import Host, Message, WritableStore
     from store.serving import StoreClient
 
 EXAMPLES = (
@@ -66,6 +66,14 @@ CompatOption = Annotated[
         show_default="the store's own; 4.9 for a new one",
     ),
 ]
+StoreHostOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The store host that message ids name: queryMsgById asks there.",
+        show_default="brokerIP1:listenPort, else that of a line of --from, else 127.0.0.1:10911",
+    ),
+]
 FlushOption = Annotated[
     Flush | None,
     typer.Option(help="sync waits for the device after every message.", show_default="flushDiskType, else async"),
@@ -105,6 +113,7 @@ def run(
     keep_times: KeepTimes = False,
     topic_map: TopicMap = None,
     queue_map: QueueMap = None,
+    store_host: StoreHostOption = None,
     flush: FlushOption = None,
     transient_pool: Annotated[bool, typer.Option("--transient-pool", help="Write through locked buffers.")] = False,
     recover: Annotated[bool, typer.Option("--recover", help="Recover first, if the last owner crashed.")] = False,
@@ -121,20 +130,19 @@ def run(
     is put last. With --half the message waits for `transaction resolve`.
     """
     session: Session = ctx.obj
-    _tell_of_compaction(session, topic)
     choices: dict[str, Any] = {"recover": recover, "force_empty_log": force_empty_log, "compat": compat}
-    open_for_writing = partial(_open_or_connect, session, _settings(flush, transient_pool), **choices)
+    open_for_writing = partial(_open_or_connect, session, topic, _settings(flush, transient_pool), **choices)
     _check_half(half, from_file, transaction, delay_level)
     if from_file is not None:
         _check_from_file(session, from_file, body, body_file)
-        replay = Replay.given(as_stored, keep_times, topic_map, queue_map)
+        replay = Replay.given(as_stored, keep_times, topic_map, queue_map, _store_host(session, store_host))
         return LinePut(session, open_for_writing(), replay, from_file, topic).result()
     _require_topic(topic, for_from=bool(as_stored or keep_times or topic_map or queue_map))
     row = {
         "topic": topic, "queue_id": queue, "tags": tags, "keys": key or [], "uniq_key": uniq_key, "flag": flag,
         "delay_level": delay_level, "transaction": transaction.value, "properties": _parse_properties(property or ()),
     }  # fmt: skip
-    message = _message(session, row, _read_body(session, body, body_file))
+    message = _message(session, row, _read_body(session, body, body_file), store_host)
     return (_put_one if half is None else partial(_put_half, group=half))(session, open_for_writing(), message)
 
 
@@ -161,9 +169,16 @@ def _require_topic(topic: str | None, *, for_from: bool) -> None:
 
 
 def _open_or_connect(
-    session: Session, settings: dict[str, str], *, recover: bool, force_empty_log: bool, compat: Compat | None
+    session: Session,
+    topic: str | None,
+    settings: dict[str, str],
+    *,
+    recover: bool,
+    force_empty_log: bool,
+    compat: Compat | None,
 ) -> WritableStore | StoreClient:
     """The store itself, or the process that serves it."""
+    _tell_of_compaction(session, topic)
     served = session.store.find_served()
     if served is None:
         return session.store.open_for_writing(
@@ -192,6 +207,17 @@ def _check_from_file(session: Session, from_file: str, body: str | None, body_fi
         files_of(from_file)
 
 
+def _store_host(session: Session, given: str | None) -> Host | None:
+    """The store host by option or settings, None without."""
+    from store import Host, StoreConfig
+
+    settings = session.store.settings()
+    if given is None and settings.keys().isdisjoint({"brokerIP1", "listenPort"}):
+        return None
+    config = StoreConfig().with_settings(settings)
+    return Host.parse(given or f"{config.broker_ip1}:{config.listen_port}")
+
+
 def _parse_properties(texts: Sequence[str]) -> dict[str, str]:
     return dict(map(_parse_property, texts))
 
@@ -213,7 +239,8 @@ def _read_body(session: Session, body: str | None, body_file: str | None) -> byt
     return body.encode(errors="surrogateescape")
 
 
-def _message(session: Session, row: dict[str, Any], content: bytes) -> Message:
+def _message(session: Session, row: dict[str, Any], content: bytes, store_host: str | None) -> Message:
+    row["store_host"] = str(_store_host(session, store_host) or "")
     try:
         return build_message(row, content, session.environment.clock_ms())
     except ValueError as error:

@@ -35,8 +35,9 @@ def run(
     """Serve a store's commit log to slaves.
 
     Speaks the HA protocol of 4.x, and of 5.x without a controller, as a master does: to slaves of a broker and to
-    `rmqctl receive`. The log is served as it is now, from its first byte to its end, and never written. Whoever reaches
-    the port reads the whole log; the protocol knows neither passwords nor encryption.
+    `rmqctl receive`. The log is served as it is now, and never written: to a slave with a log from that one's end on,
+    to a new slave from the last segment on, as from a master. Whoever reaches the port can read the whole log; the
+    protocol knows neither passwords nor encryption.
 
     Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
     """

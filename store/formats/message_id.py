@@ -1,9 +1,31 @@
-"""A message id: the upper-case hex of the store host and the log offset, 32 digits, or 56 for IPv6."""
+"""Message ids, as upper-case hex.
+
+message id   the store host and the log offset: 32 digits, or 56 for IPv6
+unique key   the producer's address, process and loader, ms since the month began, a counter: 32 digits
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
+import struct
+import time
+
 from store.errors import BadRequest
-from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, Host
+from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE, LOCALHOST, Host
+
+_UNIQUE_KEY = struct.Struct(">4sH4sIH")
+assert _UNIQUE_KEY.size == 16
+_LOADER = os.urandom(4)
+_counter = itertools.count()
+
+
+def create_unique_key(now_ms: int) -> str:
+    """Return a unique key as a producer makes it (MessageClientIDSetter.createUniqID, 4.9.8)."""
+    now = time.localtime(now_ms / 1000)
+    month_ms = int(time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))) * 1000
+    numbers = (now_ms - month_ms) & 0xFFFFFFFF, next(_counter) & 0xFFFF
+    return _UNIQUE_KEY.pack(LOCALHOST.address, os.getpid() & 0xFFFF, _LOADER, *numbers).hex().upper()
 
 
 def encode_message_id(store_host: Host, log_offset: int) -> str:

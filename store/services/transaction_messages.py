@@ -46,13 +46,17 @@ DEFAULT_CAPACITY = 16
 """Of a Java HashMap that is made without one."""
 
 
-def half_message(message: Message, producer_group: str, line: BrokerLine) -> Message:
-    """The half of `message`, as producer and broker make it (parseHalfMessageInner)."""
+def half_message(message: Message, producer_group: str, line: BrokerLine, unique_key: str) -> Message:
+    """The half of `message`, as producer and broker make it (parseHalfMessageInner).
+
+    unique_key  of a message without: copies of a half are known by it, and every client gives one
+    """
     properties = decode_properties(message.properties)
+    properties.setdefault(UNIQ_KEY, unique_key)
     # The client takes the delay away: a half that is delayed is dropped at its delivery.
     properties.pop(DELAY, None)
     properties |= {TRANSACTION_MARK: "true", PRODUCER_GROUP: producer_group}
-    if line is not LINE_4_9 and UNIQ_KEY in properties:
+    if line is not LINE_4_9:
         properties[TRANSACTION_ID] = properties[UNIQ_KEY]
     properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
     return Message(

@@ -32,6 +32,7 @@ from store.errors import BadRequest
 from store.formats.host import LOCALHOST, Host
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
+from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.live.service import ServiceThread
@@ -116,7 +117,7 @@ class TransactionalMessageService(ServiceThread):
     # Transactions.
 
     def prepare(self, message: Message, producer_group: str) -> PutResult:
-        """Put the half of `message`; commit and rollback take its log offset.
+        """Put the half of `message`, with a unique key; commit and rollback take its log offset.
 
         >>> import tempfile
         >>> from store import Message, open_store
@@ -128,7 +129,8 @@ class TransactionalMessageService(ServiceThread):
         ...     store.max_offset("Pay", 0), store.max_offset("RMQ_SYS_TRANS_HALF_TOPIC", 0)
         (1, 1)
         """
-        result = self._store.put(half_message(message, producer_group, self._opened.line))
+        unique_key = create_unique_key(self._clock())
+        result = self._store.put(half_message(message, producer_group, self._opened.line, unique_key))
         if result.status in _STORED:
             self._in_doubt.add(result.queue_offset)
             self._count(message.topic, 1)

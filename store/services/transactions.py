@@ -102,15 +102,15 @@ def review_transactions(opened: OpenedStore) -> TransactionReview:
     queues = _queues(opened, read_consumer_offsets(opened.layout.config, opened.fs))
     ops, warnings = _read_ops(opened, queues)
     commits: dict[int, list[StoredMessage]] = defaultdict(list)
-    discarded: dict[str | None, StoredMessage] = {}
+    discarded: dict[object, StoredMessage] = {}
     for record in rewritten_records(opened.log):
         if record.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
             commits[record.prepared_transaction_offset].append(record)
         elif record.topic == DISCARD_TOPIC:
-            discarded[record.uniq_key] = record
+            discarded[_identity(record)] = record
     found = [
-        _judge(halves, ops, commits, discarded.get(halves[0][1].uniq_key), queues)
-        for halves in _grouped_halves(opened).values()
+        _judge(halves, ops, commits, discarded.get(identity), queues)
+        for identity, halves in _grouped_halves(opened).items()
     ]
     return TransactionReview(queues, found, warnings)
 
@@ -153,16 +153,19 @@ def _read_ops(opened: OpenedStore, queues: TransactionQueues) -> tuple[set[int],
 
 
 def _grouped_halves(opened: OpenedStore) -> dict[object, list[tuple[int, StoredMessage]]]:
-    """The readable half records with their queue offsets, by unique key.
-
-    A record without a key is a group of its own.
-    """
+    """The readable half records with their queue offsets, by identity."""
     groups: dict[object, list[tuple[int, StoredMessage]]] = defaultdict(list)
     queue = opened.queues.find(HALF_TOPIC, 0)
     for queue_offset, _, record in queue_records(opened.log, queue) if queue is not None else ():
         if record is not None:
-            groups[record.uniq_key or queue_offset].append((queue_offset, record))
+            groups[_identity(record)].append((queue_offset, record))
     return groups
+
+
+def _identity(record: StoredMessage) -> object:
+    """Return the unique key, or without one birth, place and body: a half and its copies share them."""
+    names = (record.properties.get(name) for name in (REAL_TOPIC, REAL_QUEUE_ID, PRODUCER_GROUP))
+    return record.uniq_key or (record.born_timestamp_ms, record.born_host, *names, record.body)
 
 
 def _judge(

@@ -78,7 +78,7 @@ def test_an_op_record_is_the_one_that_the_real_broker_wrote(name: str, tmp_path:
 
 def test_a_half_loses_its_transaction_bits_and_its_delay_and_keeps_its_place() -> None:
     message = Message.of("Pay", "x", uniq_key="U", delay_level=3, queue_id=2, sys_flag=0x5, flag=7)
-    old, new = (half_message(message, "PG", line) for line in (LINE_4_9, LINE_5_3))
+    old, new = (half_message(message, "PG", line, "U") for line in (LINE_4_9, LINE_5_3))
     assert (old.topic, old.queue_id, old.sys_flag, old.flag) == (HALF_TOPIC, 0, 0x1, 7)
     assert old.properties == b"REAL_TOPIC\x01Pay\x02TRAN_MSG\x01true\x02UNIQ_KEY\x01U\x02PGROUP\x01PG\x02REAL_QID\x012"
     assert b"__transactionId__\x01U\x02" in new.properties
@@ -93,7 +93,7 @@ def test_the_4_9_half_has_its_properties_in_the_real_brokers_order(tmp_path: Pat
             sent = Message.of(
                 half.properties["REAL_TOPIC"], half.body, properties=own, queue_id=int(half.properties["REAL_QID"])
             )
-            assert half_message(sent, own["PGROUP"], LINE_4_9).properties == half.property_text
+            assert half_message(sent, own["PGROUP"], LINE_4_9, "").properties == half.property_text
 
 
 def stored(**properties: str) -> StoredMessage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -395,3 +396,14 @@ def test_a_pass_leaves_the_offsets_of_consumers_alone(tmp_path: Path) -> None:
     found = read_consumer_offsets(path.parent, Filesystem())
     assert found["T", "G"] == {0: 7}
     assert found[HALF_TOPIC, "CID_RMQ_SYS_TRANS"] == {0: 1}
+
+
+@LINES
+def test_a_half_without_a_unique_key_gets_one_by_which_its_copy_is_known(line: str, tmp_path: Path) -> None:
+    with transactions(tmp_path / "s", line) as made:
+        for _ in range(2):
+            assert made.service.prepare(Message.of("Pay", "x", born_timestamp_ms=made.clock.now_ms), "PG").is_ok
+        made.check()
+        states = made.states()
+    assert list(states.values()) == ["in-doubt", "in-doubt"]
+    assert all(key is not None and re.fullmatch("7F000001[0-9A-F]{24}", key) for key in states)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from store.formats.topics import HALF_TOPIC
 from tests.cli.running import rmqctl
-from tests.services.stores import NAMES, Builder, build, show, unpack
+from tests.services.stores import DISCARD_TOPIC, NAMES, Builder, build, show, unpack
 
 STATES = {"committed": "committed", "rolledback": "rolled-back", "indoubt": "in-doubt"}
 
@@ -103,6 +104,20 @@ def ended_by_another_number(builder: Builder) -> None:
     builder.end("1")
 
 
+def nameless(builder: Builder, topic: str = HALF_TOPIC, **properties: str) -> None:
+    builder.put(topic, {"REAL_TOPIC": "Pay", "REAL_QID": "1", "PGROUP": "PG", **properties})
+
+
+def put_back_without_key(builder: Builder) -> None:
+    nameless(builder)
+    nameless(builder, TRANSACTION_CHECK_TIMES="1")
+
+
+def discarded_without_key(builder: Builder) -> None:
+    nameless(builder)
+    nameless(builder, DISCARD_TOPIC)
+
+
 @pytest.mark.parametrize(
     ("steps", "checked_to", "state", "warning"),
     [
@@ -119,6 +134,8 @@ def ended_by_another_number(builder: Builder) -> None:
         (rolled_back_5, 0, "rolled-back", None),
         (discarded, 1, "discarded", None),
         (ended_by_another_number, 0, "in-doubt", None),
+        (put_back_without_key, 1, "in-doubt", None),
+        (discarded_without_key, 1, "discarded", None),
     ],
 )
 def test_the_verdict_on_one_transaction(
