@@ -24,13 +24,16 @@ from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.lock import AbortMarker
 from store.disk.mapped_file import MappedFile
+from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import StoreIOError
 from store.forensics.salvage.new_store import write_new_store
 from store.forensics.salvage.salvage import SalvageReport, salvage_runs
 from store.forensics.salvage.sources import config_of
 from store.formats.queue_unit import QueueUnit
 from store.ha.epochs import Epoch, EpochFile
+from store.ha.link import Address
 from store.ha.log_copy import LogCopy
+from store.ha.receive import ReceiveOptions, Receiver
 from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
@@ -204,6 +207,14 @@ def test_a_checkpoint_is_durable_when_it_is_flushed(root: Path, disk: WatchedDis
     made_durably(root, disk)
     StoreCheckpoint.load(root / "checkpoint", disk).flush()
     assert disk.pending() == []
+
+
+def test_a_flushed_file_is_durable_with_its_folders(root: Path, disk: WatchedDisk) -> None:
+    files = MappedFileQueue(root / "a/b", 400, disk, writable=True)
+    for _ in range(3):
+        files.last_file().append(bytes([1]) * 400)
+        files.flush(0)
+        assert disk.unsynced() == []
 
 
 def test_a_warmed_file_is_durable(root: Path, disk: WatchedDisk) -> None:
@@ -406,6 +417,17 @@ def test_a_copy_that_goes_on_makes_durable_what_it_found(tmp_path: Path) -> None
     disk.close()
 
 
+def test_what_was_received_is_durable_however_a_connection_ends(
+    root: Path, disk: WatchedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = LogCopy(root, {"mappedFileSizeCommitLog": 4096}, disk)
+    receiver = Receiver(Address("nobody", 1), copy, ReceiveOptions())
+    monkeypatch.setattr(receiver, "_one_connection", lambda: copy.append(0, memoryview(b"x" * 100)))
+    receiver.run()
+    assert disk.pending("lock") == []
+    copy.close()
+
+
 def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     source, disk = make_store(tmp_path / "source", 150), disk_over(tmp_path / "disk")
@@ -428,6 +450,7 @@ def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None
     root = tmp_path / "disk/a/new"
     write_new_store(walk, root, config, disk, keep_offsets=keep_offsets, clock=lambda: FAR_FUTURE_MS)
     assert len(list((root / "commitlog").iterdir())) > 1
+    assert StoreCheckpoint.load(root / "checkpoint", disk).physic_ms > 0
     assert disk.unsynced() == []
     disk.close()
 

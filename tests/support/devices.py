@@ -30,7 +30,10 @@ class FullDisk(Filesystem):
 
 
 class HungDevice(Filesystem):
-    """A device that finishes no flush, or none in folders of one name, until its gate is opened."""
+    """A device that finishes no flush, or none in folders of one name, until its gate is opened.
+
+    A file that has no name yet is made all the same.
+    """
 
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder
@@ -39,7 +42,7 @@ class HungDevice(Filesystem):
         self.flush_count = 0
 
     def fdatasync(self, descriptor: Descriptor) -> None:
-        if self.folder in (None, descriptor.path.parent.name):
+        if self.folder in (None, descriptor.path.parent.name) and self.exists(descriptor.path):
             self.entered.set()
             assert self.gate.wait(PATIENCE_S)
             self.flush_count += 1
