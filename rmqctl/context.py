@@ -68,19 +68,22 @@ class Session:
             StoreConfig().with_settings(self.store.settings())
 
     def take_pace(self) -> None:
-        """Sets the process's pace and priority by the options, until the session ends."""
-        from store.disk import Filesystem, Pace, lower_priority
+        """Sets the process's pace, priority and remote retries by the options, until the session ends."""
+        from store.disk import Filesystem, Pace, RemoteRequests, lower_priority
 
         before, Filesystem.pace = (
             Filesystem.pace,
             Pace(self.options.bwlimit, kept_bytes=KEPT_BYTES, is_cold=self.options.cold),
         )
+        retries = RemoteRequests.retries
+        if self.options.remote_retries is not None:
+            RemoteRequests.retries = self.options.remote_retries
         if self.options.nice:
             lower_priority()
 
         def end() -> None:
             Filesystem().finish_pace()
-            Filesystem.pace = before
+            Filesystem.pace, RemoteRequests.retries = before, retries
 
         self.resources.callback(end)
 

@@ -63,6 +63,7 @@ class Options:
     bwlimit: float | None = None
     """Bytes per second."""
     cold: bool = False
+    remote_retries: int | None = None
     progress: bool = True
     quiet: bool = False
     verbose: bool = False
@@ -84,6 +85,7 @@ class OptionValues(TypedDict, total=False):
     nice: bool
     bwlimit: str | None
     cold: bool
+    remote_retries: int | str | None
     no_progress: bool
     quiet: bool
     verbose: bool
@@ -109,6 +111,7 @@ def read_options(values: OptionValues) -> Options:
         nice=values["nice"],
         bwlimit=_parse_rate(values["bwlimit"]),
         cold=values["cold"],
+        remote_retries=None if values["remote_retries"] is None else int(values["remote_retries"]),
         progress=not values["no_progress"],
         quiet=values["quiet"],
         verbose=values["verbose"],
@@ -167,6 +170,16 @@ MetricsPort = Annotated[
 Cold = Annotated[
     bool, typer.Option("--cold", help="Leave nothing of the log in the page cache, for the broker's sake.")
 ]
+Log = Annotated[Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")]
+RemoteRetries = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Ask a busy object store so often again, after growing pauses.",
+        show_default="6",
+    ),
+]
 
 
 def global_options(
@@ -195,13 +208,12 @@ def global_options(
     color: Annotated[Color, typer.Option(help="Colours; auto is on a terminal unless NO_COLOR is set.")] = Color.AUTO,
     no_color: Annotated[bool, typer.Option("--no-color", help="The same as --color never.")] = False,
     time: Annotated[TimeForm, typer.Option(help="How people see times; programs get milliseconds.")] = TimeForm.UTC,
-    log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append what was opened, decided and changed to FILE.")
-    ] = None,
+    log: Log = None,
     scratch: Scratch = None,
     nice: Nice = False,
     bwlimit: BwLimit = None,
     cold: Cold = False,
+    remote_retries: RemoteRetries = None,
     no_progress: Annotated[bool, typer.Option("--no-progress", help="No progress bars.")] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No notes and progress on stderr, only warnings and errors.")

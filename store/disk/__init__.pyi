@@ -7,6 +7,7 @@ from store.disk.lock_holder import find_lock_holder as find_lock_holder
 from store.disk.lost_pages import settle_lost_pages as settle_lost_pages
 from store.disk.pace import Pace as Pace
 from store.disk.portable import lower_priority as lower_priority
+from store.disk.remote_requests import RemoteRequests as RemoteRequests
 from store.disk.segment_folders import find_dledgers as find_dledgers
 from store.disk.store_reader import StoredFile as StoredFile
 from store.disk.store_reader import StoreReader as StoreReader

@@ -15,10 +15,8 @@ from pathlib import Path
 
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.places import RemotePlace, connect
+from store.disk.remote_requests import BLOCK_BYTES
 from store.errors import NotAStore
-
-BLOCK_BYTES = 64 << 10
-"""The least that is fetched: a request takes as long as so many bytes."""
 
 
 class RemoteFilesystem(Filesystem):
@@ -37,7 +35,7 @@ class RemoteFilesystem(Filesystem):
     def _make_holes(self, address: str) -> None:
         found = self._place.list_tree()
         if not found:
-            raise NotAStore("there is nothing at this address", file=address, code="no-store")
+            raise self._place.absent()
         for name, entry in found.items():
             path = self._folder / name
             if ".." in path.parts:

@@ -5,9 +5,7 @@ Paths are relative to the store's root, "" is the root itself.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,8 +15,9 @@ from store.disk.descriptor import Entry, FolderEntry
 from store.disk.filesystem import Filesystem
 from store.disk.mapping import PAGE_SIZE
 from store.disk.readable import Stretch
+from store.disk.remote_requests import RemoteRequests, first_sentence
 from store.disk.segment_folders import DLEDGER_PREFIX
-from store.errors import NotAStore, StoreIOError
+from store.errors import NotAStore
 from store.layout import segment_name
 
 
@@ -36,6 +35,8 @@ class Place(Protocol):
     def written(self, path: str, size: int) -> Stretch: ...
 
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
+
+    def absent(self) -> NotAStore: ...
 
 
 _MOST_COPIED = 1 << 18
@@ -94,6 +95,10 @@ class LocalPlace:
     def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
         return self._fs.written_ranges(self.find(path), position)
 
+    def absent(self) -> NotAStore:
+        """The error for a root that is not there."""
+        return NotAStore("no such folder", file=self._root)
+
 
 class SegmentPlace(LocalPlace):
     """One segment file as a store with this segment alone.
@@ -130,6 +135,7 @@ class RemotePlace:
         self._address = address
         self._fs = found
         self._root = root
+        self._requests = RemoteRequests(address, found)
 
     @cached_property
     def dledger(self) -> str | None:
@@ -154,8 +160,8 @@ class RemotePlace:
         return self._look_at(self._place(path))
 
     def _look_at(self, path: str) -> Entry | None:
-        with self._errors(path, "look at"):
-            return _entry(self._fs.get_file_info(f"{self._root}/{path}".rstrip("/")))
+        place = f"{self._root}/{path}".rstrip("/")
+        return _entry(self._requests.ask(path, "look at", lambda: self._fs.get_file_info(place)))
 
     def list_folder(self, path: str) -> list[Entry]:
         place = self._place(path)
@@ -164,8 +170,8 @@ class RemotePlace:
     def _list(self, path: str) -> list[Entry]:
         from pyarrow.fs import FileSelector
 
-        with self._errors(path, "list"):
-            infos = self._fs.get_file_info(FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True))
+        wanted = FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True)
+        infos = self._requests.ask(path, "list", lambda: self._fs.get_file_info(wanted))
         return [entry for entry in map(_entry, infos) if entry is not None]
 
     def list_below(self, path: str) -> list[FolderEntry]:
@@ -182,18 +188,14 @@ class RemotePlace:
         """Everything at any depth, by its path below the root; one listing, not one for each folder."""
         from pyarrow.fs import FileSelector
 
-        with self._errors("", "list"):
-            infos = self._fs.get_file_info(FileSelector(self._root, allow_not_found=True, recursive=True))
+        wanted = FileSelector(self._root, allow_not_found=True, recursive=True)
+        infos = self._requests.ask("", "list", lambda: self._fs.get_file_info(wanted))
         found = {info.path.removeprefix(self._root).lstrip("/"): _entry(info) for info in infos}
         return {name: entry for name, entry in found.items() if entry is not None and name}
 
     def map(self, path: str, position: int, size: int | None) -> Stretch:
         path = self._place(path)
-        with self._errors(path, "read"), self._fs.open_input_file(f"{self._root}/{path}") as file:
-            length = file.size()
-            start = min(position, length)
-            file.seek(start)
-            return Stretch(memoryview(file.read_buffer(length - start if size is None else min(size, length - start))))
+        return Stretch(self._requests.read(path, f"{self._root}/{path}", position, size))
 
     def written(self, path: str, size: int) -> Stretch:
         return self.map(path, 0, size)
@@ -203,17 +205,14 @@ class RemotePlace:
         if entry is not None and position < entry.size:
             yield position, entry.size
 
-    @contextmanager
-    def _errors(self, path: str, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno:
-                # pyarrow's own text says the path once more.
-                error = OSError(error.errno, os.strerror(error.errno))
-            else:
-                error = OSError(_first_sentence(error))
-            raise StoreIOError.from_os(error, f"{self._address}/{path}", doing) from error
+    def absent(self) -> NotAStore:
+        """The error for an address without anything."""
+        bucket, _, prefix = self._root.partition("/")
+        if prefix and self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is not None:
+            reason = f"the bucket is there, and has nothing below {prefix}"
+            return NotAStore(reason, file=self._address, hint="name the folder that holds commitlog", code="no-store")
+        reason, hint = f"no bucket or container is called {bucket}", "check its name, and the region"
+        return NotAStore(reason, file=self._address, hint=hint, code="no-store")
 
 
 def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
@@ -230,7 +229,7 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
         found, root = FileSystem.from_uri(_with_limit(address, parts.scheme, parts.query))
     except (OSError, ValueError) as error:
         hint = _NEEDED.get(parts.scheme)
-        raise NotAStore(f"cannot reach it: {_first_sentence(error)}", file=address, hint=hint) from error
+        raise NotAStore(f"cannot reach it: {first_sentence(error)}", file=address, hint=hint) from error
     return RemotePlace(address, found, root.rstrip("/"))
 
 
@@ -248,12 +247,6 @@ def _with_limit(address: str, scheme: str, query: str) -> str:
     if scheme not in ("gs", "gcs") or _LIMIT in query:
         return address
     return f"{address}{'&' if query else '?'}{_LIMIT}={GS_LIMIT_S}"
-
-
-def _first_sentence(error: Exception) -> str:
-    """The cause as pyarrow's clients write it, who add advice and metadata."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].split(". ")[0]
 
 
 def _entry(info: Any) -> Entry | None:

@@ -116,7 +116,7 @@ class StoreReader:
     def _check_is_folder(self) -> None:
         root = self._place.look_at("")
         if root is None:
-            raise NotAStore("no such folder", file=self.address)
+            raise self._place.absent()
         if not root.is_folder:
             raise NotAStore.for_file(self.address)
 

@@ -1,0 +1,119 @@
+"""Asks an object store for blocks, and again after a growing pause where it was busy.
+
+    read of 8 bytes     a block of BLOCK_BYTES is fetched and kept; other reads of it fetch nothing
+    busy (503, 429 …)   FIRST_PAUSE_S, twice that, … before the next attempt, `retries` times
+    the end of that     StoreIOError names the address, the attempts and the option
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from store.errors import StoreIOError
+
+BLOCK_BYTES = 64 << 10
+"""The least that is fetched: a request takes as long as so many bytes."""
+MOST_BLOCKS = 256
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+RETRIES = 6
+_BUSY = re.compile(
+    r"SLOW_DOWN|THROTTL|UNAVAILABLE|INTERNAL_FAILURE|NETWORK_CONNECTION|TIMEOUT|TIMED OUT|TOO MANY REQUESTS"
+    r"|RESOURCE_EXHAUSTED|HTTP STATUS (?:429|5\d\d)|HTTP RESPONSE CODE: (?:429|5\d\d)|EXPECTED \d+ BYTES|INCOMPLETE"
+)
+_NO_RIGHT = re.compile(r"ACCESS_DENIED|ACCESS DENIED|FORBIDDEN|HTTP STATUS 40[13]|HTTP RESPONSE CODE: 40[13]|SIGNATURE")
+_RIGHT_HINT = "give credentials that may list and read it, as the storage's own client takes them (AWS_PROFILE, …)"
+
+Answer = TypeVar("Answer")
+
+
+class RemoteRequests:
+    """Requests to one file system of pyarrow.fs.
+
+    retries  the process's, for all instances: attempts after the first
+    """
+
+    retries: ClassVar[int] = RETRIES
+
+    def __init__(self, address: str, fs: Any) -> None:
+        self._address = address
+        self._fs = fs
+        self._blocks: OrderedDict[tuple[str, int], memoryview] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ask(self, path: str, doing: str, request: Callable[[], Answer]) -> Answer:
+        """The answer of a request; StoreIOError where there is none."""
+        pause = FIRST_PAUSE_S
+        for left in range(self.retries, -1, -1):
+            try:
+                return request()
+            except OSError as error:
+                if not left or error.errno or not _BUSY.search(str(error).upper()):
+                    raise self._as_store_error(error, path, doing) from error
+            self.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+        raise AssertionError("the last attempt returns or raises")
+
+    def wait(self, seconds: float) -> None:
+        """Lets the storage rest."""
+        time.sleep(seconds)
+
+    def _as_store_error(self, error: OSError, path: str, doing: str) -> StoreIOError:
+        place, text = f"{self._address}/{path}".rstrip("/"), str(error).upper()
+        # pyarrow's own text of a system's error says the path once more.
+        cause = OSError(error.errno, os.strerror(error.errno)) if error.errno else OSError(first_sentence(error))
+        found = StoreIOError.from_os(cause, place, doing)
+        if _NO_RIGHT.search(text):
+            return StoreIOError(f"no right to {doing} it: {first_sentence(error)}", file=place, hint=_RIGHT_HINT)
+        if not error.errno and _BUSY.search(text):
+            tried = f"cannot {doing}, tried {self.retries + 1} times: {first_sentence(error)}"
+            return StoreIOError(tried, file=place, hint="try again later, or raise --remote-retries")
+        return found
+
+    def read(self, path: str, place: str, position: int, size: int | None) -> memoryview:
+        """Bytes of the file at `place`, fewer at its end; `path` is its name in messages."""
+        if size is None or size >= BLOCK_BYTES:
+            return self._fetch(path, place, position, size)
+        first, last = position // BLOCK_BYTES, max(position + size - 1, position) // BLOCK_BYTES
+        parts = [self._block(path, place, number) for number in range(first, last + 1)]
+        whole = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
+        return whole[position - first * BLOCK_BYTES :][:size]
+
+    def _block(self, path: str, place: str, number: int) -> memoryview:
+        key = place, number
+        with self._lock:
+            if key in self._blocks:
+                self._blocks.move_to_end(key)
+                return self._blocks[key]
+        block = self._fetch(path, place, number * BLOCK_BYTES, BLOCK_BYTES)
+        with self._lock:
+            self._blocks[key] = block
+            if len(self._blocks) > MOST_BLOCKS:
+                self._blocks.popitem(last=False)
+        return block
+
+    def _fetch(self, path: str, place: str, position: int, size: int | None) -> memoryview:
+        def request() -> memoryview:
+            with self._fs.open_input_file(place) as file:
+                length = file.size()
+                start = min(position, length)
+                wanted = length - start if size is None else min(size, length - start)
+                file.seek(start)
+                found = memoryview(file.read_buffer(wanted))
+                if len(found) < wanted:
+                    raise OSError(f"expected {wanted} bytes, and {len(found)} came")
+                return found
+
+        return self.ask(path, "read", request)
+
+
+def first_sentence(error: Exception) -> str:
+    """The cause as pyarrow's clients write it, who add advice and metadata."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].split(". ")[0]
