@@ -47,6 +47,10 @@ class OpenOptions(TypedDict, total=False):
     master: str | None
 
 
+_OF_READERS = {"as_is", "scratch", "note"}
+_OF_WRITERS = {"recover", "force_empty_log", "listen", "master"}
+
+
 @overload
 def open_store(
     root: str | Path, *, read_only: Literal[True] = True, **options: Unpack[OpenOptions]
@@ -98,13 +102,25 @@ def open_store(
     master     when writing, with the role SLAVE: follow the master at this HOST:PORT
     fs         the door to the disk, for tests
 
-    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError.
+    Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError. TypeError for an option
+    that does not exist, or that a store opened in the other way has.
     """
+    _require_options(options, read_only=read_only)
     if not read_only:
         return _open_for_writing(root, options, services)
     if services is not None:
         raise BadRequest("services need a store that is opened for writing")
     return _open_for_reading(root, options)
+
+
+def _require_options(options: OpenOptions, *, read_only: bool) -> None:
+    unknown = options.keys() - OpenOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"open_store() has no option {min(unknown)!r}")
+    others = {name for name in (_OF_WRITERS if read_only else _OF_READERS) if options.get(name)}
+    if others:
+        way = "writing (read_only=False)" if read_only else "reading"
+        raise TypeError(f"{min(others)!r} is an option of open_store() for {way}")
 
 
 def _open_for_reading(root: str | Path, options: OpenOptions) -> MessageStore:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +119,19 @@ def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: P
     code = f"from store import *; s = open_store({str(root)!r}, read_only=False); s.put(Message('T', b'x', 0))"
     subprocess.run([sys.executable, "-c", code], timeout=120, env=environment(), check=True)
     assert (root / "abort").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"bogus": 1}, r"open_store\(\) has no option 'bogus'"),
+        ({"setings": SMALL, "read_only": False}, r"open_store\(\) has no option 'setings'"),
+        ({"recover": True}, r"'recover' is an option of open_store\(\) for writing"),
+        ({"listen": "127.0.0.1:1"}, r"'listen' is an option of open_store\(\) for writing"),
+        ({"as_is": True, "read_only": False}, r"'as_is' is an option of open_store\(\) for reading"),
+    ],
+)
+def test_an_option_without_effect_is_refused(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=reason):
+        open_store(tmp_path / "store", **options)
+    assert not (tmp_path / "store").exists()

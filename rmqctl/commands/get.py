@@ -165,6 +165,9 @@ def _check_contradictions(session: Session, ctx: typer.Context) -> None:
         raise typer.BadParameter("give --tags or --sql, not both; --group has a filter of its own")
     if given & {"msg_id", "log_offset"} and given & {"tags", "sql", "group", "one_call", "follow"}:
         raise typer.BadParameter("one message is asked for; filters, --one-call and --follow do not go with it")
+    source = ctx.get_parameter_source("max_count")
+    if "follow" in given and source is not None and source.name != "DEFAULT":
+        raise typer.BadParameter("--max is where a get ends, and --follow does not end; leave out one of them")
     if "follow" in given and session.options.uri is not None:
         raise typer.BadParameter("--follow needs a store in a folder; what arrives at a URI later is not seen")
     if "raw" in given and session.environment.stdout.isatty():

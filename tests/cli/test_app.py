@@ -83,6 +83,7 @@ def test_no_command_shows_help_and_is_a_usage_error() -> None:
         (["get", "T", "--since", "yesterday"], "--since"),
         (["get", "T", "--tags", "A", "--sql", "a = 1"], "not both"),
         (["get", "T", "--offset", "1", "--since", "-1m"], "exclude one another"),
+        (["get", "T", "--max", "2", "--follow"], "leave out one of them"),
         (["get", "T", "--sql", "a ="], "ends too early"),
         (["get", "--msg-id", "xyz"], "not a message id"),
         (["get", "T", "--format", "xml"], "xml"),
