@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
@@ -16,6 +17,7 @@ from typing import Any, TextIO
 from rmqctl.result import Facts, Result, Row, RowBlock
 from rmqctl.show import escape_controls, escape_in_json
 
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 MOST_IN_MEMORY = 32 << 20
 """Characters of a JSON document that is not written yet."""
 
@@ -71,19 +73,18 @@ def _main_rows(result: Result) -> Iterable[Row | RowBlock]:
 
 
 def render_csv(result: Result, stream: TextIO) -> None:
-    """The main list by RFC 4180, with a heading; on a terminal control characters are escaped."""
+    """The main list by RFC 4180, with a heading, for a spreadsheet or a terminal: neither obeys a cell."""
     rows = iter(_main_rows(result))
     first = next(rows, None)
     head = first.columns if isinstance(first, RowBlock) else first
     names = list(head) if head is not None else list(result.tables[0].read_columns())
     writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(names)
-    to_cell = _terminal_cell if stream.isatty() else _csv_cell
+    writer.writerow([_safe_cell(name) for name in names])
     for row in itertools.chain([first] if first is not None else [], rows):
         if isinstance(row, RowBlock):
-            stream.write(_csv_lines(row, names, to_cell))
+            stream.write(_csv_lines(row, names))
         else:
-            writer.writerow([to_cell(row.get(name)) for name in names])
+            writer.writerow([_csv_cell(row.get(name)) for name in names])
 
 
 def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: str = "", behind: str = "") -> str:
@@ -94,11 +95,11 @@ def _json_lines(row: Row | RowBlock, to_text: Callable[[object], str], before: s
     return _filled(f"{before}{{{', '.join(members)}}}{behind}", row)
 
 
-def _csv_lines(block: RowBlock, names: Sequence[str], to_cell: Callable[[Any], Any]) -> str:
+def _csv_lines(block: RowBlock, names: Sequence[str]) -> str:
     def to_text(value: object) -> str:
         cell = io.StringIO()
         # A second cell, because a line of one empty cell is quoted.
-        csv.writer(cell, lineterminator="").writerow([to_cell(value), ""])
+        csv.writer(cell, lineterminator="").writerow([_csv_cell(value), ""])
         return cell.getvalue().removesuffix(",")
 
     cells = (_place(block.columns.get(name), to_text) for name in names)
@@ -121,18 +122,18 @@ def _filled(template: str, block: RowBlock, names: Sequence[str] = ()) -> str:
     return template * block.count % tuple(itertools.chain.from_iterable(zip(*numbers, strict=True)))
 
 
-def _terminal_cell(value: Any) -> Any:
-    return _safe_cell(_csv_cell(value))
-
-
 def _safe_cell(cell: Any) -> Any:
-    return escape_controls(cell, "\n") if isinstance(cell, str) else cell
+    """Escapes controls in a text, and sets an apostrophe before one that a spreadsheet would run."""
+    if not isinstance(cell, str):
+        return cell
+    text = escape_controls(cell, "\n")
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) and _NUMBER.fullmatch(text) is None else text
 
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return to_json(value) if isinstance(value, (list, tuple, Mapping)) else value
+    return _safe_cell(to_json(value) if isinstance(value, (list, tuple, Mapping)) else value)
 
 
 def json_for(stream: TextIO, value: object, *, indent: int | None = None) -> str:

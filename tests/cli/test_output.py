@@ -62,7 +62,7 @@ def test_csv_has_a_heading_and_lists_as_json() -> None:
     rows = list(csv.DictReader(io.StringIO(shown(Format.CSV), newline="")))
     assert [row["queue_offset"] for row in rows] == ["9", "10"]
     assert rows[0]["keys"] == '["a", "b"]'
-    assert rows[1]["body"] == ROWS[1]["body"]
+    assert rows[1]["body"] == r"\x1b[31mred" + "\nline"
 
 
 def test_a_result_without_tables_is_one_row_of_its_facts() -> None:
@@ -188,6 +188,19 @@ def test_the_verdict_is_the_first_line_and_only_people_see_it() -> None:
 def test_csv_is_rfc_4180() -> None:
     text = shown(Format.CSV, Result("get", {}, [Table("messages", [{"tags": 'a "b", c', "body": "x\ny"}])]))
     assert text == 'tags,body\r\n"a ""b"", c","x\ny"\r\n'
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"), ("+cmd", "'+cmd"), ("-cmd|x", "'-cmd|x"), ("@SUM(A1)", "'@SUM(A1)"), ("\t=1", r"\t=1"),
+        ("\r=1", r"\r=1"), ("\x1b[31m", r"\x1b[31m"), ("-5", "-5"), ("+1.5e3", "+1.5e3"), (-5, "-5"), (-0.5, "-0.5"),
+        ("a=b", "a=b"), ("'", "'"), ("-", "'-"), ("-²", "'-²"),
+    ],
+)  # fmt: skip
+def test_no_spreadsheet_and_no_terminal_obeys_a_cell_of_csv(value: object, cell: str) -> None:
+    text = shown(Format.CSV, Result("get", {}, [Table("messages", [{"tags": value, "body": 1}])]))
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["tags", "body"], [cell, "1"]]
 
 
 def test_json_escapes_what_a_terminal_may_obey_and_what_no_encoding_takes() -> None:
