@@ -56,7 +56,8 @@ def run(
 
     JSON lines hold the message object of get; the other formats hold the columns of messages, with bodies as they are
     stored. put --from reads them all. Where the body does not have the record's CRC, crc_ok is false in each of them;
-    body_problem (in JSON lines body_state) says that a body cannot be decompressed.
+    body_problem (in JSON lines body_state) says that a body cannot be decompressed. CSV holds the text as it is stored,
+    also what a spreadsheet would run as a formula; --format csv of get makes it harmless.
     """
     session: Session = ctx.obj
 
