@@ -127,7 +127,8 @@ def recover_store(
     work.cut_queues()
     if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
         # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
-        _catch_up(opened, found, work.queues_only if abnormal else work.handlers)
+        # A broker dispatches a last record that no queue holds to the index once more.
+        _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
         if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
             found.differences.append(Difference.RECORD_AT_QUEUE_END)
     work.count_losses()
