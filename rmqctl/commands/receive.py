@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,13 @@ SEE_ALSO = ("send", "recover", "check", "diff")
 RATE_INTERVAL_S = 1.0
 
 
+class Compat(StrEnum):
+    """Values of --compat."""
+
+    V4_9 = "4.9"
+    V5_3 = "5.3"
+
+
 def run(
     ctx: typer.Context,
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The HA port of a master.", show_default=False)],
@@ -41,6 +49,10 @@ def run(
     observe: Annotated[
         bool, typer.Option("--observe", help="Never report received bytes, so that the master does not count them.")
     ] = False,
+    compat: Annotated[
+        Compat | None,
+        typer.Option(help="The master's version, kept in the copy.", show_default="the copy's own; 4.9 for a new one"),
+    ] = None,
     controller: Annotated[
         bool, typer.Option("--controller", help="The master is of a 5.x broker in controller mode.")
     ] = False,
@@ -63,7 +75,7 @@ def run(
     Queues and index are not copied: the reading commands build them, `rebuild` writes them.
     """
     session: Session = ctx.obj
-    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe, controller))
+    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe, controller, compat))
     if report.is_size_assumed:
         session.note(
             f"note: the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet; "
@@ -82,6 +94,7 @@ class _Choice:
     rate: bool
     observe: bool
     controller: bool
+    compat: Compat | None
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
@@ -89,7 +102,8 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
     from store.ha import Address, LogCopy, ReceiveOptions, Receiver
 
     master = Address.parse(address)
-    copy = LogCopy(to, session.store.settings(), Filesystem())
+    compat = choice.compat and choice.compat.value
+    copy = LogCopy(to, session.store.settings(), Filesystem(), compat=compat)
     try:
         with session.progress("receiving") as bar:
             options = ReceiveOptions(

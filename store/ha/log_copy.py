@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from store.commitlog.scan import VERIFYING
+from store.config import LINE_5_3
 from store.disk.durable import sync_files
 from store.disk.filesystem import Descriptor, Filesystem
 from store.disk.lock import StoreLock
@@ -22,18 +23,28 @@ from store.disk.mapped_file_queue import MappedFileQueue
 from store.errors import BadRequest, Diverged, StoreIOError, UncleanStore
 from store.ha.segment_start import require_segment_start
 from store.layout import StoreLayout, segment_name
-from store.opened.detect import FoundStore, find_store, is_absent_or_empty, make_layout, refuse_rocksdb, require_store
+from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import (
+    FoundStore,
+    detect_line,
+    find_store,
+    is_absent_or_empty,
+    make_layout,
+    refuse_rocksdb,
+    require_store,
+)
 from store.opened.log_end import find_closed_end
 
 
 class LogCopy:
     """The log of the store at `root`, whose lock it holds. An absent or empty folder becomes a store.
 
-    first  log offset of the first byte
-    end    log offset behind the last byte
+    first   log offset of the first byte
+    end     log offset behind the last byte
+    compat  the master's version, else that of a former copy; 5.3 is kept in the checkpoint, as by a 5.x slave
     """
 
-    def __init__(self, root: Path, settings: Mapping[str, Any], fs: Filesystem) -> None:
+    def __init__(self, root: Path, settings: Mapping[str, Any], fs: Filesystem, *, compat: str | None = None) -> None:
         self._layout = make_layout(root, settings)
         self._fs = fs
         self._lock = StoreLock(self._layout.lock, fs)
@@ -43,12 +54,13 @@ class LogCopy:
         self._made = _prepare(self._layout, fs)
         self._lock.acquire()
         try:
-            self._load(find_store(self._layout, settings, fs), "mappedFileSizeCommitLog" in settings)
+            self._load(find_store(self._layout, settings, fs, compat=compat), "mappedFileSizeCommitLog" in settings)
         except BaseException:
             self._lock.release()
             raise
 
     def _load(self, found: FoundStore, is_size_given: bool) -> None:
+        self._line = found.line
         self.segment_size = found.config.mapped_file_size_commit_log
         segments = MappedFileQueue(self._layout.commitlog, self.segment_size, self._fs, writable=False)
         segments.load(found.line)
@@ -119,9 +131,17 @@ class LogCopy:
         """Makes everything durable and gives the store back."""
         try:
             self.sync()
+            self._keep_line()
         finally:
             self._file = None
             self._lock.release()
+
+    def _keep_line(self) -> None:
+        """Write the master's offset into the checkpoint where nothing else tells a 5.x broker."""
+        if self._line is LINE_5_3 and not self.is_empty and detect_line(self._layout, self._fs) is not LINE_5_3:
+            page = StoreCheckpoint.load(self._layout.checkpoint, self._fs).page
+            page = page._replace(master_flushed_offset=self.durable)
+            StoreCheckpoint(self._layout.checkpoint, self._fs, page, None).flush()
 
     def remove_if_unused(self) -> None:
         """Removes the folders of a new store that nothing was copied into."""

@@ -137,3 +137,12 @@ def test_a_slave_too_far_behind_does_not_count_as_available(master: HAMaster) ->
 def test_a_port_in_use_is_an_io_error(store: Path, master: HAMaster) -> None:
     run = rmqctl("send", "--listen", str(master.address), store=store)
     assert (run.code, "cannot listen on" in run.err) == (5, True)
+
+
+@pytest.mark.parametrize(("given", "kept"), [((), "4.9"), (("--compat", "4.9"), "4.9"), (("--compat", "5.3"), "5.3")])
+def test_a_copy_keeps_the_masters_version(given: tuple[str, ...], kept: str, master: HAMaster, tmp_path: Path) -> None:
+    for words in (given, ()):
+        size = ("--set", f"mappedFileSizeCommitLog={SIZE}")
+        received = rmqctl("receive", str(master.address), "--to", tmp_path / "copy", *size, *words)
+        assert received.code == 0, received.err
+        assert rmqctl("info", "--format", "json", store=tmp_path / "copy").json["compat"] == kept

@@ -72,3 +72,52 @@ def test_the_average_of_a_brokers_item_is_zero_for_its_times_are_not_counted() -
     stats.note_put("T", 0, 5, 100)
     stats.sample("minute")
     assert stats.report("BROKER_PUT_NUMS", CLUSTER) == StatsReport(5, 0.5, 0.0)
+
+
+def test_two_topics_and_two_groups_are_counted_apart_and_listed_in_order() -> None:
+    stats = BrokerStatsManager(Clock(), LINE_5_3)
+    stats.note_put("U", 1, 2, 20, 3)
+    stats.note_put("T", 0, 1, 10, 5)
+    stats.note_put("T", 0, 4, 40, 6)
+    for group, count in (("H", 3), ("G", 1), ("G", 1)):
+        stats.note_get(group, "T", 0, count, 10 * count)
+        stats.note_get_latency(group, "T", 0, count)
+        stats.note_fall_behind(group, "T", 0, behind_bytes=count, behind_ms=2 * count)
+    stats.note_get("S", "SCHEDULE_TOPIC_XXXX", 0, 7, 70, of_broker=False)
+    stats.sample("minute")
+    assert [(name, key, item.value, item.times, *item.report("minute")) for name, key, item in stats.items()] == [
+        ("BROKER_GET_NUMS", CLUSTER, 5, 0, 5, 0.5, 0.0),
+        ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", CLUSTER, 5, 0, 5, 0.5, 0.0),
+        ("BROKER_PUT_NUMS", CLUSTER, 7, 0, 7, 0.7, 0.0),
+        ("BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC", CLUSTER, 7, 0, 7, 0.7, 0.0),
+        ("GROUP_GET_LATENCY", "0@T@G", 2, 2, 2, 0.2, 1.0),
+        ("GROUP_GET_LATENCY", "0@T@H", 3, 1, 3, 0.3, 3.0),
+        ("GROUP_GET_NUMS", "SCHEDULE_TOPIC_XXXX@S", 7, 1, 7, 0.7, 7.0),
+        ("GROUP_GET_NUMS", "T@G", 2, 2, 2, 0.2, 1.0),
+        ("GROUP_GET_NUMS", "T@H", 3, 1, 3, 0.3, 3.0),
+        ("GROUP_GET_SIZE", "SCHEDULE_TOPIC_XXXX@S", 70, 1, 70, 7.0, 70.0),
+        ("GROUP_GET_SIZE", "T@G", 20, 2, 20, 2.0, 10.0),
+        ("GROUP_GET_SIZE", "T@H", 30, 1, 30, 3.0, 30.0),
+        ("QUEUE_GET_NUMS", "SCHEDULE_TOPIC_XXXX@0@S", 7, 1, 7, 0.7, 7.0),
+        ("QUEUE_GET_NUMS", "T@0@G", 2, 2, 2, 0.2, 1.0),
+        ("QUEUE_GET_NUMS", "T@0@H", 3, 1, 3, 0.3, 3.0),
+        ("QUEUE_GET_SIZE", "SCHEDULE_TOPIC_XXXX@0@S", 70, 1, 70, 7.0, 70.0),
+        ("QUEUE_GET_SIZE", "T@0@G", 20, 2, 20, 2.0, 10.0),
+        ("QUEUE_GET_SIZE", "T@0@H", 30, 1, 30, 3.0, 30.0),
+        ("QUEUE_PUT_NUMS", "T@0", 5, 2, 5, 0.5, 2.5),
+        ("QUEUE_PUT_NUMS", "U@1", 2, 1, 2, 0.2, 2.0),
+        ("QUEUE_PUT_SIZE", "T@0", 50, 2, 50, 5.0, 25.0),
+        ("QUEUE_PUT_SIZE", "U@1", 20, 1, 20, 2.0, 20.0),
+        ("TOPIC_PUT_LATENCY", "0@T", 11, 2, 11, 1.1, 5.5),
+        ("TOPIC_PUT_LATENCY", "1@U", 3, 1, 3, 0.3, 3.0),
+        ("TOPIC_PUT_NUMS", "T", 5, 2, 5, 0.5, 2.5),
+        ("TOPIC_PUT_NUMS", "U", 2, 1, 2, 0.2, 2.0),
+        ("TOPIC_PUT_SIZE", "T", 50, 2, 50, 5.0, 25.0),
+        ("TOPIC_PUT_SIZE", "U", 20, 1, 20, 2.0, 20.0),
+    ]
+    assert stats.moments() == [
+        ("GROUP_GET_FALL_SIZE", "0@T@G", 1),
+        ("GROUP_GET_FALL_SIZE", "0@T@H", 3),
+        ("GROUP_GET_FALL_TIME", "0@T@G", 2),
+        ("GROUP_GET_FALL_TIME", "0@T@H", 6),
+    ]

@@ -128,3 +128,91 @@ def test_the_duration_is_written_as_the_broker_does(passed_ms: int, text: str) -
 )  # fmt: skip
 def test_a_double_is_written_as_java_does(value: float, text: str) -> None:
     assert double_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("elapsed_ms", "place"),
+    [
+        (0, 0), (1, 1), (9, 1), (10, 2), (11, 2), (49, 2), (50, 3), (99, 3), (100, 4), (199, 4), (200, 5), (499, 5),
+        (500, 6), (999, 6), (1000, 7), (1999, 7), (2000, 8), (2999, 8), (3000, 9), (3999, 9), (4000, 10), (4999, 10),
+        (5000, 11), (9999, 11), (10_000, 12), (10_001, 12),
+    ],
+)  # fmt: skip
+def test_each_time_is_in_its_class(elapsed_ms: int, place: int) -> None:
+    latency = rotated(elapsed_ms)
+    expected = [int(number == place) for number in range(13)]
+    assert (latency.last_classes, latency.total_classes) == (expected, expected)
+    assert (latency.max_ms, latency.total_ms) == (elapsed_ms, elapsed_ms)
+
+
+def test_totals_of_latency_outlive_the_minute_and_the_minute_does_not() -> None:
+    latency = rotated(7, 3)
+    latency.note(5)
+    latency.rotate()
+    assert (latency.max_ms, latency.total_ms, latency.total_classes[1], latency.last_classes) == (
+        7, 15, 3, [0, 1, *[0] * 11],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "expected"),
+    [(0, 0.99, 0.0), (1, 0.99, 0.0), (1, 1.0, 8.0), (2, 0.5, 7.5), (4, 0.25, 7.25), (4, 1.0, 8.0)],
+)
+def test_a_percentile_of_one_bucket(count: int, share: float, expected: float) -> None:
+    assert rotated(*[8] * count).percentile(share) == expected
+
+
+@pytest.mark.parametrize(
+    ("passed_ms", "text"),
+    [
+        (-1, "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"),
+        (999, "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"),
+        (1000, "[ 0 days, 0 hours, 0 minutes, 1 seconds ]"),
+        (59_999, "[ 0 days, 0 hours, 0 minutes, 59 seconds ]"),
+        (60_000, "[ 0 days, 0 hours, 1 minutes, 0 seconds ]"),
+        (3_599_999, "[ 0 days, 0 hours, 59 minutes, 59 seconds ]"),
+        (3_600_000, "[ 0 days, 1 hours, 0 minutes, 0 seconds ]"),
+        (86_399_999, "[ 0 days, 23 hours, 59 minutes, 59 seconds ]"),
+        (86_400_000, "[ 1 days, 0 hours, 0 minutes, 0 seconds ]"),
+    ],
+)
+def test_a_duration_changes_at_its_bounds(passed_ms: int, text: str) -> None:
+    assert describe_duration(passed_ms) == text
+
+
+def test_the_report_has_each_value_in_its_place() -> None:
+    clock = Clock()
+    stats = StoreStatsService(clock)
+    for second in range(601):
+        stats.sample()
+        stats.note_put("T", 2, 200, 8)
+        stats.note_put("U", 1, 50, 4)
+        stats.note_get(4, 3)
+        stats.note_get(0, 9)
+        stats.note_get(0, 2)
+        clock.now_ms += 1000
+        assert stats.rate("put", 600) == (None if second < 600 else 3.0)
+    stats.note_failed_put(12)
+    stats.rotate()
+    assert stats.runtime_info() == {
+        "bootTimestamp": "1700000000000",
+        "runtime": "[ 0 days, 0 hours, 10 minutes, 1 seconds ]",
+        "putMessageEntireTimeMax": "12",
+        "putMessageTimesTotal": "1803",
+        "putMessageFailedTimes": "1",
+        "putMessageSizeTotal": "150250",
+        "putMessageDistributeTime": (
+            "[<=0ms]:0 [0~10ms]:1202 [10~50ms]:1 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:0 [1~2s]:0 "
+            "[2~3s]:0 [3~4s]:0 [4~5s]:0 [5~10s]:0 [10s~]:0 "
+        ),
+        "putMessageAverageSize": double_text(150250 / 1803),
+        "dispatchMaxBuffer": "0",
+        "getMessageEntireTimeMax": "9",
+        "putTps": "3.0 3.0 3.0",
+        "getFoundTps": "1.0 1.0 1.0",
+        "getMissTps": "2.0 2.0 2.0",
+        "getTotalTps": "3.0 3.0 3.0",
+        "getTransferedTps": "4.0 4.0 4.0",
+        "putLatency99": "7.98",
+        "putLatency999": "8.00",
+    }
