@@ -34,6 +34,7 @@ from store.ha.epochs import Epoch, EpochFile
 from store.ha.link import Address
 from store.ha.log_copy import LogCopy
 from store.ha.receive import ReceiveOptions, Receiver
+from store.ha.slave_log import SlaveLog
 from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
@@ -426,6 +427,14 @@ def test_what_was_received_is_durable_however_a_connection_ends(
     receiver.run()
     assert disk.pending("lock") == []
     copy.close()
+
+
+def test_a_slaves_log_is_durable_up_to_where_it_says(root: Path, disk: WatchedDisk) -> None:
+    with open_store(root, settings={**SMALL, **SELDOM}, read_only=False, clock=Clock(), fs=disk) as store:
+        log = SlaveLog(store.opened.log)
+        log.append(0, memoryview(b"x" * 100))
+        log.sync()
+        assert store.opened.log.segments.flushed_where == log.durable == 100
 
 
 def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> None:
