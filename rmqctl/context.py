@@ -69,23 +69,28 @@ class Session:
 
     def take_pace(self) -> None:
         """Sets the process's pace, priority and remote retries by the options, until the session ends."""
-        from store.disk import Filesystem, Pace, RemoteRequests, lower_priority
+        from store.disk import Filesystem, Pace, lower_priority
 
         before, Filesystem.pace = (
             Filesystem.pace,
             Pace(self.options.bwlimit, kept_bytes=KEPT_BYTES, is_cold=self.options.cold),
         )
-        retries = RemoteRequests.retries
         if self.options.remote_retries is not None:
-            RemoteRequests.retries = self.options.remote_retries
+            self._take_retries(self.options.remote_retries)
         if self.options.nice:
             lower_priority()
 
         def end() -> None:
             Filesystem().finish_pace()
-            Filesystem.pace, RemoteRequests.retries = before, retries
+            Filesystem.pace = before
 
         self.resources.callback(end)
+
+    def _take_retries(self, retries: int) -> None:
+        from store.disk import RemoteRequests
+
+        self.resources.callback(setattr, RemoteRequests, "retries", RemoteRequests.retries)
+        RemoteRequests.retries = retries
 
     def take_scratch(self) -> None:
         """Uses the folder of --scratch as the temporary one, until the session ends."""

@@ -15,7 +15,6 @@ from store.disk.descriptor import Entry, FolderEntry
 from store.disk.filesystem import Filesystem
 from store.disk.mapping import PAGE_SIZE
 from store.disk.readable import Stretch
-from store.disk.remote_requests import RemoteRequests, first_sentence
 from store.disk.segment_folders import DLEDGER_PREFIX
 from store.errors import NotAStore
 from store.layout import segment_name
@@ -134,6 +133,8 @@ class RemotePlace:
     def __init__(self, address: str, found: Any, root: str) -> None:
         self._address = address
         self._fs = found
+        from store.disk.remote_requests import RemoteRequests
+
         self._root = root
         self._requests = RemoteRequests(address, found)
 
@@ -224,6 +225,8 @@ def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> Lo
         return LocalPlace(Path(unquote(parts.path)), fs, commitlogs)
     # Loading pyarrow takes longer than most commands need; only a remote store is worth it.
     from pyarrow.fs import FileSystem
+
+    from store.disk.remote_requests import first_sentence
 
     try:
         found, root = FileSystem.from_uri(_with_limit(address, parts.scheme, parts.query))
