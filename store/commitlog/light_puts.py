@@ -26,7 +26,6 @@ from store.formats.topics import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 
 LIGHT_MARK = props.INNER_MULTI_DISPATCH.encode()
 _SYSTEM = "rmq_sys_"
-_CAPACITY_4_9 = 16
 QueueKey = tuple[str, int]
 Append = Callable[[Message], PutResult]
 
@@ -63,8 +62,7 @@ class LightPuts:
             )
         offsets = ",".join(str(next_offset(key)) for key in self.queues_of(message, names))
         values = {**props.decode_properties(message.properties), props.INNER_MULTI_QUEUE_OFFSET: offsets}
-        capacity = 128 if self._is_5_3 else _CAPACITY_4_9
-        properties = props.encode_java_map(values, capacity=capacity, ends_with_separator=self._is_5_3)
+        properties = props.encode_java_map(values, ends_with_separator=self._is_5_3)
         message = replace(message, properties=properties)
         flags = host_flags(message.born_host, message.store_host)
         size = record_size(len(message.body), len(message.topic.encode()), len(properties), flags)

@@ -117,23 +117,22 @@ class PutRules:
 
     def delayed(self, message: Message) -> Message:
         """The message as it waits for its time: in the schedule topic, its real place in two properties."""
+        properties = props.decode_properties(message.properties)
         try:
-            level = int(props.decode_properties(message.properties).get(props.DELAY, "0"))
+            level = int(properties.get(props.DELAY, "0"))
         except ValueError:
             return message
         if level <= 0:
             return message
         level = min(level, self._max_delay_level)
-        real_place = {
-            props.DELAY: str(level),
-            props.REAL_TOPIC: message.topic,
-            props.REAL_QUEUE_ID: str(message.queue_id),
-        }
+        properties[props.DELAY] = str(level)
+        properties[props.REAL_TOPIC] = message.topic
+        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
         return Message(
             SCHEDULE_TOPIC,
             message.body,
             level - 1,
-            props.with_properties(message.properties, real_place),
+            props.encode_java_map(properties, ends_with_separator=self.line.ends_with_separator),
             message.flag,
             message.sys_flag,
             message.born_timestamp_ms,

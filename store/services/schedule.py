@@ -28,7 +28,7 @@ from store.brokerconfig.config_file import write_config_file
 from store.brokerconfig.data_version import DataVersion, read_data_version
 from store.brokerconfig.fastjson import Json, write_fastjson
 from store.commitlog.put_result import PutResult, PutStatus
-from store.config import LINE_4_9, BrokerLine
+from store.config import BrokerLine
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.disk.filesystem import Filesystem
 from store.formats.java import parse_int
@@ -205,7 +205,7 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
         topic,
         record.body,
         number,
-        record.property_text if line is LINE_4_9 else encode_java_map(properties),
+        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         flag=record.flag,
         sys_flag=record.sys_flag,
         born_timestamp_ms=record.born_timestamp_ms,

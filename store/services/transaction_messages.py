@@ -63,7 +63,7 @@ def half_message(message: Message, producer_group: str, line: BrokerLine, unique
         HALF_TOPIC,
         message.body,
         0,
-        _encode(properties, line),
+        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         flag=message.flag,
         sys_flag=message.sys_flag & ~TRANSACTION_MASK,
         born_timestamp_ms=message.born_timestamp_ms,
@@ -79,7 +79,7 @@ def put_back_message(half: StoredMessage, properties: Mapping[str, str], line: B
         half.topic,
         half.body,
         half.queue_id,
-        _encode(properties, line),
+        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         sys_flag=half.sys_flag,
         born_timestamp_ms=half.born_timestamp_ms,
         born_host=half.born_host,
@@ -103,7 +103,7 @@ def commit_message(half: StoredMessage, line: BrokerLine) -> Message:
         topic,
         half.body,
         queue_id,
-        _encode(properties, line),
+        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         flag=half.flag,
         sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
         born_timestamp_ms=half.born_timestamp_ms,
@@ -134,7 +134,7 @@ def discard_message(half: StoredMessage, properties: Mapping[str, str], line: Br
         DISCARD_TOPIC,
         half.body,
         0,
-        _encode(properties, line),
+        encode_java_map(properties, ends_with_separator=line.ends_with_separator),
         flag=half.flag,
         sys_flag=half.sys_flag,
         born_timestamp_ms=half.born_timestamp_ms,
@@ -142,9 +142,3 @@ def discard_message(half: StoredMessage, properties: Mapping[str, str], line: Br
         store_host=half.store_host,
         reconsume_times=half.reconsume_times,
     )
-
-
-def _encode(properties: Mapping[str, str], line: BrokerLine) -> bytes:
-    if line is LINE_4_9:
-        return encode_java_map(properties, capacity=DEFAULT_CAPACITY, ends_with_separator=False)
-    return encode_java_map(properties)

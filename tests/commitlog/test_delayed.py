@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.commitlog.put_rules import PutRules
-from store.config import StoreConfig
+from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.formats.message import Message
 from store.formats.properties import decode_properties
 from store.formats.topics import SCHEDULE_TOPIC
@@ -27,6 +27,22 @@ def test_a_level_beyond_the_last_one_is_the_last(asked: str, level: str, queue_i
         "REAL_TOPIC": "T",
         "REAL_QID": "3",
     }
+
+
+# As real brokers, 4.9.8 and 5.5.0, wrote them: the former's map begins with 16 places, that of 5.x with 128.
+OF_4_9 = """e=2;name6=v;name5=v;REAL_TOPIC=T;name4=v;name3=v;name9=v;name8=v;KEYS=k1 k2;name7=v;name2=v
+;CLUSTER=RefCluster;DELAY=1;name1=v;WAIT=true;TAGS=TagA;name0=v;REAL_QID=2"""
+OF_5_3 = """CLUSTER=RefCluster;name6=v;name5=v;name4=v;name3=v;name9=v;name8=v;name7=v;name2=v
+;DELAY=1;name1=v;TAGS=TagA;name0=v;KEYS=k1 k2;WAIT=true;e=2;REAL_TOPIC=T;REAL_QID=2;"""
+
+
+@pytest.mark.parametrize(("line", "written"), [(LINE_4_9, OF_4_9), (LINE_5_3, OF_5_3)])
+def test_the_properties_are_written_anew_as_the_brokers_map_has_them(line: BrokerLine, written: str) -> None:
+    names = "".join(f"name{number}\x01v\x02" for number in range(10))
+    given = f"DELAY\x011\x02TAGS\x01TagA\x02KEYS\x01k1 k2\x02{names}e\x011\x02none\x01\x02e\x012\x02"
+    message = Message("T", b"x", 2, f"{given}CLUSTER\x01RefCluster\x02WAIT\x01true".encode())
+    stored = PutRules(StoreConfig(), SEGMENT_SIZE, line).delayed(message)
+    assert stored.properties.decode().replace("\x01", "=").replace("\x02", ";") == written.replace("\n", "")
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "", "soon"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from store import open_store
+from store.formats.message import Message
 from tests.support.golden import Golden, messages_of
 from tests.support.stores import Clock
 
@@ -23,6 +25,12 @@ def put_all(archive: Golden, root: Path, reopen_every: int = 0, **settings: obje
     if archive.compat == "5.3":
         # A 5.3 broker delays messages in a hook in front of its store, which wrote the archive without it.
         store.opened.log.rules.delayed = lambda message: message
+    else:
+        # The archives' writer has a map with empty values, which a broker drops as it decodes a request.
+        delayed = store.opened.log.rules.delayed
+        store.opened.log.rules.delayed = lambda message: _with_values(
+            delayed(_with_values(message, b"\x01\x02", b"\x01?\x02")), b"\x01?\x02", b"\x01\x02"
+        )
     for number, put in enumerate(archive.puts()):
         if reopen_every and number and number % reopen_every == 0:
             store.close()
@@ -44,3 +52,7 @@ def put_all(archive: Golden, root: Path, reopen_every: int = 0, **settings: obje
         )
     store.close()
     return answers
+
+
+def _with_values(message: Message, old: bytes, new: bytes) -> Message:
+    return replace(message, properties=message.properties.replace(old, new))
