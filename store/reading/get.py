@@ -179,9 +179,7 @@ class _Call:
             if self._is_full(result, unit.size, max_count, on_disk):
                 scanned -= UNIT_SIZE
                 break
-            if not self._wants(unit):
-                continue
-            skip_before = self._collect(unit, result)
+            skip_before = self._collect(unit, result) if self._wants(unit, result) else skip_before
         result.next_offset = offset + scanned // UNIT_SIZE
         result.damaged += self._damage_of_units()
         return result
@@ -205,7 +203,7 @@ class _Call:
                 break
             result.next_offset = unit.queue_offset + unit.message_count
             plain = QueueUnit(unit.log_offset, unit.size, unit.tags_code)
-            if self._wants(plain):
+            if self._wants(plain, result):
                 before = len(result.messages)
                 self._collect(plain, result)
                 taken += unit.message_count * (len(result.messages) - before)
@@ -213,14 +211,19 @@ class _Call:
         result.damaged += self._damage_of_units()
         return result
 
-    def _wants(self, unit: QueueUnit) -> bool:
-        if self.message_filter is None:
-            return True
+    def _wants(self, unit: QueueUnit, result: GetResult) -> bool:
+        """Whether the unit's message has to be read; while there is none, the newest unit decides over the status."""
+        wanted = self.message_filter is None or self._matches(unit, self.message_filter)
+        if not wanted and not result.messages:
+            result.status = GetStatus.NO_MATCHED_MESSAGE
+        return wanted
+
+    def _matches(self, unit: QueueUnit, message_filter: MessageFilter) -> bool:
         if not is_ext_address(unit.tags_code):
-            return self.message_filter.matches_tags_code(unit.tags_code)
+            return message_filter.matches_tags_code(unit.tags_code)
         ext = self.queue.ext_unit(unit.tags_code)
         # Where the extension unit is lost, the message itself has its tags.
-        return ext is None or self.message_filter.matches_tags_code(ext.tags_code, ext)
+        return ext is None or message_filter.matches_tags_code(ext.tags_code, ext)
 
     def _collect(self, unit: QueueUnit, result: GetResult) -> int:
         """Takes the unit's message in; gives the log offset up to where all has expired, or _SKIP_NONE."""
@@ -238,6 +241,8 @@ class _Call:
             result.messages.append(message)
             result.size += unit.size
             result.status = GetStatus.FOUND
+        elif not result.messages:
+            result.status = GetStatus.NO_MATCHED_MESSAGE
         return _SKIP_NONE
 
     def _pass_over(self, log_offset: int) -> int:

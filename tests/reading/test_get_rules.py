@@ -344,3 +344,45 @@ def test_a_missing_file_of_a_batch_queue_is_rolled_over() -> None:
     queue.units = []
     found = get(queue, 3)
     assert (found.status, found.next_offset, found.message_count) == (GetStatus.OFFSET_FOUND_NULL, 1003, 0)
+
+
+class TagOne:
+    """Takes the units of tag code 1, every second one, and of their messages those that `bodies` says."""
+
+    def __init__(self, bodies: bool) -> None:
+        self.bodies = bodies
+
+    def matches_tags_code(self, tags_code: int, ext: object = None) -> bool:
+        return tags_code == 1
+
+    def matches(self, message: object) -> bool:
+        return self.bodies
+
+
+# The log's start, the last unit looked at, whether messages match: of the units 0 to N, the odd ones have the tag.
+NEWEST_DECIDES = [
+    pytest.param(SIZE * 2, 1, True, GetStatus.MESSAGE_WAS_REMOVING, id="removed-last"),
+    pytest.param(SIZE * 2, 2, True, GetStatus.MESSAGE_WAS_REMOVING, id="a-skipped-unit-changes-nothing"),
+    pytest.param(-SEGMENT, 2, False, GetStatus.NO_MATCHED_MESSAGE, id="no-match"),
+    pytest.param(-SEGMENT, 2, True, GetStatus.FOUND, id="found-stays"),
+]
+
+
+@pytest.mark.parametrize(("start", "last", "bodies", "status"), NEWEST_DECIDES)
+def test_the_newest_unit_decides_while_there_is_no_message(
+    start: int, last: int, bodies: bool, status: GetStatus
+) -> None:
+    log, queue = ListLog(last + 1, start), ListQueue(last + 1)
+    config = StoreConfig(mapped_file_size_commit_log=SEGMENT)
+    found = get_message(log, queue, 0, 32, config, TagOne(bodies), lambda: ALL_IN_MEMORY)  # type: ignore[arg-type]
+    assert (found.status, found.next_offset) == (status, last + 1)
+
+
+@pytest.mark.parametrize(("code", "bodies"), [(0, True), (1, False)])
+def test_a_unit_that_does_not_match_behind_a_removed_one_matches_nothing(code: int, bodies: bool) -> None:
+    queue = ListQueue(2)
+    queue.units = [QueueUnit(0, SIZE, 1), QueueUnit(SEGMENT, SIZE, code)]
+    log, config = ListLog(2, start=SEGMENT), StoreConfig(mapped_file_size_commit_log=SEGMENT)
+    log.max_offset = SEGMENT + SIZE
+    found = get_message(log, queue, 0, 32, config, TagOne(bodies), lambda: ALL_IN_MEMORY)  # type: ignore[arg-type]
+    assert (found.status, found.next_offset, found.messages) == (GetStatus.NO_MATCHED_MESSAGE, 2, [])
