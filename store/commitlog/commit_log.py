@@ -295,6 +295,9 @@ class CommitLog:
             check_message(message)
         if self.rules.appends_crc:
             messages = [_with_room_for_crc(message, self.rules) for message in messages]
+        if is_batch:
+            # MessageExtEncoder writes 0 for every message of a batch.
+            messages = [replace(message, prepared_transaction_offset=0) for message in messages]
         refusal = self.rules.refuse_batch(messages, is_batch=is_batch)
         if refusal is not None:
             return refusal

@@ -29,6 +29,8 @@ MAX_FOLDER_NAME_SIZE = 255
 # What a record may have beyond the largest body.
 RECORD_EXTRA_SIZE = 64 * 1024
 
+_SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
+"""The numbers before a message's body and properties in a batch as a producer sends it (MessageDecoder)."""
 
 class PutRules:
     """The limits of one store: `max_body` and `max_record` in bytes."""
@@ -52,6 +54,9 @@ class PutRules:
             return illegal(refused)
         if first.queue_id < 0:
             return illegal(f"the queue id is negative: {first.queue_id}")
+        sent = sum(_SENT_EXTRA_SIZE + len(message.body) + len(message.properties) for message in messages)
+        if is_batch and sent > self.max_body:
+            return illegal(f"the batch is sent as {sent} bytes, maxMessageSize is {self.max_body}")
         for message in messages:
             if (message.topic, message.queue_id) != (first.topic, first.queue_id):
                 return illegal("a batch goes to one queue of one topic")
