@@ -63,7 +63,9 @@ def encode_properties(properties: Mapping[str, str], errors: str = "surrogatepas
 def encode_java_map(
     properties: Mapping[str, str], *, ends_with_separator: bool = True, capacity: int | None = None
 ) -> bytes:
-    """Write a map in the order of a Java HashMap: 5.3.3 ends each value with a separator, 4.9.8 not the last.
+    """Write a map as a broker does that decoded it, in the order of a Java HashMap.
+
+    5.3.3 sets a separator behind each value, 4.9.8 between them.
 
     capacity  the map's first one; without, that of a map that the broker decoded: 128 in 5.3.3, 16 in 4.9.8
     """

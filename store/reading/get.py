@@ -212,7 +212,10 @@ class _Call:
         return result
 
     def _wants(self, unit: QueueUnit, result: GetResult) -> bool:
-        """Whether the unit's message has to be read; while there is none, the newest unit decides over the status."""
+        """Whether the unit's message has to be read.
+
+        While there is no message, the newest unit decides over the status.
+        """
         wanted = self.message_filter is None or self._matches(unit, self.message_filter)
         if not wanted and not result.messages:
             result.status = GetStatus.NO_MATCHED_MESSAGE
