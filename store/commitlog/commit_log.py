@@ -63,6 +63,7 @@ from store.formats.message import (
 )
 from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
 from store.formats.property_crc import PLACEHOLDER, with_crc
+from store.formats.run import Run
 from store.kernels import append_message, put_message
 from store.kernels.encode import LOST_PAGE
 from store.kernels.native import clock_ms
@@ -416,6 +417,16 @@ class CommitLog:
         message = decode_record(record, file=file.path, position=position) if record is not None else None
         lost_pages.require_none_since(seen)
         return message
+
+    def start_around(self, log_offset: int) -> int | None:
+        """Find the first byte of the record around `log_offset`, None without one."""
+        file = self.segments.find_by_offset(log_offset)
+        for step in scan_log([file]) if file is not None else ():
+            if isinstance(step, Run) and step.file_start + step.end > log_offset:
+                starts = step.file_start + step.columns.position
+                before = starts[starts < log_offset].tolist()
+                return before[-1] if before and log_offset not in starts else None
+        return None
 
     def store_timestamp(self, log_offset: int, size: int) -> int:
         """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""

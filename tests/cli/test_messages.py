@@ -179,6 +179,17 @@ def test_one_message_is_found_by_its_offset_with_its_damage(mixed: Path) -> None
     assert rmqctl("get", "--msg-id", rows[0]["msg_id"], store=mixed).code == 0
 
 
+@pytest.mark.parametrize("record", [0, 2])
+def test_a_log_offset_inside_of_a_record_is_refused_with_its_begin(record: int, mixed: Path) -> None:
+    rows = rmqctl("get", "Orders", "--format", "jsonl", store=mixed).rows
+    start, size = rows[record]["log_offset"], rows[record]["size"]
+    for offset in (start + 1, start + 5, start + size - 1):
+        run = rmqctl("get", "--log-offset", offset, store=mixed)
+        says = f"rmqctl: log offset {offset} is inside of the record that begins at log offset {start}\n"
+        assert (run.code, run.out, run.err) == (2, "", says)
+    assert rmqctl("get", "--log-offset", start, store=mixed).code == 0
+
+
 def test_tags_that_nothing_has_are_no_overflow(mixed: Path) -> None:
     run = rmqctl("get", "Orders", "--tags", "none", "--format", "json", store=mixed)
     assert (run.code, run.json["status"], run.json["next_offset"]) == (1, "NO_MATCHED_MESSAGE", 3)

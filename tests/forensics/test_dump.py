@@ -312,3 +312,12 @@ def test_nothing_is_said_of_bodies_that_where_leaves_out() -> None:
     assert "no zlib stream" in rmqctl("dump", "commitlog", store=root).err
     run = rmqctl("dump", "commitlog", "--where", "log_offset = 0", store=root)
     assert (run.code, run.err) == (0, "")
+
+
+def test_a_segment_of_0_bytes_is_one_damage(tmp_path: Path) -> None:
+    segment = tmp_path / "00000000000000065536"
+    segment.touch()
+    run = dump("commitlog", segment)
+    found = [(entry["kind"], entry["log_offset"], entry["detail"]) for entry in run.json["entries"]]
+    detail = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.3 one deletes it"
+    assert (run.code, run.json["fault_count"], found) == (1, 1, [("damage", 65536, detail)])

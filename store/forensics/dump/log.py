@@ -32,6 +32,7 @@ from store.formats.run import Run
 from store.layout import parse_segment_name
 
 SHOWN_DAMAGE_BYTES = 64
+EMPTY_SEGMENT = "a segment of 0 bytes; a 4.9 broker does not start with it, a 5.3 one deletes it"
 
 Wanted = Callable[[bytes], bool]
 """Whether a record may be wanted, by its bytes."""
@@ -52,6 +53,9 @@ def dump_log(
     is_exact  a record begins, or will begin, at `start` itself
     """
     file_start = file_start_of(reader, segment)
+    if not segment.size:
+        yield Entry("damage", segment.path, file_start, 0, extra={"detail": EMPTY_SEGMENT}, is_fault=True)
+        return
     position = min(max(0, start - file_start), segment.size)
     part = LogSlice(segment.path, file_start, segment.size, position, segment.size, is_exact=is_exact or not position)
     for step in walk_slice(reader, part, ScanRules(check_crc=True), with_bad_bodies=True):
