@@ -29,7 +29,7 @@ def test_a_level_beyond_the_last_one_is_the_last(asked: str, level: str, queue_i
     }
 
 
-# As real brokers, 4.9.8 and 5.5.0, wrote them: the former's map begins with 16 places, that of 5.x with 128.
+# A map of 4.9.8 begins with 16 places, one of 5.3.3 with 128 (MessageDecoder.string2messageProperties).
 OF_4_9 = """e=2;name6=v;name5=v;REAL_TOPIC=T;name4=v;name3=v;name9=v;name8=v;KEYS=k1 k2;name7=v;name2=v
 ;CLUSTER=RefCluster;DELAY=1;name1=v;WAIT=true;TAGS=TagA;name0=v;REAL_QID=2"""
 OF_5_3 = """CLUSTER=RefCluster;name6=v;name5=v;name4=v;name3=v;name9=v;name8=v;name7=v;name2=v
