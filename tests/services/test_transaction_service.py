@@ -19,6 +19,7 @@ from store.errors import BadRequest
 from store.services.transaction_check import CheckReport
 from store.services.transaction_service import TransactionalMessageService
 from store.services.transactions import review_transactions
+from tests.cli.running import rmqctl
 from tests.services.stores import NAMES, OP_TOPIC, unpack
 from tests.support.stores import SMALL, Clock
 
@@ -407,3 +408,11 @@ def test_a_half_without_a_unique_key_gets_one_by_which_its_copy_is_known(line: s
         states = made.states()
     assert list(states.values()) == ["in-doubt", "in-doubt"]
     assert all(key is not None and re.fullmatch("7F000001[0-9A-F]{24}", key) for key in states)
+
+
+def test_topics_of_transactions_need_no_entry_in_topics_json(tmp_path: Path) -> None:
+    with transactions(tmp_path / "s") as made:
+        made.service.rollback(made.prepare("A").log_offset, "PG")
+    (tmp_path / "s/config").mkdir(exist_ok=True)
+    (tmp_path / "s/config/topics.json").write_text('{"dataVersion":{},"topicConfigTable":{}}')
+    assert rmqctl("config", "check", store=tmp_path / "s").code == 0
