@@ -3,7 +3,8 @@
     consumed < min    messages were deleted before the group consumed them        below-min
     consumed = max    nothing is left to consume                                  ok
     consumed > max    the group waits for offsets that do not exist               beyond-max
-    no queue          the queue was deleted or never written                      no-queue
+    no queue          the queue was deleted                                       no-queue
+    no queue, at 0    the queue was never written, as a group's retry topic       ok
     else              max - consumed messages are left                            behind
 
 Offsets are queue offsets. Bytes are the sizes of the records that are left, as the queue's units have them.
@@ -109,7 +110,7 @@ def review_lag(
 def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consumed: int) -> QueueLag:
     low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
     if not high:
-        return QueueLag(group, topic, queue_id, consumed, 0, 0, "no-queue")
+        return QueueLag(group, topic, queue_id, consumed, 0, 0, "no-queue" if consumed else "ok")
     first = max(consumed, low)
     if first >= high:
         state = "ok" if consumed == high else "beyond-max"

@@ -51,10 +51,20 @@ def test_messages_deleted_before_they_were_consumed_are_counted(copy_of: CopyOf)
     assert (row.state, row.deleted) == ("below-min", queue.min_offset)
 
 
-def test_a_queue_that_is_not_there_is_named(copy_of: CopyOf) -> None:
+@pytest.mark.parametrize(("consumed", "state"), [(-1, "no-queue"), (0, "ok"), (1, "no-queue"), (77, "no-queue")])
+def test_a_queue_that_is_not_there_is_named_by_a_group_that_is_not_at_its_beginning(
+    consumed: int, state: str, copy_of: CopyOf
+) -> None:
     _, root = copy_of("normal")
-    (row,) = with_offsets(root, {"Gone@G": {3: 77}}).queues
-    assert (row.state, row.consumed_offset) == ("no-queue", 77)
+    (row,) = with_offsets(root, {"%RETRY%G@G": {0: consumed}}).queues
+    assert (row.state, row.consumed_offset, row.lag) == (state, consumed, 0)
+
+
+def test_a_retry_topic_that_was_never_written_is_no_finding(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with_offsets(root, {"%RETRY%G@G": {0: 0}})
+    run = rmqctl("lag", store=root)
+    assert (run.code, run.out.splitlines()[0]) == (0, "0 of 1 group behind; all offsets are in their queues")
 
 
 def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:
