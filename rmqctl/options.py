@@ -163,6 +163,7 @@ MOST_CONNECTIONS = 100
 Connections = Annotated[
     int, typer.Option(min=2, metavar="N", help="Most connections of a port or socket; beyond it the quietest ends.")
 ]
+LOOPBACK = "127.0.0.1"
 MetricsPort = Annotated[
     str | None,
     typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve OpenMetrics by HTTP; HOST is the loopback."),
@@ -231,3 +232,17 @@ def global_options(
     session.take_options(cast(OptionValues, given))
     if uncompiled_reason() == UNCOMPILED:
         session.warn(UNCOMPILED)
+
+
+def listen_address(text: str | None, option: str) -> str | None:
+    """Return the address that an option gives, with a host; None where it is not given."""
+    from store import BadRequest
+    from store.ha import Address
+
+    if text is None:
+        return None
+    whole = text if ":" in text else f"{LOOPBACK}:{text}"
+    try:
+        return str(Address.parse(whole))
+    except BadRequest:
+        raise typer.BadParameter(f"{text!r} is not [HOST:]PORT", param_hint=option) from None

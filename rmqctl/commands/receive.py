@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from rmqctl.context import Session
 from rmqctl.exit_codes import FINDINGS, OK
+from rmqctl.options import MetricsPort, listen_address
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "rmqctl receive broker-a:10912 --to /backup/broker-a",
-    "rmqctl receive broker-a:10912 --to /backup/broker-a --follow --rate",
+    "rmqctl receive broker-a:10912 --to /backup/broker-a --follow --metrics 9405",
     "rmqctl receive broker-a:10912 --to /forensics/a --from-offset last-segment --observe",
 )
 SEE_ALSO = ("send", "recover", "check", "diff")
@@ -56,6 +58,7 @@ def run(
     controller: Annotated[
         bool, typer.Option("--controller", help="The master is of a 5.x broker in controller mode.")
     ] = False,
+    metrics: MetricsPort = None,
 ) -> Result:
     """Copy a live broker's commit log.
 
@@ -75,12 +78,12 @@ def run(
     Queues and index are not copied: the reading commands build them, `rebuild` writes them.
     """
     session: Session = ctx.obj
-    report = _receive(session, address, to, _Choice(_begin_of(from_offset), follow, rate, observe, controller, compat))
+    begin, page = _begin_of(from_offset), listen_address(metrics, "--metrics")
+    choice = _Choice(begin, follow, rate, observe, controller, compat, page)
+    report = _receive(session, address, to, choice)
     if report.is_size_assumed:
-        session.note(
-            f"note: the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet; "
-            "--set mappedFileSizeCommitLog=N says otherwise"
-        )
+        size = f"the copy's segments have {report.segment_size} bytes, as nothing that was received ends one yet"
+        session.note(f"note: {size}; --set mappedFileSizeCommitLog=N says otherwise")
     exit_code = FINDINGS if report.unfinished_bytes else OK
     return Result("receive", _facts(address, to, report), [], exit_code, _verdict(report))
 
@@ -95,6 +98,7 @@ class _Choice:
     observe: bool
     controller: bool
     compat: Compat | None
+    metrics: str | None
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
@@ -114,10 +118,26 @@ def _receive(session: Session, address: str, to: Path, choice: _Choice) -> Recei
                 connect=_connector(copy, to, choice),
                 on_lost=lambda error: session.note(f"note: {error}; connecting again"),
             )
-            return _received(Receiver(master, copy, options), session, copy)
+            receiver = Receiver(master, copy, options)
+            with _metrics_page(session, choice.metrics, receiver, copy):
+                return _received(receiver, session, copy)
     finally:
         with session.interrupts.deferred():
             copy.close()
+
+
+def _metrics_page(
+    session: Session, address: str | None, receiver: Receiver, copy: LogCopy
+) -> AbstractContextManager[object]:
+    """The page of the copy's metrics, where one is asked for."""
+    from store.ha import Address
+    from store.serving import CopyCollector, MetricsServer
+
+    if address is None:
+        return nullcontext()
+    server = MetricsServer(CopyCollector(receiver, copy), Address.parse(address))
+    session.note(f"note: metrics are at http://{server.address}/metrics")
+    return server
 
 
 def _connector(copy: LogCopy, to: Path, choice: _Choice) -> Callable[[Address, float], MasterLink]:

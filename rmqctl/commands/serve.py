@@ -9,7 +9,7 @@ import typer
 
 from rmqctl.changing import ForceEmptyLog
 from rmqctl.context import Session
-from rmqctl.options import MOST_CONNECTIONS, Connections, MetricsPort
+from rmqctl.options import MOST_CONNECTIONS, Connections, MetricsPort, listen_address
 from rmqctl.result import Result
 from rmqctl.show import count
 
@@ -25,7 +25,6 @@ EXAMPLES = (
 )
 SEE_ALSO = ("put", "get", "stats", "flush", "stop", "receive")
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock")
-LOOPBACK = "127.0.0.1"
 # A signal that the system hands to another thread doesn't end the main thread's wait.
 _LOOK_FOR_SIGNALS_S = 0.5
 
@@ -71,7 +70,7 @@ def run(
     from store.ha import Limits
 
     # Before a store is created for nothing.
-    slaves_address, metrics_address = _address(ha_listen, "--ha-listen"), _address(metrics, "--metrics")
+    slaves_address, metrics_address = listen_address(ha_listen, "--ha-listen"), listen_address(metrics, "--metrics")
     limits = Limits(connections, idle_timeout)
     with session.interrupts.deferred():
         opened = session.store.open_to_serve(
@@ -90,20 +89,6 @@ def run(
 
 def _services(no_clean: bool) -> list[str]:
     return ["schedule", "transactions", "statistics", *([] if no_clean else ["cleaning"])]
-
-
-def _address(text: str | None, option: str) -> str | None:
-    """The address that an option gives, with a host; None where it is not given."""
-    from store import BadRequest
-    from store.ha import Address
-
-    if text is None:
-        return None
-    whole = text if ":" in text else f"{LOOPBACK}:{text}"
-    try:
-        return str(Address.parse(whole))
-    except BadRequest:
-        raise typer.BadParameter(f"{text!r} is not [HOST:]PORT", param_hint=option) from None
 
 
 def _open_ports(

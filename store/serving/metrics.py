@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
     from prometheus_client.registry import Collector
 
+    from store.ha.receive import CopiedLog, Receiver
+
 PATH = "/metrics"
 PREFIX = "rocketmq_store_"
 
@@ -157,6 +159,31 @@ def _connections(state: ServedState) -> Iterator[Metric]:
         for rule, count in sorted(one.ended.items()):
             ended.add_metric([one.listener, rule], count)
     yield ended
+
+
+class CopyCollector:
+    """The metrics of a log that is being received."""
+
+    def __init__(self, receiver: Receiver, copy: CopiedLog) -> None:
+        self._receiver, self._copy = receiver, copy
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, with its values of this moment."""
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+        report, copy = self._receiver.report, self._copy
+        ends = {
+            "copy_log_end_offset": ("Log offset behind the last verified record.", copy.end),
+            "copy_durable_offset": ("Log offset up to which the copy is durable.", copy.durable),
+        }
+        for name, (text, value) in ends.items():
+            yield GaugeMetricFamily(PREFIX + name, text, value=value)
+        counts = {
+            "received_bytes": ("Bytes that the master sent.", report.received_bytes),
+            "master_connections": ("Connections made to the master.", report.connection_count),
+        }
+        for name, (text, value) in counts.items():
+            yield CounterMetricFamily(PREFIX + name, text, value=value)
 
 
 class MetricsServer:

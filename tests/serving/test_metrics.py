@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from rmqctl.exit_codes import INTERRUPTED
 from store import Message, open_store
 from store.errors import StoreIOError
 from store.ha import Address
@@ -17,7 +22,9 @@ from store.live.running_flags import RunningFlag
 from store.services.schedule import ScheduleMessageService
 from store.serving import MetricsServer, StoreCollector
 from tests.ha.test_send import Slave
-from tests.support.stores import SMALL, Clock
+from tests.support.fake_master import FakeMaster, honest
+from tests.support.processes import running
+from tests.support.stores import SMALL, Clock, make_store
 from tests.support.threads import eventually
 
 ANY = "127.0.0.1:0"
@@ -164,3 +171,22 @@ def test_the_page_names_what_failed_and_what_was_ended(tmp_path: Path) -> None:
     assert samples["rocketmq_store_service_failed", "TransactionalMessageService"] == 1
     assert samples["rocketmq_store_ended_connections_total", "metrics port,idle"] == 2
     assert samples["rocketmq_store_findings", ""] == 1
+
+
+def test_a_copy_that_follows_its_master_has_a_page(tmp_path: Path) -> None:
+    master = make_store(tmp_path / "master", 50)
+    with open_store(master) as store:
+        log_end = store.max_log_offset
+    words = ["receive", "--to", str(tmp_path / "copy"), "--follow", "--metrics", ANY]
+    with (
+        FakeMaster(honest(master, log_end)) as served,
+        running([sys.executable, "-m", "rmqctl", *words, served.address], stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stderr is not None
+        page = Address.parse(re.findall(r"http://(\S+)/metrics", process.stderr.readline())[0])
+        assert eventually(lambda: read_samples(page)["rocketmq_store_copy_durable_offset", ""] == log_end)
+        samples = read_samples(page)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == INTERRUPTED
+    names = ("copy_log_end_offset", "received_bytes_total", "master_connections_total")
+    assert [samples[f"rocketmq_store_{name}", ""] for name in names] == [log_end, log_end, 1]
