@@ -152,6 +152,7 @@ NEXT = {
     "loses-intact": SALVAGE,
     "loses-damaged": "recover",
     "deleted-unconsumed": "lag",
+    "placeholder": "get {0} --queue {1} --offset {2}",
     "restore-table": "config check",
     "write-table": "config check",
     "remove-entry": "config check",

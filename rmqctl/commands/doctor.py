@@ -31,10 +31,10 @@ def run(
 ) -> Result:
     """Say everything that is wrong, the worst first.
 
-    Runs info, check, simulate, config check and lag; the whole log is read once. Each finding has the command that
-    mends it or shows more, what that costs, and whether undo takes it back. Ranks: 1 a broker does not start, 2
-    messages are lost or will be, 3 consumers or queries see something wrong, 4 to know. Nothing is written. Exit code
-    1 when something is wrong.
+    Runs info, check, simulate, config check and lag, and looks for the placeholders of a salvaged store. Each finding
+    has the command that mends it or shows more, what that costs, and whether undo takes it back. Ranks: 1 a broker does
+    not start, 2 messages are lost or will be, 3 consumers or queries see something wrong, 4 to know. Nothing is
+    written. Exit code 1 when something is wrong.
     """
     session: Session = ctx.obj
 

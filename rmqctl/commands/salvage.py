@@ -74,15 +74,15 @@ def run(
     Also behind damage, in swapped, renamed, cut and shifted files, around unreadable sectors, and in a disk image. The
     source is never written. Without --to it says what could be saved.
 
-    A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it.
-    body-crc: its body is damaged. partial: something else contradicts it. Gaps are log offsets of which no record was
-    saved: damaged and unreadable bytes, cut and missing files. lost counts, as `recover` does, the messages that the
-    target does not get: those of a grade that it does not take, those that queues name in gaps, and queue offsets
-    missing beside a gap. With --raw the segments' size is inferred from the blanks at their ends;
-    --set mappedFileSizeCommitLog gives it. Exit code 1 when a record is lost or not certain.
+    A certain record has its magic, lengths, CRC and log offset right, and neither queues nor index contradict it. No
+    CRC covers header, topic and properties, but the one of 5.x's enabledAppendPropCRC. body-crc: its body is damaged.
+    partial: something else contradicts it. Gaps are log offsets of which no record was saved: damaged and unreadable
+    bytes, cut and missing files. lost counts, as `recover` does, the messages that the target does not get: those of a
+    grade that it does not take, those that queues name in gaps, and queue offsets missing beside a gap. With --raw the
+    segments' size is inferred from the blanks at their ends; --set mappedFileSizeCommitLog gives it. Exit code 1 when a
+    record is lost or not certain.
 
-    A new store keeps every message's queue offset, so consumer offsets stay valid: placeholders with the property
-    RMQCTL_LOST take those missing in the middle of a queue, and the last one of a queue without any message.
+    A new store has the broker's tables (brought) and every queue offset: placeholders (RMQCTL_LOST) take missing ones.
     """
     session: Session = ctx.obj
     _refuse_contradictions(source, to, raw, move_list, keep_offsets=keep_offsets)
@@ -141,6 +141,7 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
 
     report = SalvageReport()
     facts = {**_save(session, path, target, report), **report.lost.lost_facts()}
+    brought = facts.pop("brought", [])
     if target.path is None and report.records:
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
     if report.unread_offsets:
@@ -153,6 +154,7 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
         Table("gaps", [_gap_row(one) for one in report.gaps]),
         Table("lost", report.lost.queue_rows()),
         Table("unconsumed", report.lost.group_rows()),
+        Table("brought", brought),
         Table("torn", [asdict(one) for one in report.torn], SHOWN_TORN),
         Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
     ]
@@ -248,7 +250,8 @@ def _write_store(
     target: _Target,
     fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.forensics import Grade, next_offsets_of, salvage_runs, write_new_store
+    from store.forensics import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
+    from store.opened import make_layout
 
     logs = _logs_elsewhere(session, path)
 
@@ -266,8 +269,11 @@ def _write_store(
         keep_offsets=target.keep_offsets,
         clock=session.environment.clock_ms,
         next_offsets=next_offsets_of(path, fs, logs),
+        source=make_layout(path, session.store.settings(), fs) if logs or is_store_root(path, fs) else None,
     )
-    _build_timers(to)
+    for one in made.brought:
+        if not one.copied_from:
+            session.warn(f"{one.file} was not brought: {one.remark}")
     if target.move_list is not None:
         with target.move_list.open("x", encoding="ascii") as file:
             file.write("old_log_offset,new_log_offset\n")
@@ -278,15 +284,5 @@ def _write_store(
         "filler_records": made.filler_count,
         "left_out_records": made.left_out_count,
         "log_end": made.log_end,
+        "brought": [asdict(one) for one in made.brought],
     }
-
-
-def _build_timers(store: Path) -> None:
-    """Makes the timer's files: a start without them delivers timer messages again."""
-    from store.formats import TIMER_TOPIC
-
-    if (store / "consumequeue" / TIMER_TOPIC).is_dir():
-        from store import plan_timer_rebuild
-
-        with plan_timer_rebuild(store) as change:
-            change.apply(keep=False)

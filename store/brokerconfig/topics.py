@@ -17,7 +17,7 @@ from store.brokerconfig.config_file import ConfigCopy, read_config_file
 from store.brokerconfig.fastjson import Json, member, members, write_fastjson
 from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
-from store.formats.topics import SCHEDULE_TOPIC
+from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 Queue = tuple[str, int]
 
@@ -99,6 +99,8 @@ def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: Broke
 def _queue_counts(queues: Iterable[Queue]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for topic, queue_id in queues:
+        if topic.startswith(LMQ_PREFIX) or queue_id < 0:
+            continue
         counts[topic] = max(counts.get(topic, DEFAULT_QUEUE_COUNT), queue_id + 1)
     return counts
 

@@ -1,8 +1,8 @@
 """Asks an object store for blocks, and again after a growing pause where it was busy.
 
-    read of 8 bytes     a block of BLOCK_BYTES is fetched and kept; other reads of it fetch nothing
-    busy (503, 429 …)   FIRST_PAUSE_S, twice that, … before the next attempt, `retries` times
-    the end of that     StoreIOError names the address, the attempts and the option
+read of 8 bytes     a block of BLOCK_BYTES is fetched and kept; other reads of it fetch nothing
+busy (503, 429 …)   FIRST_PAUSE_S, twice that, … before the next attempt, `retries` times
+the end of that     StoreIOError names the address, the attempts and the option
 """
 
 from __future__ import annotations

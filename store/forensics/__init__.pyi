@@ -41,6 +41,7 @@ from store.forensics.salvage.salvage import SalvageReport as SalvageReport
 from store.forensics.salvage.salvage import next_offsets_of as next_offsets_of
 from store.forensics.salvage.salvage import salvage_runs as salvage_runs
 from store.forensics.salvage.sources import config_of as config_of
+from store.forensics.salvage.sources import is_store_root as is_store_root
 from store.forensics.search.find import Finder as Finder
 from store.forensics.search.find import Found as Found
 from store.forensics.search.life import life_of as life_of

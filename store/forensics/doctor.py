@@ -5,6 +5,7 @@
     3. check     one walk of the whole log, with queues and index              store/checking
     4. config    what a broker would load of its tables                        tables.py
     5. lag       consumer offsets outside of their queues                      lag.py
+    6. lost      placeholders that salvage left for lost messages              salvage/placeholder.py
 
     rank 1   a broker does not start
     rank 2   messages are lost, or will be at the next start
@@ -32,6 +33,7 @@ from store.disk.store_reader import StoreReader
 from store.errors import StoreError
 from store.forensics.info import StoreInfo, look_at_store
 from store.forensics.lag import LagReport, review_lag
+from store.forensics.salvage.placeholder import find_placeholders
 from store.forensics.tables import ConfigReview, review_tables
 from store.layout import StoreLayout
 from store.open import open_store
@@ -141,7 +143,7 @@ def examine(
     fs: Filesystem | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> Examination:
-    """Steps 1 to 5. `lines` are the broker lines to simulate, by default the one that wrote the store."""
+    """Steps 1 to 6. `lines` are the broker lines to simulate, by default the one that wrote the store."""
     return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines)
 
 
@@ -167,6 +169,7 @@ class _Examiner:
             ("check", self._check),
             ("config", self._config),
             ("lag", self._lag),
+            ("lost", self._lost),
         ]
         if info.holder is None:
             # First, for a damage where it cuts the log is one thing and not two.
@@ -264,3 +267,9 @@ class _Examiner:
             count = sum(row.deleted for row in gone)
             detail += f"{first.min_offset}"
             yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", detail, count, code="deleted-unconsumed")
+
+    def _lost(self) -> Iterator[Diagnosis]:
+        for (topic, queue_id), offsets in sorted(find_placeholders(self.reader).items()):
+            detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {min(offsets)}"
+            subject, count = (topic, queue_id, min(offsets)), len(offsets)
+            yield Diagnosis(Rank.NOTE, "lost", "lost messages", detail, count, code="placeholder", subject=subject)

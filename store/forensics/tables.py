@@ -106,8 +106,7 @@ def plan_topics(
     """Plans topics.json anew; gives the change and its entries. Empty where no entry would change."""
     queues = set(reader.queues()) | queues_of_log(reader, on_progress)
     file = read_config_file(layout.config, TOPICS_FILE, fs)
-    kept = {queue for queue in queues if not queue[0].startswith(LMQ_PREFIX) and queue[1] >= 0}
-    table = rebuild_topics(kept, file.best(line), line, now_ms)
+    table = rebuild_topics(queues, file.best(line), line, now_ms)
     change = Change("config rebuild-topics", layout.root, fs, staging=staging)
     added = [entry for entry in table.entries if entry.origin != "kept"]
     change.facts = {"topic_count": len(table.entries), "added_count": len(added)}

@@ -36,6 +36,8 @@ INNER_BASE = "INNER_BASE"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 PROPERTIES_CRC = "__CRC32#"
+PLACEHOLDER = "RMQCTL_LOST"
+"""Of a record that takes the queue offset of a lost message; no broker's."""
 
 # Cheap to look for in a property string, before it is worth decoding.
 DELAY_MARK = b"DELAY\x01"

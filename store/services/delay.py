@@ -6,6 +6,7 @@
 
     i below the queue's first unit, not yet delivered          lost
     record not in the log                                      lost, assumed where i < d
+    REAL_TOPIC is the half topic                               lost: never delivered, as placeholders of salvage are
     copy found                                                 delivered where i < d, else duplicate: delivered again
     i < d                                                      assumed: the copy has expired
     D > T                                                      pending
@@ -32,7 +33,7 @@ from store.disk.filesystem import Filesystem
 from store.formats.java import parse_long
 from store.formats.message import StoredMessage, is_queued
 from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
-from store.formats.topics import SCHEDULE_TOPIC
+from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.services.rewritten import queue_records, rewritten_records
@@ -190,6 +191,8 @@ class _Level:
         is_done = message.queue_offset < self.level.next_offset
         if message.delivered_log_offset >= 0:
             return DelayState.DELIVERED if is_done else DelayState.DUPLICATE
+        if message.topic == HALF_TOPIC:
+            return DelayState.LOST
         skips_poison = is_poison and self.opened.line.skips_delay_poison
         if is_done:
             return DelayState.LOST if skips_poison else DelayState.ASSUMED

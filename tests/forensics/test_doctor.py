@@ -102,3 +102,15 @@ def test_a_rocksdb_that_is_none_is_named(tmp_path: Path) -> None:
     (root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
     (row,) = doctor(root)["diagnoses"]
     assert row["what"] == "rocksdb-state"
+
+
+def test_the_placeholders_of_a_salvaged_store_are_listed_by_queue(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 1
+    answer = doctor(tmp_path / "new")
+    rows = [(one["rank"], one["what"], one["count"], one["detail"]) for one in answer["diagnoses"]]
+    assert rows == [(4, "lost messages", 1, "placeholders in TopicB/3, the first at queue offset 19")]
+    (message,) = rmqctl(
+        "--format", "json", "get", "TopicB", "--queue", 3, "--offset", 19, "--max", 1, store=tmp_path / "new"
+    ).json["messages"]
+    assert message["properties"] == {"RMQCTL_LOST": "true"}

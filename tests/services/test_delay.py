@@ -84,6 +84,10 @@ def without_queue_id(builder: Builder) -> None:
     builder.schedule(1, {"UNIQ_KEY": "A", "DELAY": "1", "REAL_TOPIC": "T"})
 
 
+def placeholder_of_salvage(builder: Builder) -> None:
+    builder.schedule(1, {"DELAY": "1", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"})
+
+
 @pytest.mark.parametrize(
     ("steps", "saved", "after_ms", "compat", "state"),
     [
@@ -99,6 +103,8 @@ def without_queue_id(builder: Builder) -> None:
         (without_queue_id, 0, 2 * SECOND, "4.9", "blocked"),
         (without_queue_id, 0, 2 * SECOND, "5.3", "lost"),
         (without_queue_id, 1, 2 * SECOND, "5.3", "lost"),
+        (placeholder_of_salvage, 0, 2 * SECOND, "4.9", "lost"),
+        (placeholder_of_salvage, 0, 2 * SECOND, "5.3", "lost"),
     ],
 )
 def test_the_state_of_one_message(

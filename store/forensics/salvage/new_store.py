@@ -7,10 +7,10 @@
     3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the queue
        offset that it would have got
     4. queues and index, through dispatch
-    5. the checkpoint, last
+    5. the checkpoint
+    6. the broker's tables: copied before the queues are built, fitted to them afterwards
 
-A placeholder is a message without a body and with the property PLACEHOLDER. Queues that begin later than at 0 need
-none: a broker's queue begins with pre-blank units then.
+Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ from types import MappingProxyType
 
 import numpy as np
 
-from store.config import StoreConfig
+from store.config import LINE_4_9, StoreConfig
 from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
+from store.forensics.salvage.config_tables import BroughtFile, ConfigTables
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
-from store.forensics.salvage.queue_gaps import Placeholder, QueueGaps, plan_placeholders
+from store.forensics.salvage.placeholder import Placeholder, encode_placeholder
+from store.forensics.salvage.queue_gaps import QueueGaps, plan_placeholders
 from store.formats.checkpoint_page import CheckpointPage
-from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2, Message, encode_record, record_size
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import detect_line
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
-
-PLACEHOLDER = b"RMQCTL_LOST\x01true"
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class NewStore:
     filler_count: int = 0
     left_out_count: int = 0
     log_end: int = 0
+    brought: list[BroughtFile] = field(default_factory=list)
     moved: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
 
     def moves(self) -> Iterator[tuple[int, int]]:
@@ -65,17 +67,21 @@ def write_new_store(
     keep_offsets: bool,
     clock: Callable[[], int],
     next_offsets: Mapping[tuple[str, int], int] = MappingProxyType({}),
+    source: StoreLayout | None = None,
 ) -> NewStore:
     """Write a store of the certain records to an absent or empty `root`; a failure leaves nothing.
 
     salvage       gives the runs in log order, each time anew: keeping log offsets takes a second walk
     next_offsets  the queue offset of each queue's next message, as the old queues tell it
+    source        the store whose tables are brought; None where the records are from loose files
     BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
     """
     if fs.exists(root) and fs.list_folder(root):
         raise BadRequest("the folder is not empty", file=root, hint="name a folder that does not exist yet")
     try:
-        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock, next_offsets)
+        line = detect_line(source, fs) if source is not None else LINE_4_9
+        tables = ConfigTables(source, StoreLayout(root), line, fs)
+        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock, next_offsets, tables)
     except BaseException:
         fs.remove_tree(root)
         raise
@@ -89,11 +95,14 @@ def _write(
     keep_offsets: bool,
     clock: Callable[[], int],
     next_offsets: Mapping[tuple[str, int], int],
+    tables: ConfigTables,
 ) -> NewStore:
     report, root = NewStore(), layout.root
-    planned = plan_placeholders(salvage(), len(PLACEHOLDER)) if keep_offsets else None
+    planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
     made = fs.make_folder(layout.commitlog)
-    writer = _StoreWriter(LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned)
+    writer = _StoreWriter(
+        LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned, tables.are_queues_simple
+    )
     for run in salvage():
         if run.grade is Grade.CERTAIN:
             writer.add(run, report)
@@ -102,14 +111,17 @@ def _write(
     writer.end_queues(next_offsets, report)
     writer.log.close()
     report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
-    if writer.has_v2:
+    if writer.has_v2 or tables.line is not LINE_4_9:
         # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
         fs.create_file(root / "abort.bak", 0)
+    tables.copy()
     # Queue files need no RocksDB, and a broker reads them without a setting.
     config = config.with_settings({"storeType": "default"})
     rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock, fs=fs)
     page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
     StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
+    tables.fit(clock())
+    report.brought = tables.rows
     for folder in made:
         fs.fsync_folder(folder.parent)
     return report
@@ -128,12 +140,12 @@ def _records_of(run: Run) -> memoryview:
 class _StoreWriter:
     """Write the log, with placeholders in front of records or in the gaps planned for them."""
 
-    def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None) -> None:
+    def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool) -> None:
         self.log = log
         self.last_ms = 0
         self.has_v2 = False
         self._planned = planned
-        self._gaps = QueueGaps()
+        self._gaps = QueueGaps(in_batches=in_batches)
         self._end = -1
 
     def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
@@ -179,23 +191,14 @@ class _StoreWriter:
         if self._end < 0:
             self.log.position = log_offset - log_offset % self.log.segment_size
         placeholders = planned.get(self._end, [])
-        sizes = [record_size(0, len(topic), len(PLACEHOLDER)) for topic, _, _ in placeholders]
-        left = log_offset - self.log.position - sum(sizes)
+        left = log_offset - self.log.position - sum(len(encode_placeholder(one, 0, 0)) for one in placeholders)
         for number, placeholder in enumerate(placeholders, start=1):
             # What is too little for a filler is the last placeholder's body.
             padding = left if number == len(placeholders) and left < SMALLEST_FILLER else 0
-            self._place(placeholder, time_ms, report, bytes(padding))
+            self._place(placeholder, time_ms, report, padding)
         self.log.skip_to(log_offset, time_ms)
 
-    def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, body: bytes = b"") -> None:
-        topic, queue_id, queue_offset = placeholder
-        record = encode_record(
-            Message(topic.decode("utf-8", "surrogateescape"), body, queue_id, PLACEHOLDER, born_timestamp_ms=0),
-            topic=topic,
-            sys_flag=0,
-            queue_offset=queue_offset,
-            log_offset=self.log.position,
-            store_timestamp_ms=time_ms,
-        )
+    def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
+        record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
         self.log.append(memoryview(record), np.array([len(record)], np.int64))
         report.placeholder_count += 1

@@ -19,7 +19,8 @@ from store import kernels
 from store.consumequeue.numbering import QueueTable
 from store.errors import BadRequest
 from store.forensics.salvage.grade import Grade, SalvagedRun
-from store.formats.message import record_size
+from store.forensics.salvage.placeholder import Placeholder, encode_placeholder
+from store.formats.message import INNER_BATCH
 from store.formats.run import Int64Array
 
 NO_QUEUE_OFFSET = -1
@@ -37,17 +38,18 @@ class Missing:
     before: int
 
 
-Placeholder = tuple[bytes, int, int]
-"""Topic, queue id and queue offset."""
-
-
 class QueueGaps:
-    """Finds the missing queue offsets of runs in log order."""
+    """Finds the missing queue offsets of runs in log order.
 
-    def __init__(self) -> None:
+    in_batches  False leaves out queues whose records hold several messages (5.x), each with an offset of its own
+    """
+
+    def __init__(self, *, in_batches: bool = True) -> None:
+        self._in_batches = in_batches
         self.table = QueueTable()
         self._next: Int64Array = np.empty(0, np.int64)
         self._ends: dict[int, int] = {}
+        self._batched: set[int] = set()
 
     def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
         """Split a run where queue offsets are missing, and name them behind each piece."""
@@ -56,6 +58,8 @@ class QueueGaps:
         new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
         self._next = np.concatenate([self._next, new])
         log_offsets = salvaged.log_offsets
+        if not self._in_batches:
+            self._batched.update(slots[run.columns.sys_flag & INNER_BATCH != 0].tolist())
         while first < run.count:
             stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
             piece = salvaged.rows(first, stop)
@@ -67,21 +71,23 @@ class QueueGaps:
             yield piece, self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
             first = stop
 
-    def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing:
+    def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing | None:
         wanted, offset = int(self._next[slot]), int(salvaged.run.columns.queue_offset[row])
         self._next[slot] = offset
+        if slot in self._batched:
+            return None
         after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
         return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
 
 
-def plan_placeholders(runs: Iterable[SalvagedRun], placeholder_properties: int) -> dict[int, list[Placeholder]]:
+def plan_placeholders(runs: Iterable[SalvagedRun], *, in_batches: bool) -> dict[int, list[Placeholder]]:
     """Assign placeholders to gaps, keyed by the log offset of each gap.
 
     BadRequest where the gaps have no room for one.
     """
     gaps: list[tuple[int, int]] = []
     missing: list[Missing] = []
-    finder, end = QueueGaps(), -1
+    finder, end = QueueGaps(in_batches=in_batches), -1
     for run in runs:
         if run.grade is not Grade.CERTAIN:
             continue
@@ -92,7 +98,7 @@ def plan_placeholders(runs: Iterable[SalvagedRun], placeholder_properties: int) 
     planned: dict[int, list[Placeholder]] = {}
     starts, used = [start for start, _ in gaps], [0] * len(gaps)
     for one in missing:
-        size = record_size(0, len(one.topic), placeholder_properties)
+        size = len(encode_placeholder((one.topic, one.queue_id, one.first), 0, 0))
         for queue_offset in range(one.first, one.stop):
             number = bisect_left(starts, one.after)
             while number < len(gaps) and used[number] + size > gaps[number][1] - gaps[number][0]:
