@@ -279,6 +279,8 @@ class ConsumeQueue:
         elif queue_offset:
             current = file.file_start + file.wrote
             if expected < current:
+                if self.unit(queue_offset) == QueueUnit(log_offset, size, tags_code):
+                    return None
                 return OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE, has_unit=False)
             if expected != current:
                 finding = OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE)

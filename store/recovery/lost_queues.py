@@ -63,6 +63,7 @@ def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list
         f"{queue.topic}, queue {queue.queue_id}: the unit of queue offset {at} is of no record; it and those behind "
         "it are built from the log"
         for queue, at in before.items()
+        if queue.max_offset > at
     ]
 
 

@@ -27,7 +27,9 @@ from typing import TYPE_CHECKING
 
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
+from store.commitlog.resync import find_record
 from store.commitlog.scan import Blank, End
+from store.disk.mapped_file import MappedFile
 from store.errors import UnsupportedFormat
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import refuse_mixed_delays
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
+STALE_TAIL = (
+    "old records lie behind the log's end at {}; a broker that puts others over them may read the rest again: run "
+    "`rmqctl truncate-dirty`, which clears them, before a broker starts"
+)
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
 EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
 BEHIND_LOG_END = "its units point behind the log's end"
@@ -204,6 +210,16 @@ def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None
             file=dledger,
             hint="move the member's folder away and let it copy the log of another one; salvage gets what is readable",
         )
+    if dledger is None and find_stale_tail(opened, found.log_end) is not None:
+        change.remarks.append(STALE_TAIL.format(found.log_end))
+
+
+def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
+    """The log's last segment, where whole records lie behind the one at its end."""
+    segment = opened.log.segments.last
+    if segment is None or not segment.file_start <= log_end < segment.file_start + segment.size:
+        return None
+    return segment if find_record(segment, log_end - segment.file_start + 1) >= 0 else None
 
 
 def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLUSHED) -> None:

@@ -2,7 +2,7 @@
 
 0. units and queues that are lost are built from the log, and an index that has lost files
 1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
-2. the log is cut there, queues lose the units behind; what an earlier cut left behind the log's end goes
+2. the log is cut there, queues lose the units behind; records behind the log's end go
 3. index files that reach behind it are rebuilt from the beginning of the first of them
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from store.change.actions import Publish
+from store.change.actions import Patch, Publish
 from store.change.change import Change
 from store.commitlog.end import LogEnd, find_end
-from store.commitlog.resync import find_record, has_bytes_behind, runs_between
+from store.commitlog.resync import find_record, runs_between
 from store.disk.mapped_file import MappedFile
 from store.disk.overlay import stage_new_file
 from store.errors import BadRequest
@@ -24,10 +24,21 @@ from store.opened.staged import takes_path
 from store.recovery.lost import LossCounter
 from store.recovery.lost_index import build_lost_index
 from store.recovery.lost_queues import build_all_lost, build_cut_short
-from store.recovery.plan import add_checkpoint, add_cut, add_derived, add_lost, lower_checkpoint, new_change
+from store.recovery.plan import (
+    add_checkpoint,
+    add_cut,
+    add_derived,
+    add_lost,
+    find_stale_tail,
+    lower_checkpoint,
+    new_change,
+)
 from store.recovery.recover import END_OF_LOG, RecoveryReport, cut_log, drop_derived
 from store.recovery.stray_units import find_stray_units
 from store.recovery.walk import Progress, dispatch_stretch, walk
+
+GUARDED_BYTES = 80
+"""Of a record, to behind its store time, which no two records of one place share: an address of IPv6 is before it."""
 
 
 @takes_path()
@@ -160,23 +171,25 @@ def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
 
 
 def _clear_tail(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
-    """Puts a copy that ends at the log's end in the place of a segment that holds leftovers behind it.
+    """Clear whole records behind the log's end: a copy without them takes the segment's place.
 
-    A broker that puts records over what is left there may read the rest again after a crash. A segment that is cut now
-    keeps what is behind: undoing a patch is refused where records were put since, undoing a copy would take them away.
+    A broker that puts records over what is left there may read the rest again after a crash. The patch of zeros with
+    zeros has undo refused where records were put since: undoing the copy alone would take them away.
     """
-    segment, position = opened.log.segments.last, found.log_end
-    if segment is None or not segment.file_start <= position < segment.file_start + segment.size:
-        return
-    position -= segment.file_start
-    is_cut_now = any(action.path == segment.path for action in change.actions)
-    if is_cut_now or not has_bytes_behind(segment, position, opened.fs):
+    segment = find_stale_tail(opened, found.log_end)
+    if segment is None:
         return
     assert change.staging is not None
+    position = found.log_end - segment.file_start
     staged = change.staging / "commitlog" / segment.path.name
     descriptor = stage_new_file(staged, segment.size, opened.fs)
     opened.fs.copy_range(opened.fs.open_read(segment.path), descriptor, 0, position)
-    change.actions.append(Publish(segment.path, staged, "without what is behind the log's end"))
+    cleared = bytes(min(GUARDED_BYTES, segment.size - position))
+    change.actions = [action for action in change.actions if action.path != segment.path]
+    change.actions += [
+        Publish(segment.path, staged, "without the old records behind the log's end"),
+        Patch(segment.path, position, cleared, "forbids an undo once records are put here"),
+    ]
 
 
 def _cut_index(opened: OpenedStore, log_end: int) -> None:

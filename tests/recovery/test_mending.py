@@ -22,7 +22,6 @@ from store.checking.findings import (
     QUEUE_DUPLICATE,
     QUEUE_GAP,
     QUEUE_SHIFT,
-    STALE_TAIL,
     TIME_BACKWARDS,
     UNIT_WRONG_RECORD,
     Finding,
@@ -32,13 +31,11 @@ from store.errors import StoreError
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store
 from tests.support.random_damage import damage
-from tests.support.stores import SMALL, make_store, recover, truncate
+from tests.support.stores import SMALL, make_store, recover
 
 SETTINGS = tuple(word for name, value in SMALL.items() for word in ("--set", f"{name}={value}"))
 MENDING = ("truncate-dirty", "rebuild --queues", "rebuild --index", "checkpoint rewrite")
 MENDING_5_X = ("compaction mend", "timer rebuild")
-# The first run cuts at damage, the second takes away what the cut left.
-RUNS = ("truncate-dirty", *MENDING)
 
 # Damage to what only the producer can tell: sound bytes to everybody else.
 BYTES_OF_THE_PRODUCER = {TIME_BACKWARDS, BAD_SELF_OFFSET}
@@ -68,7 +65,7 @@ def names_another_queue(root: Path) -> bool:
 
 def mend(root: Path) -> Iterator[str]:
     """Runs the commands that check names, the log's first, until it names none that was not run."""
-    for command in RUNS:
+    for command in MENDING:
         if command in {MENDED_BY.get(finding.kind) for finding in findings(root)}:
             run = rmqctl(*SETTINGS, *command.split(), "--yes", store=root)
             assert run.code == 0 or "of no record" in run.err, run.err
@@ -167,18 +164,3 @@ def test_check_of_an_empty_log_beside_queues_names_no_command_that_is_refused(he
     (root / "commitlog").rmdir()
     run = rmqctl("check", store=root)
     assert (run.code, "storePathCommitLog" in run.err) == (1, True)
-
-
-def test_truncate_dirty_takes_away_what_a_cut_left_behind_the_end(healthy: Path, tmp_path: Path) -> None:
-    root = copy_store(healthy, tmp_path / "store")
-    with open_store(root) as store:
-        place = store.get("T", 0, 14).messages[0].log_offset
-    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
-        file.seek(place)
-        file.write(b"\xff" * 100)
-    truncate(root)
-    assert {(finding.kind, MENDED_BY[finding.kind]) for finding in findings(root)} == {(STALE_TAIL, "truncate-dirty")}
-    change, _ = truncate(root)
-    assert findings(root) == []
-    assert change.lost == {}
-    assert not any((root / "commitlog" / f"{0:020d}").read_bytes()[change.facts["log_end"] :])

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from store import check, open_store
+from store.change.quarantine import undo
+from store.disk.filesystem import Filesystem
+from store.errors import BadRequest
 from tests.cli.running import rmqctl
 from tests.recovery.test_simulate import simulate
 from tests.support.random_damage import records
+from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, text_message, truncate
 
 
@@ -55,6 +59,74 @@ def test_leftovers_that_an_entry_names_are_lost(store: Path) -> None:
     path.write_bytes(data[:260] + at.to_bytes(8, "big") + size.to_bytes(4, "big") + bytes(8) + data[280:])
     assert simulate(store, **SMALL).lost.messages > 0
     assert "stale-tail" not in {finding.kind for finding in check(store)}
+
+
+def cut_in_the_middle(root: Path) -> tuple[Path, int]:
+    """A store of one segment, the log offset of a record with others behind it."""
+    make_store(root, 60)
+    return root, records(root)[30][1]
+
+
+def segment_of(root: Path) -> Path:
+    return root / "commitlog" / f"{0:020d}"
+
+
+def test_a_cut_leaves_no_record_behind_the_end_and_a_second_one_changes_nothing(tmp_path: Path) -> None:
+    root, at = cut_in_the_middle(tmp_path / "store")
+    command = ("truncate-dirty", "--offset", str(at), "--yes")
+    first = rmqctl("-f", "json", *command, store=root)
+    rows = [(row["action"], row["file"], row["reason"]) for row in first.json["actions"] if "commitlog" in row["file"]]
+    assert (first.code, rows) == (
+        0,
+        [
+            ("write", f"commitlog/{0:020d}", "without the old records behind the log's end"),
+            ("patch", f"commitlog/{0:020d}", "forbids an undo once records are put here"),
+        ],
+    )
+    assert not any(segment_of(root).read_bytes()[at:])
+    assert list(check(root)) == []
+    before = snapshot(root)
+    second = rmqctl(*command, store=root)
+    assert (second.code, second.err, "nothing to change" in second.out) == (0, "", True)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_cut_is_not_undone_over_records_that_were_put_since(runs: int, tmp_path: Path) -> None:
+    """The second run finds what a broker's cut left, whose first bytes are zeros already."""
+    root, at = cut_in_the_middle(tmp_path / "store")
+    before = snapshot(root)
+    if runs == 2:
+        data = segment_of(root).read_bytes()
+        truncate(root, at)
+        segment_of(root).write_bytes(data[:at] + bytes(8) + data[at + 8 :])
+        before = snapshot(root)
+    _, change_id = truncate(root, at)
+    assert change_id is not None
+    undo(root, change_id, fs=Filesystem())
+    assert snapshot(root) == before
+    _, change_id = truncate(root, at)
+    assert change_id is not None
+    with open_store(root, settings=SMALL, read_only=False) as opened:
+        assert opened.put(text_message(99)).log_offset == at
+    with pytest.raises(BadRequest, match="undoing would destroy the record that is here now"):
+        undo(root, change_id, fs=Filesystem(), force=True)
+    assert (records(root)[-1][1], list(check(root))) == (at, [])
+
+
+def test_recover_says_that_no_broker_may_start_over_a_stale_tail(tmp_path: Path) -> None:
+    root, at = cut_in_the_middle(tmp_path / "store")
+    (root / "abort").touch()
+    data = segment_of(root).read_bytes()
+    segment_of(root).write_bytes(data[: at + 4] + bytes(4) + data[at + 8 :])
+    warning = (
+        f"note: old records lie behind the log's end at {at}; a broker that puts others over them may read the rest "
+        "again: run `rmqctl truncate-dirty`, which clears them, before a broker starts"
+    )
+    runs = [rmqctl("recover", *words, store=root) for words in (["--dry-run"], ["--yes"], ["--as-broker", "--yes"])]
+    assert [run.err.splitlines()[0] for run in runs] == [warning] * 3
+    assert rmqctl("truncate-dirty", "--yes", store=root).code == 0
+    assert rmqctl("recover", "--abnormal", "--dry-run", store=root).err == ""
 
 
 def _last_leftover(root: Path) -> tuple[Path, int, int]:
