@@ -47,6 +47,8 @@ HINTS = {
     "two-sparks": "give --master or --remote, not both",
     "spark-connect-address": "give it as --remote {0}",
     "spark-log": "run it with --verbose for Spark's own log",
+    "busy-remote": "try again later, or raise --remote-retries",
+    "mixed-delays": "give the broker's messageDelayLevel by --broker-conf or --set",
     "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
     "out-of-memory": "run `rmqctl recover`, which cuts the log there",

@@ -73,7 +73,7 @@ class RemoteRequests:
             return StoreIOError(f"no right to {doing} it: {first_sentence(error)}", file=place, hint=_RIGHT_HINT)
         if not error.errno and _BUSY.search(text):
             tried = f"cannot {doing}, tried {self.retries + 1} times: {first_sentence(error)}"
-            return StoreIOError(tried, file=place, hint="try again later, or raise --remote-retries")
+            return StoreIOError(tried, file=place, code="busy-remote")
         return found
 
     def read(self, path: str, place: str, position: int, size: int | None) -> memoryview:

@@ -62,7 +62,6 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> None:
             raise BadRequest(
                 f"the entries of delay level {level} tell delays of {told}, and not which of them the broker has",
                 file=layout.queue_folder(SCHEDULE_TOPIC, level - 1),
-                hint="give the broker's messageDelayLevel by --broker-conf or --set",
                 code="mixed-delays",
             )
 
