@@ -57,6 +57,8 @@ class BrokerLine:
     """A normal recovery hands over the records behind the queues' end; nothing is left for the start to hand over."""
     searches_lower_bound: bool
     """A search by time gives the first message at or after the time, not the nearest in one file."""
+    begins_expired_queue_at_end: bool
+    """A queue whose messages have all expired begins at its end, not at 0 or where it began before."""
     renames_config: bool
     """A table under config/ is written to .tmp and renamed; otherwise the file is overwritten."""
     cleans_when_forced: bool
@@ -82,6 +84,7 @@ LINE_4_9 = BrokerLine(
     starts_at_queue_end=False,
     dispatches_in_recovery=False,
     searches_lower_bound=False,
+    begins_expired_queue_at_end=False,
     renames_config=True,
     cleans_when_forced=False,
     skips_delay_poison=False,
@@ -98,6 +101,7 @@ LINE_5_3 = BrokerLine(
     starts_at_queue_end=True,
     dispatches_in_recovery=True,
     searches_lower_bound=True,
+    begins_expired_queue_at_end=True,
     renames_config=False,
     cleans_when_forced=True,
     skips_delay_poison=True,

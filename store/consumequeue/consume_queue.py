@@ -111,11 +111,19 @@ class ConsumeQueue:
     holds_batches = False
     """Whether a unit stands for several messages, and a queue offset names no place (store.five.batchqueue)."""
 
-    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, ext: ConsumeQueueExt | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        files: MappedFileQueue,
+        ext: ConsumeQueueExt | None = None,
+        line: BrokerLine = LINE_4_9,
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.files = files
         self.ext = ext
+        self._line = line
         self.max_physic_offset = -1
         self.failure: StoreError | None = None
         """Why the queue can't be read, when it can't."""
@@ -240,10 +248,18 @@ class ConsumeQueue:
         return True
 
     def correct_min_offset(self, min_log_offset: int) -> None:
-        """Moves the queue's start to its first file's first unit at or behind `min_log_offset`."""
-        first = self.files.first
-        if first is None:
+        """Moves the queue's start to its first file's first unit at or behind `min_log_offset`.
+
+        A queue whose newest unit is before it keeps its start (4.9), or has it moved to its end (5.3).
+        """
+        first, last = self.files.first, self.files.last
+        if first is None or last is None:
             return
+        if self._line.begins_expired_queue_at_end and last.readable_position:
+            newest = unit_array(last)[last.readable_position // UNIT_SIZE - 1]
+            if newest["log_offset"] < min_log_offset:
+                self.begin_at(self.max_offset)
+                return
         units = units_of(first.head(FIRST_UNITS * UNIT_SIZE))
         if not (units["log_offset"] >= min_log_offset).any():
             units = unit_array(first)[: first.readable_position // UNIT_SIZE]

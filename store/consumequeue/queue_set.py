@@ -222,7 +222,7 @@ class QueueSet:
     def states(self) -> Iterator[QueueState]:
         """The state of every recovered queue that can be read; wakes none."""
         for (topic, queue_id), resting in self._resting.items():
-            first = resting.first_from(self._log_start or 0)
+            first = resting.first_from(self._log_start or 0, self._line)
             yield QueueState(topic, queue_id, first, resting.unit_count, resting.end)
         for queue in self.awake():
             yield QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
@@ -364,10 +364,10 @@ class QueueSet:
             return BatchConsumeQueue(topic, queue_id, self._files(folder, size))
         files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
         if not self._config.enable_consume_queue_ext:
-            return ConsumeQueue(topic, queue_id, files)
+            return ConsumeQueue(topic, queue_id, files, line=self._line)
         size = self._config.mapped_file_size_consume_queue_ext
         ext = ConsumeQueueExt(self._files(self._layout.queue_ext_folder(topic, queue_id), size))
-        return ConsumeQueue(topic, queue_id, files, ext)
+        return ConsumeQueue(topic, queue_id, files, ext, self._line)
 
     def _files(self, folder: Path, file_size: int) -> MappedFileQueue:
         if self._overlay is None:

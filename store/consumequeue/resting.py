@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
+from store.config import BrokerLine
 from store.disk.filesystem import Filesystem
 from store.errors import StoreError
 from store.formats.derived import units_of
@@ -36,8 +37,10 @@ class RestingQueue(NamedTuple):
     end: int
     units: bytes
 
-    def first_from(self, log_offset: int) -> int:
-        """The queue offset of the first unit at or behind `log_offset`; 0 without one, as a broker leaves it."""
+    def first_from(self, log_offset: int, line: BrokerLine) -> int:
+        """Finds the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
+        if line.begins_expired_queue_at_end and self.last_unit()[0] < log_offset:
+            return self.unit_count
         return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
 
     def last_unit(self) -> tuple[int, int]:

@@ -180,7 +180,7 @@ class _Look:
         first = segments[0].number if segments else -1
         info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
         with self._noting():
-            info.queues = list(queue_ends(self.reader, max(0, first)))
+            info.queues = list(queue_ends(self.reader, max(0, first), info.line))
             info.are_queues_read = True
         with self._noting():
             self._look_at_log(segments)

@@ -112,7 +112,7 @@ def _queue_lag(store: MessageStore, group: str, topic: str, queue_id: int, consu
     if not high:
         return QueueLag(group, topic, queue_id, consumed, 0, 0, "no-queue" if consumed else "ok")
     first = max(consumed, low)
-    if first >= high:
+    if consumed >= high:
         state = "ok" if consumed == high else "beyond-max"
         return QueueLag(group, topic, queue_id, consumed, low, high, state, lag=high - consumed)
     times = _store_time(store, topic, queue_id, first), _store_time(store, topic, queue_id, high - 1)

@@ -10,11 +10,12 @@ Queues in a RocksDB (5.x) have no files: the database says both ends. Raises Sto
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from store.config import LINE_4_9, BrokerLine
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoredFile, StoreReader
 from store.errors import StoreError
@@ -45,8 +46,11 @@ class QueueEnd:
     extension: int = -1
 
 
-def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEnd]:
-    """The extent of every queue. Units before `min_log_offset` count as expired."""
+def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = LINE_4_9) -> Iterator[QueueEnd]:
+    """Gives every queue's extent as a broker of the line has it.
+
+    Units before `min_log_offset` count as expired.
+    """
     if reader.is_local and has_rocksdb_queues(StoreLayout(Path(reader.address)), Filesystem()):
         yield from _rocksdb_queue_ends(reader, min_log_offset)
     if reader.has_batch_queues():
@@ -54,7 +58,9 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0) -> Iterator[QueueEn
     for topic, queue_id in reader.queues():
         files = reader.queue_files(topic, queue_id)
         try:
-            yield _end_of(reader, topic, queue_id, files, min_log_offset)
+            end = _end_of(reader, topic, queue_id, files, min_log_offset)
+            is_expired = line.begins_expired_queue_at_end and end.newest < min_log_offset
+            yield replace(end, min_offset=end.max_offset) if is_expired else end
         except StoreError as error:
             yield _end_of_nothing(topic, queue_id, str(error))
 

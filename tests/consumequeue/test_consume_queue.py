@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from store.config import LINE_5_3, StoreConfig
+from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue import ConsumeQueue
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE
 from tests.support.small_log import (
@@ -172,6 +172,20 @@ def test_the_minimum_stays_where_no_unit_of_the_first_file_is_left(tmp_path: Pat
     log, queue = filled(tmp_path, 25)
     queue.correct_min_offset(log.units[12].log_offset)
     assert queue.min_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "first_live", "min_offset"),
+    [(LINE_4_9, 24, 0), (LINE_4_9, 25, 0), (LINE_5_3, 9, 9), (LINE_5_3, 24, 0), (LINE_5_3, 25, 25)],
+)
+def test_a_queue_whose_messages_have_all_expired_begins_at_its_end_from_5_3_on(
+    tmp_path: Path, line: BrokerLine, first_live: int, min_offset: int
+) -> None:
+    log, _ = filled(tmp_path, 25)
+    queue = reopened_queues(tmp_path, line=line).find_or_create("T", 0)
+    end = log.units[-1].log_offset + log.units[-1].size
+    queue.correct_min_offset([*(unit.log_offset for unit in log.units), end][first_live])
+    assert (queue.min_offset, queue.max_offset) == (min_offset, 25)
 
 
 def test_a_range_ends_with_its_file(tmp_path: Path) -> None:

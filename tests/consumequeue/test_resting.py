@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from store import Message, MessageStore, open_store
-from store.config import StoreConfig
+from store.config import LINE_4_9, LINE_5_3, BrokerLine, StoreConfig
 from store.consumequeue import queue_set
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.consumequeue.resting import RestingQueue, ends_of_page
@@ -48,10 +48,10 @@ def store_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return many_queues(tmp_path_factory.mktemp("many") / "store", QUEUES, MESSAGES, queue_file_size=6000)
 
 
-def loaded(root: Path) -> ConsumeQueueStore:
+def loaded(root: Path, line: BrokerLine = LINE_4_9) -> ConsumeQueueStore:
     config = StoreConfig(mapped_file_size_consume_queue=6000)
     queues = ConsumeQueueStore(StoreLayout(root), config, Filesystem(), writable=False)
-    queues.load()
+    queues.load(line)
     return queues
 
 
@@ -69,22 +69,25 @@ DONE_TO_ALL: dict[str, Callable[[ConsumeQueueStore], object]] = {
     "cut at the end": lambda queues: queues.truncate_dirty(queues.max_physic_offset),
     "woken in part": lambda queues: queues.find(*queue_name(0)),
     "begun in the middle": lambda queues: queues.correct_min_offsets(queues.max_physic_offset // 2),
+    "begun behind all": lambda queues: queues.correct_min_offsets(queues.max_physic_offset),
 }
 
 
+@pytest.mark.parametrize("line", [LINE_4_9, LINE_5_3], ids=str)
 @pytest.mark.parametrize("done", DONE_TO_ALL)
 def test_what_is_done_to_all_queues_leaves_resting_ones_as_it_leaves_others(
-    store_root: Path, done: str, monkeypatch: pytest.MonkeyPatch
+    store_root: Path, done: str, line: BrokerLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resting = loaded(store_root)
+    resting = loaded(store_root, line)
     assert not resting.awake()
     without_rest(monkeypatch)
-    awake = loaded(store_root)
+    awake = loaded(store_root, line)
     assert awake.recover() == resting.recover()
     for queues in (resting, awake):
         DONE_TO_ALL[done](queues)
     assert dict(resting.next_offsets()) == dict(awake.next_offsets())
     assert resting.max_physic_offset == awake.max_physic_offset
+    assert sorted(resting.states()) == sorted(awake.states())
     assert ends(resting) == ends(awake)
 
 

@@ -11,6 +11,8 @@ from store import open_store
 from store.forensics.lag import LagReport, review_lag
 from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
+from tests.rebuild.stores import expired_store
+from tests.support.stores import SMALL
 
 
 def with_offsets(root: Path, offsets: dict[str, dict[int, int]], **config: object) -> LagReport:
@@ -65,6 +67,20 @@ def test_a_retry_topic_that_was_never_written_is_no_finding(copy_of: CopyOf) -> 
     with_offsets(root, {"%RETRY%G@G": {0: 0}})
     run = rmqctl("lag", store=root)
     assert (run.code, run.out.splitlines()[0]) == (0, "0 of 1 group behind; all offsets are in their queues")
+
+
+@pytest.mark.parametrize(
+    ("consumed", "state", "lag", "deleted"),
+    [(0, "below-min", 0, 30), (29, "below-min", 0, 1), (30, "ok", 0, 0), (31, "beyond-max", -1, 0)],
+)
+def test_messages_of_a_queue_that_have_all_expired_are_counted(
+    consumed: int, state: str, lag: int, deleted: int, tmp_path: Path
+) -> None:
+    root = expired_store(tmp_path / "store")
+    with_offsets(root, {"Old@G": {0: consumed}})
+    with open_store(root, compat="5.3", settings=SMALL) as store:
+        (row,) = review_lag(store).queues
+    assert (row.state, row.lag, row.deleted) == (state, lag, deleted)
 
 
 def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:

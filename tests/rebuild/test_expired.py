@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from store import Message, check, open_store
+from store.config import broker_line
 from store.disk.store_reader import StoreReader
 from store.forensics.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.five.stores import copy_of_five
 from tests.rebuild.stores import expired_store
 from tests.spark.test_rebuild import locally
+from tests.support.refstore import needs_refstore, refstore
 from tests.support.stores import SMALL, make_store
 
 OLD = ("Old", 0)
@@ -27,6 +30,48 @@ def expire(root: Path) -> Path:
 
 def next_offsets(root: Path) -> dict[tuple[str, int], int]:
     return {(one.topic, one.queue_id): one.max_offset for one in queue_ends(StoreReader(str(root)))}
+
+
+# What the real stores of both lines answer: minimum and maximum, then offset, status and next offset of each get.
+REMOVING, TOO_SMALL = "MESSAGE_WAS_REMOVING", "OFFSET_TOO_SMALL"
+AT_THE_END = [(30, "OFFSET_OVERFLOW_ONE", 30), (31, "OFFSET_OVERFLOW_BADLY", 30)]
+ANSWERS = {
+    "4.9": ((0, 30), [(5, REMOVING, 20), (19, REMOVING, 20), (20, REMOVING, 30), (29, REMOVING, 30), *AT_THE_END]),
+    "5.3": ((30, 30), [*((at, TOO_SMALL, 30) for at in (5, 19, 20, 29)), *AT_THE_END]),
+}
+
+
+@pytest.mark.parametrize("line", ANSWERS)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_expired_queue_answers_as_in_a_broker_of_its_line(line: str, read_only: bool, tmp_path: Path) -> None:
+    ends, gets = ANSWERS[line]
+    with open_store(expired_store(tmp_path), compat=line, settings=SMALL, read_only=read_only) as store:
+        assert (store.min_offset(*OLD), store.max_offset(*OLD)) == ends
+        found = [(at, store.get(*OLD, at)) for at, _, _ in gets]
+        states = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in store.queues()}
+    assert [(at, answer.status.name, answer.next_offset) for at, answer in found] == gets
+    assert states[OLD] == ends
+
+
+@pytest.mark.parametrize("line", ANSWERS)
+def test_the_extent_of_an_expired_queue_is_as_in_a_broker_of_its_line(line: str, tmp_path: Path) -> None:
+    root = expired_store(tmp_path)
+    ends = queue_ends(StoreReader(str(root)), 16384, broker_line(line))
+    assert {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in ends}[OLD] == ANSWERS[line][0]
+
+
+@needs_refstore
+@pytest.mark.parametrize("line", ANSWERS)
+def test_a_real_store_answers_so_for_an_expired_queue(line: str, tmp_path: Path) -> None:
+    root, asked, (ends, gets) = expired_store(tmp_path / "store"), tmp_path / "ops", ANSWERS[line]
+    of_queue = {"topic": "Old", "queue": 0}
+    ops = [{"op": "minmax", **of_queue}, *({"op": "get", "offset": at, **of_queue} for at, _, _ in gets)]
+    asked.write_text("".join(json.dumps(one) + "\n" for one in ops))
+    sizes = ("--commitlog-size", 16384, "--cq-size", 400, "--slots", 50, "--index-num", 100)
+    with refstore(line.replace(".", ""), "ops", "--store", root, *sizes, "--input", asked) as process:
+        first, *rest = [json.loads(row)["res"] for row in process.communicate()[0].splitlines() if row[:1] == "{"]
+    assert (first["min"], first["max"]) == ends
+    assert [(at, one["status"], one["nextBeginOffset"]) for (at, _, _), one in zip(gets, rest, strict=True)] == gets
 
 
 @pytest.mark.parametrize("words", [[], ["--queues"], ["--topic", "Old"], ["--topic", "Old", "--queue", "0"]])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from store.commitlog.scan import ScanRules, scan_segment
-from store.config import StoreConfig
+from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.disk.filesystem import Filesystem
 from store.disk.overlay import Overlay
@@ -125,10 +125,15 @@ class SmallLog:
 
 
 def open_queues(
-    root: Path, config: StoreConfig = SMALL_CONFIG, *, overlay: Overlay | None = None, writable: bool = True
+    root: Path,
+    config: StoreConfig = SMALL_CONFIG,
+    *,
+    overlay: Overlay | None = None,
+    writable: bool = True,
+    line: BrokerLine = LINE_4_9,
 ) -> ConsumeQueueStore:
     queues = ConsumeQueueStore(StoreLayout(root), config, Filesystem(), writable=writable, overlay=overlay)
-    queues.load()
+    queues.load(line)
     return queues
 
 
