@@ -171,7 +171,7 @@ def test_a_dry_run_and_reading_change_nothing(tmp_path: Path) -> None:
         ["index-query", "TopicA", "order0"],
         ["quarantine", "list"],
     ):
-        assert rmqctl(*words, store=store).code in (0, 1), words
+        assert rmqctl(*words, store=store).code == 0, words
     assert look(store) == before
     assert not (store / ".rmqctl").exists()
 
@@ -329,7 +329,7 @@ def test_flush_bench_prints_rates_against_limits_and_leaves_nothing_behind(tmp_p
     run = rmqctl("--format", "json", "flush-bench", "--messages", "50", "--threads", "2", store=tmp_path / "store")
     assert run.code == 0, run.err
     assert [row["mode"] for row in run.json["modes"]] == ["async", "sync", "transient"]
-    assert all(row["messages_per_s"] > 0 and row["ratio"] >= 0 for row in run.json["modes"])
+    assert all(row["messages_per_s"] > 0 < row["ratio"] for row in run.json["modes"])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,7 +18,7 @@ import pytest
 from rmqctl.app import main
 from rmqctl.commands import COMMANDS
 from rmqctl.environment import Environment
-from rmqctl.exit_codes import FINDINGS, OK, USAGE
+from rmqctl.exit_codes import FINDINGS, NOT_READABLE, OK, USAGE
 from rmqctl.layout import text_width
 from rmqctl.output import Format
 from tests.cli.running import NOW_MS, Keyboard, Text, rmqctl
@@ -79,6 +79,12 @@ LINES = {
     "filter register": "filter register GROUP TopicA 'a > 1'",
     "filter unregister": "filter unregister GROUP",
 }
+REFUSED = (
+    "truncate-dirty", "transaction resolve", "undo", "receive", "send", "serve", "stats", "flush", "stop",
+    "filter register", "filter unregister",
+)  # fmt: skip
+ABSENT_IS_EMPTY = ("config settings", "quarantine list")
+NEED_A_SERVER = ("stats", "flush", "stop", "filter register", "filter unregister")
 FORMS = [form for form in Format if form is not Format.AUTO]
 NOT_OF_A_STORE = ("schema", "flush-bench", "put", "diff", "serve", "send", "receive")
 
@@ -94,6 +100,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def words_of(path: str, store: Path, out: Path, form: Format = Format.AUTO) -> list[str]:
     line = LINES[path].replace("STORE", str(store)).replace("OTHER", str(golden("torn").store))
     return ["--quiet", "--format", form.value, *shlex.split(line.replace("OUT", str(out)).replace("NEW", form.value))]
+
+
+def code_of(path: str) -> int:
+    """With what a line of LINES ends over a sound store."""
+    return USAGE if path in REFUSED else FINDINGS if path == "diff" else OK
 
 
 def check_table(out: str) -> None:
@@ -135,12 +146,13 @@ def test_a_command_prints_each_format_whole_and_on_80_columns(path: str, store: 
         for form in (FORMS if path != "flush-bench" else [Format.TABLE])
     }
     for form, run in runs.items():
-        if run.code in (OK, FINDINGS):
+        assert run.code == code_of(path), run.err
+        if path not in REFUSED:
             assert run.out or form is Format.JSONL
             CHECKS.get(form, lambda out: None)(run.out)
         else:
             assert (run.out, run.err.startswith("rmqctl: "), "Traceback" in run.err) == ("", True, False), run.err
-    if {run.code for run in runs.values()} <= {OK, FINDINGS} and Format.JSON in runs:
+    if path not in (*REFUSED, "flush-bench"):
         assert headings(runs[Format.MARKDOWN].out) <= names_of_rows(runs[Format.JSON].json)
 
 
@@ -160,15 +172,18 @@ def names_of_rows(document: dict[str, object]) -> set[str]:
 def test_a_command_writes_to_a_stream_that_is_not_utf_8(path: str, store: Path, tmp_path: Path) -> None:
     for form in (Format.TABLE, Format.JSON):
         run = rmqctl(*words_of(path, store, tmp_path, form), store=store, encoding="ascii")
-        assert run.code in (OK, FINDINGS), run.err
+        assert run.code == code_of(path), run.err
 
 
 @pytest.mark.parametrize("path", [path for path in LINES if path not in NOT_OF_A_STORE])
 def test_without_a_store_nothing_is_printed_in_any_format(path: str, tmp_path: Path) -> None:
     for form in (Format.JSON, Format.CSV):
         run = rmqctl(*words_of(path, tmp_path, tmp_path, form), store=tmp_path / "absent")
-        if run.code not in (OK, FINDINGS):
-            assert (run.out, run.err.count("\n")) == ("", 1), run.err
+        if path in ABSENT_IS_EMPTY:
+            assert run.code == OK, run.err
+        else:
+            expected = USAGE if path in NEED_A_SERVER else NOT_READABLE
+            assert (run.code, run.out, run.err.count("\n")) == (expected, "", 1), run.err
 
 
 @pytest.mark.parametrize("path", LINES)
@@ -209,7 +224,7 @@ def test_a_log_in_another_folder_is_asked_as_any_other(store: Path, tmp_path: Pa
     words = ("--quiet", "--set", f"storePathCommitLog={tmp_path / 'log'}", "-f", "jsonl")
     for line in ASKED_OF_THE_LOG:
         moved = rmqctl(*words, *shlex.split(line), store=tmp_path / "store")
-        assert moved.code in (OK, FINDINGS), moved.err
+        assert moved.code == OK, moved.err
         there = rmqctl("--quiet", "-f", "jsonl", *shlex.split(line), store=store)
         assert moved.out.replace(f"{tmp_path}/log/", "commitlog/") == there.out, line
     fleet = ("sql", "select 1", "--store", store, "--store", tmp_path / "store")
@@ -228,6 +243,12 @@ WRONG = """dump consumequeue Nope/0 | dump consumequeue Nope/x | get Nope | get 
     dump commitlog --from x | timeline --by nothing | usage --by nothing | diff STORE OUT | check --from 99999999
     fingerprint --verify OUT | lag --group nobody | config show nothing | index-query TopicA k --begin x
     truncate-dirty --offset -5 --dry-run | undo nothing | quarantine purge nothing --yes | schema nothing"""
+FIND_NOTHING = {
+    "get Nope": FINDINGS,
+    "get TopicA --queue 99": FINDINGS,
+    "lag --group nobody": FINDINGS,
+    "config show nothing": OK,
+}
 
 
 @pytest.mark.parametrize("line", [line.strip() for line in WRONG.replace("\n", "|").split("|")])
@@ -235,10 +256,12 @@ def test_a_wrong_argument_never_leaves_half_a_document(line: str, store: Path, t
     words = shlex.split(line.replace("STORE", str(store)).replace("OUT", str(tmp_path)))
     for form in (Format.JSON, Format.CSV, Format.PLAIN):
         run = rmqctl("--quiet", "--format", form.value, *words, store=store)
-        if run.code in (OK, FINDINGS):
-            CHECKS.get(form, lambda out: None)(run.out) if run.out else None
+        if line in FIND_NOTHING:
+            assert run.code == FIND_NOTHING[line], run.err
+            CHECKS[form](run.out)
         else:
-            assert (run.out, run.err.count("\n")) == ("", 1), (form, run.err)
+            expected = NOT_READABLE if line.startswith("diff") else USAGE
+            assert (run.code, run.out, run.err.count("\n")) == (expected, "", 1), (form, run.err)
 
 
 class ClosedPipe(Text):
@@ -256,7 +279,8 @@ def test_a_closed_pipe_ends_a_command_quietly(path: str, store: Path, tmp_path: 
     if path == "export":
         words = ["--quiet", "export", "--to", "-", "--as", "jsonl"]
     code = main(["--store", str(store), *words], environment)
-    assert code in (OK, FINDINGS) or err.written.startswith(b"rmqctl: "), err.written
+    assert code == (USAGE if path in REFUSED else OK), err.written
+    assert err.written.startswith(b"rmqctl: ") == (path in REFUSED), err.written
     assert b"roken pipe" not in err.written
 
 

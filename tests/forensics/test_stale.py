@@ -118,7 +118,7 @@ def test_what_is_lost_is_exported_and_can_be_put_again(store: Path, tmp_path: Pa
 
 def test_segments_in_the_quarantine_are_looked_into(tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", 300, queues=1)
-    assert rmqctl("truncate-dirty", "--offset", "16384", "--yes", store=root).code in (0, 1)
+    assert rmqctl("truncate-dirty", "--offset", "16384", "--yes", store=root).code == 0
     answer = stale(root)
     assert answer["lost_messages"] > 100
     assert any(".rmqctl/quarantine" in row["file"] for row in answer["stale_records"])

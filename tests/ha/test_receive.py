@@ -278,4 +278,4 @@ def test_an_address_is_host_and_port(address: str, tmp_path: Path) -> None:
 
 def test_a_locked_copy_is_left_alone(tmp_path: Path) -> None:
     with open_store(tmp_path / "copy", read_only=False, settings=SMALL):
-        assert rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "copy").code in (3, 4)
+        assert rmqctl("receive", "127.0.0.1:1", "--to", tmp_path / "copy").code == 4

@@ -113,7 +113,7 @@ def test_a_segment_that_cannot_be_created_is_said_and_the_next_put_goes_on(tmp_p
         assert put(store, [text_message(1)]) is PutStatus.CREATE_MAPEDFILE_FAILED
         fs.when = None
         assert put(store, [text_message(1)]) is PutStatus.PUT_OK
-        assert store.max_offset("T", 0) in (0, 1)
+        assert store.max_offset("T", 0) == 0, "the service has a turn only in catch_up"
         store.catch_up()
         assert store.max_offset("T", 0) == 1
 

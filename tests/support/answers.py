@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from store import MessageStore
+from store.errors import BadRequest
 from store.formats.host import Host
 from store.formats.message import StoredMessage
 
@@ -98,7 +99,10 @@ def _query(store: MessageStore, request: Request) -> Answer:
 
 
 def _lookup(store: MessageStore, request: Request) -> Answer:
-    message = store.lookup(request["offset"])
+    try:
+        message = store.lookup(request["offset"])
+    except BadRequest:  # An offset inside of a record, for which a broker has no message.
+        message = None
     return {"message": _message(message) if message is not None else None}
 
 
