@@ -268,7 +268,7 @@ def _write_store(
         fs,
         keep_offsets=target.keep_offsets,
         clock=session.environment.clock_ms,
-        next_offsets=next_offsets_of(path, fs, logs),
+        next_offsets=next_offsets_of(path, fs, logs, session.warn),
         source=make_layout(path, session.store.settings(), fs) if logs or is_store_root(path, fs) else None,
     )
     for one in made.brought:

@@ -120,15 +120,27 @@ def salvage_runs(
     report.units_before = evidence.units_before(report.first_log_offset)
 
 
-def next_offsets_of(path: Path, fs: Filesystem, logs: Sequence[Path]) -> dict[tuple[str, int], int]:
+def next_offsets_of(
+    path: Path, fs: Filesystem, logs: Sequence[Path], warn: Callable[[str], None]
+) -> dict[tuple[str, int], int]:
     """Return the queue offset of each queue's next message, as the store's files tell it.
 
     LMQs are left out: they have no records of their own.
+
+    warn  is called for what can't be read; no queue keeps a record from being saved
     """
+    found: dict[tuple[str, int], int] = {}
     if not (logs or is_store_root(path, fs)):
-        return {}
-    ends = queue_ends(StoreReader(str(path), fs, commitlogs=logs))
-    return {(end.topic, end.queue_id): end.max_offset for end in ends if not end.topic.startswith(LMQ_PREFIX)}
+        return found
+    try:
+        for end in queue_ends(StoreReader(str(path), fs, commitlogs=logs)):
+            if end.fault:
+                warn(f"{end.topic}/{end.queue_id}: the offset of its next message is unknown: {end.fault}")
+            elif not end.topic.startswith(LMQ_PREFIX):
+                found[end.topic, end.queue_id] = end.max_offset
+    except StoreError as error:
+        warn(f"queues without a record start at 0: {error}")
+    return found
 
 
 def _consumer_offsets(path: Path, fs: Filesystem, report: SalvageReport) -> ConsumerOffsets:

@@ -33,7 +33,7 @@ def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewSt
     def walk() -> Iterator[SalvagedRun]:
         return salvage_runs(source, fs, SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
-    ends = next_offsets_of(source, fs, ())
+    ends = next_offsets_of(source, fs, (), pytest.fail)
     return write_new_store(walk, target, config, fs, keep_offsets=keep_offsets, clock=lambda: NOW_MS, next_offsets=ends)
 
 
