@@ -388,8 +388,9 @@ def test_a_table_is_durable_when_it_is_written(root: Path, disk: WatchedDisk) ->
         assert disk.pending() == []
 
 
-def test_a_copied_log_is_durable_up_to_where_it_says(root: Path, disk: WatchedDisk) -> None:
-    copy = LogCopy(root, {"mappedFileSizeCommitLog": 4096}, disk)
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_a_copied_log_is_durable_up_to_where_it_says(line: str, root: Path, disk: WatchedDisk) -> None:
+    copy = LogCopy(root, {"mappedFileSizeCommitLog": 4096}, disk, compat=line)
     for part in range(6):
         copy.append(copy.end, memoryview(b"x" * 2048))
         names = [name for name in disk.pending("lock") if name != f"commitlog/{part // 2 * 4096:020d}"]
@@ -398,6 +399,7 @@ def test_a_copied_log_is_durable_up_to_where_it_says(root: Path, disk: WatchedDi
     assert disk.pending("lock") == []
     copy.append(copy.end, memoryview(b"y" * 2048))
     copy.close()
+    assert (root / "checkpoint").exists() == (line == "5.3")
     assert disk.pending("lock") == []
 
 
