@@ -35,6 +35,7 @@ from store.ha.link import Address
 from store.ha.log_copy import LogCopy
 from store.ha.receive import ReceiveOptions, Receiver
 from store.ha.slave_log import SlaveLog
+from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.rebuild.local import rebuild_locally
 from store.rebuild.scope import RebuildScope
@@ -453,15 +454,19 @@ def test_rebuilt_files_are_durable_though_a_queue_has_many(tmp_path: Path) -> No
 def test_a_salvaged_store_is_durable(keep_offsets: bool, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     source, disk = make_store(tmp_path / "source", 150), disk_over(tmp_path / "disk")
+    for name in ("brokerIdentity", "compaction/T/0", "config/plugin", "config/consumerOffset.json"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("{}")
     config = config_of(source, {}, Filesystem())
 
     def walk() -> Any:
         return salvage_runs(source, Filesystem(), SalvageReport(), delay_levels_ms=config.delay_levels_ms)
 
-    root = tmp_path / "disk/a/new"
-    write_new_store(walk, root, config, disk, keep_offsets=keep_offsets, clock=lambda: FAR_FUTURE_MS)
+    root, layout = tmp_path / "disk/a/new", StoreLayout(source)
+    write_new_store(walk, root, config, disk, keep_offsets=keep_offsets, clock=lambda: FAR_FUTURE_MS, source=layout)
     assert len(list((root / "commitlog").iterdir())) > 1
     assert StoreCheckpoint.load(root / "checkpoint", disk).physic_ms > 0
+    assert all((root / name).exists() for name in ("brokerIdentity", "compaction/T/0", "config/plugin"))
     assert disk.unsynced() == []
     disk.close()
 
