@@ -47,7 +47,7 @@ TIMEOUT_S = 10
 MOST_S = 10
 """A mutant is tried for so long, by what the tests take without one."""
 WANTED_SHARE = 0.9
-TESTS_FAILED, FAILED = 1, 70
+PASSED, TESTS_FAILED, FAILED = 0, 1, 70
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
@@ -126,6 +126,13 @@ class Chosen:
 
     def _rank(self, item: Any) -> int:
         return self._ranks[item.nodeid]
+
+
+def preload() -> None:
+    """Import what every fork needs."""
+    for module in PRELOADED:
+        with contextlib.suppress(ImportError):
+            __import__(module)
 
 
 def in_fork(work: Callable[[], int], timeout_s: float) -> int:
@@ -308,9 +315,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     os.chdir(ROOT)
-    for module in PRELOADED:
-        with contextlib.suppress(ImportError):
-            __import__(module)
+    preload()
     with tempfile.TemporaryDirectory() as unpacked:
         os.environ["RMQCTL_UNPACKED_ARCHIVES"] = unpacked
         if given.random is None:

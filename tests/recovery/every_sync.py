@@ -14,12 +14,13 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
-from tests.mutants import ROOT, in_fork, run_mutated
+from tests.mutants import PASSED, ROOT, TESTS_FAILED, WORKERS, in_fork, preload, run_mutated, run_tests
 
 SYNCS = frozenset(
     {
@@ -29,7 +30,8 @@ SYNCS = frozenset(
     }
 )  # fmt: skip
 TABLE = Path(__file__).with_name("held_syncs.toml")
-PASSED = 0
+OUTCOMES = {TESTS_FAILED: "held", PASSED: "SURVIVES"}
+TIMEOUT_S = 120
 
 
 class Sync(NamedTuple):
@@ -82,17 +84,26 @@ def without(sync: Sync) -> CodeType:
     return compile(ast.fix_missing_locations(Removal().visit(tree)), str(path), "exec", dont_inherit=True)
 
 
+def outcome(sync: Sync, test: str) -> str:
+    """Whether the test fails without the sync; UNCLEAR when it did not come to an end."""
+    code = in_fork(partial(run_mutated, sync.file, partial(without, sync), [test]), TIMEOUT_S)
+    return OUTCOMES.get(code, f"UNCLEAR {code}")
+
+
 def main(words: list[str]) -> int:
     os.chdir(ROOT)
-    tests, survivors = held(), 0
-    for sync in syncs():
-        if words and not any(word in sync.name for word in words):
-            continue
-        test = tests[sync.name]
-        has_survived = in_fork(partial(run_mutated, sync.file, partial(without, sync), [test]), 120) == PASSED
-        survivors += has_survived
-        print(f"{'SURVIVES' if has_survived else 'held':9}{sync.name:75} {test}", flush=True)
-    return min(1, survivors)
+    preload()
+    tests = held()
+    chosen = [sync for sync in syncs() if not words or any(word in sync.name for word in words)]
+    if in_fork(partial(run_tests, sorted({tests[sync.name] for sync in chosen})), 600) != PASSED:
+        print("the tests fail though every sync is there")
+        return 1
+    with ThreadPoolExecutor(WORKERS) as pool:
+        outcomes = list(pool.map(lambda sync: outcome(sync, tests[sync.name]), chosen))
+    for sync, result in zip(chosen, outcomes, strict=True):
+        print(f"{result:11}{sync.name:75} {tests[sync.name]}")
+    print(f"{outcomes.count('held')} of {len(chosen)} held")
+    return int(set(outcomes) != {"held"})
 
 
 if __name__ == "__main__":
