@@ -127,18 +127,17 @@ class MessageStore(MessageReader):
     def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a log offset, None where the log has none.
 
-        DamagedRecord where the bytes are no record, BadRequest inside of one.
+        DamagedRecord where the bytes are no record.
         """
         self._require_open()
         with self._current.reading() as opened:
-            try:
-                message = _lookup(opened.log, log_offset, size)
-            except DamagedRecord:
-                _refuse_inside(opened.log, log_offset)
-                raise
-            if message is None:
-                _refuse_inside(opened.log, log_offset)
-            return message
+            return _lookup(opened.log, log_offset, size)
+
+    def record_start(self, log_offset: int) -> int | None:
+        """Return the log offset of the record around `log_offset`, None without one."""
+        self._require_open()
+        with self._current.reading() as opened:
+            return opened.log.start_around(log_offset)
 
     def query(
         self,
@@ -282,12 +281,6 @@ class MessageStore(MessageReader):
 
 def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:
     return log.lookup(log_offset, size) if 0 <= log_offset < log.max_offset else None
-
-
-def _refuse_inside(log: CommitLog, log_offset: int) -> None:
-    start = log.start_around(log_offset)
-    if start is not None:
-        raise BadRequest(f"log offset {log_offset} is inside of the record that begins at log offset {start}")
 
 
 def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:

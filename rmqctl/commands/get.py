@@ -330,7 +330,7 @@ class _Reading:
 
 def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, only_sound: bool) -> Result | int:
     opened = _open(session, from_files=raw)
-    message = opened.lookup(log_offset)
+    message = _lookup(session, opened, log_offset)
     if message is not None and only_sound and not message.is_crc_right:
         session.note("the message's body does not have the record's CRC")
         message = None
@@ -345,6 +345,23 @@ def _get_one(session: Session, log_offset: int, rows: MessageRows, raw: bool, on
     verdict = "1 message found" if messages else f"no message at log offset {log_offset}"
     columns = ("topic", "queue_id", *rows.columns)
     return Result("get", {"status": status}, [Table("messages", table, columns)], exit_code, verdict)
+
+
+def _lookup(session: Session, opened: MessageStore | StoreClient, log_offset: int) -> StoredMessage | None:
+    """The message at a log offset; BadRequest inside of a record."""
+    from store import BadRequest, DamagedRecord
+
+    damaged = None
+    try:
+        message = opened.lookup(log_offset)
+    except DamagedRecord as error:
+        message, damaged = None, error
+    start = session.store.open_for_reading().record_start(log_offset) if message is None else None
+    if start is not None:
+        raise BadRequest(f"log offset {log_offset} is inside of the record that begins at log offset {start}")
+    if damaged is not None:
+        raise damaged
+    return message
 
 
 def _write_all(session: Session, opened: MessageStore, messages: Iterable[StoredMessage]) -> None:
