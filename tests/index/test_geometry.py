@@ -18,6 +18,7 @@ from store.index.geometry import (
     Geometry,
     _has_default_geometry,
     geometry_of,
+    geometry_of_size,
     given_geometry,
     infer_geometry,
 )
@@ -150,3 +151,11 @@ def test_a_file_whose_data_the_device_refuses_is_not_taken_for_one_of_another_ge
     refusing = FaultyFilesystem(when=lambda name, argument: name == "written_ranges")
     with pytest.raises(StoreIOError):
         infer_geometry(path, refusing)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [Geometry(1, 1), Geometry(1, 4), Geometry(2, 4), Geometry(2, 8), Geometry(500, 2000), DEFAULT_GEOMETRY],
+)
+def test_a_size_is_shared_out_with_four_entries_a_slot(made: Geometry) -> None:
+    assert geometry_of_size(made.file_size) == made
