@@ -52,6 +52,7 @@ HINTS = {
     "scratch-place": "--scratch DIR names another folder for what is built",
     # Traps of a broker's start.
     "out-of-memory": "run `rmqctl recover`, which cuts the log there",
+    "waits-for-segment": "bring it back; without it `rmqctl salvage --to NEWSTORE` keeps what is readable",
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
     "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",

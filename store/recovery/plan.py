@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 CUT_SIZE = 8
 COMPARED_BYTES = 1 << 20
 STALE_TAIL = (
-    "old records lie behind the log's end at {}; a broker that puts others over them may read the rest again: run "
-    "`rmqctl truncate-dirty`, which clears them, before a broker starts"
+    "old records lie behind the log's end at {}; a broker that puts others over them may read the rest again: have "
+    "truncate-dirty clear them before a broker starts"
 )
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
 EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"

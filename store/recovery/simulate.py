@@ -177,12 +177,27 @@ def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
     if opened.queues.light_faults:
         detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
         return Trap(code="light-queue-poison", detail=detail)
+    if (at := _waits_at(opened, found.log_end)) >= 0:
+        detail = f"the start waits for ever for the segment of log offset {at}, which is missing"
+        return Trap(code="waits-for-segment", detail=detail)
     truncates = found.queue_end_before >= found.log_end
     for queue in opened.queues.awake() if opened.line.starts_at_queue_end and not truncates else ():
         if has_zero_last_file(queue):
             detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
             return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))
     return None
+
+
+def _waits_at(opened: OpenedStore, log_end: int) -> int:
+    """Find the place of a missing segment in the dispatch, -1 without one.
+
+    DefaultMessageStore.start of 4.9.8 ends when the dispatch has reached the log's end.
+    """
+    at = log_end if opened.line.dispatches_in_recovery else max(opened.log.min_offset, opened.queues.built_to, 0)
+    for segment in opened.log.segments.files:
+        if segment.file_start <= at:
+            at = max(at, segment.file_start + segment.size)
+    return at if at < log_end else -1
 
 
 # What goes wrong after a start.

@@ -21,6 +21,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,6 +36,9 @@ from store.disk.stored_segment import StoredSegment
 from tests.recovery import differential
 from tests.recovery.differential import simulated
 from tests.support.random_damage import MORE_KINDS
+
+WAITS_SECONDS = 60
+"""After so long a start of 4.9 is taken for one that waits for ever, for a missing segment."""
 
 Queue = tuple[str, int]
 Shown = dict[Queue, set[bytes]]
@@ -80,7 +84,10 @@ class Forecast(differential.Round):
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write('{"op": "catchup"}\n')
                 process.stdin.flush()
+            waits = threading.Timer(WAITS_SECONDS, process.kill)
+            waits.start()
             first = process.stdout.readline()
+            waits.cancel()
             state = json.loads(first) if first.startswith("{") else {"loadOk": False}
             if not state["loadOk"]:
                 return state, {}

@@ -320,3 +320,32 @@ def test_zeros_before_written_entries_of_a_last_file_count_as_an_entry(store: Pa
     start = simulate(store, **SMALL_FILES)
     assert [trap.code for trap in start.traps] == ["phantom-unit", "lost-queue"]
     assert start.unseen == {("T", 0): 1}
+
+
+@pytest.mark.parametrize(
+    ("queues_reach", "line", "waits"),
+    [
+        ("the log's beginning", "4.9", True),
+        ("the hole", "4.9", True),
+        ("behind the hole", "4.9", False),
+        ("the log's beginning", "5.3", False),
+    ],
+)
+def test_4_9_waits_for_ever_where_its_dispatch_comes_upon_a_missing_segment(
+    queues_reach: str, line: str, waits: bool, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 300)
+    first, hole, *behind = sorted((root / "commitlog").iterdir())
+    at = first.stat().st_size
+    if queues_reach == "the log's beginning":
+        shutil.rmtree(root / "consumequeue")
+    elif queues_reach == "the hole":
+        at += max(position + size for path, position, size in records(root) if path == hole)
+        for segment in behind:
+            segment.write_bytes(bytes(segment.stat().st_size))
+    hole.unlink()
+    start = simulate(root, line, **SMALL)
+    reason = f"the start waits for ever for the segment of log offset {at}, which is missing"
+    assert (start.starts, start.reason, start.blocker[0]) == (
+        (False, reason, "waits-for-segment") if waits else (True, "", "")
+    )
