@@ -10,8 +10,10 @@ import pytest
 from store import check, open_store
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
+from store.errors import StoreIOError
 from store.five.rocksdb.database import open_database
-from store.five.rocksdb.keys import decode_offset_key, unit_key
+from store.five.rocksdb.keys import Place, decode_offset_key, unit_key
+from store.five.rocksdb.writer import DatabaseWriter
 from store.forensics.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, five, lines
@@ -215,3 +217,11 @@ def test_a_checkpoint_behind_the_units_is_no_trap_of_a_start(tmp_path: Path) -> 
     edit(root, _set_checkpoint_back)
     [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
     assert (start["starts"], start["traps"]) == (True, [])
+
+
+def test_a_database_whose_files_can_not_be_written_is_an_error(tmp_path: Path) -> None:
+    writer = DatabaseWriter(tmp_path / "queues", Filesystem())
+    writer.keep_ends({("T", 0): Place(100, 1)})
+    (tmp_path / "queues").rename(tmp_path / "away")
+    with pytest.raises(StoreIOError, match="queues"):
+        writer.finish(None)

@@ -403,3 +403,10 @@ def test_a_message_that_nobody_waits_for_is_flushed_in_passing(tmp_path: Path, f
             end = append(queue)
             service.wakeup()
             assert eventually(lambda end=end: queue.flushed_where == end)
+
+
+def test_a_group_of_nobody_is_flushed(tmp_path: Path, fs: Filesystem) -> None:
+    queue = queue_on(tmp_path, fs)
+    end = append(queue)
+    assert GroupCommitService(queue, Checkpoint())._flush_group(end)
+    assert queue.flushed_where == end

@@ -207,8 +207,12 @@ def test_an_abort_marker_is_durable_when_it_was_made(process_id: int | None, roo
 
 def test_a_checkpoint_is_durable_when_it_is_flushed(root: Path, disk: WatchedDisk) -> None:
     made_durably(root, disk)
-    StoreCheckpoint.load(root / "checkpoint", disk).flush()
+    checkpoint = StoreCheckpoint.load(root / "checkpoint", disk)
+    checkpoint.flush()
     assert disk.pending() == []
+    checkpoint.note_full_index(7)
+    assert disk.pending() == []
+    assert StoreCheckpoint.load(root / "checkpoint", disk).index_ms == 7
 
 
 def test_a_flushed_file_is_durable_with_its_folders(root: Path, disk: WatchedDisk) -> None:

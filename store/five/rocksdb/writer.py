@@ -99,7 +99,7 @@ class DatabaseWriter:
         self._write(batch)
         try:
             for family in (self._database, self._database.get_column_family(OFFSETS)):
-                family.flush()
+                # Flushes the family, and raises where that fails.
                 family.close()
         except Exception as error:
             raise _io_error(self._folder, error) from error
