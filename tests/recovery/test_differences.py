@@ -95,6 +95,8 @@ def tear_a_unit(root: Path) -> None:
 def damage_a_unit(root: Path) -> None:
     with open_store(root, read_only=False, settings=SMALL) as store:
         assert all(store.put(text_message(COUNT + number, queue_id=7)).is_ok for number in range(3))
+        # A start dispatches from the end of the queue that reaches farthest.
+        assert store.put(text_message(COUNT + 3, queue_id=0)).is_ok
     overwrite_unit(root, 7, 1, 0, (1 << 40).to_bytes(8, "big"))
 
 
@@ -160,6 +162,7 @@ def test_a_plan_names_a_difference_that_applies(difference: Difference, tmp_path
     assert difference.value in named(root, **options)
 
 
+@pytest.mark.leaves_damage
 @pytest.mark.parametrize("difference", APPLYING)
 def test_as_a_broker_only_the_zeroed_cut_and_the_end_differ(difference: Difference, tmp_path: Path) -> None:
     root = make_store(tmp_path / "store", COUNT)
