@@ -4,6 +4,7 @@
                   those of light queues are passed over, and where there are several one right unit is enough
     index entry   names the record's log offset: the record must have the keys that the entries have, and no others
     properties    never end in a zero byte, but do where a page was zeroed
+    __CRC32#      where a record has one (5.x), it is that of all its bytes, unless the message is a copy
 
 Units and entries that are missing contradict nothing: they may never have been written.
 """
@@ -16,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from store.checking.property_crc import wrong_property_crcs
 from store.consumequeue.numbering import QueueTable
 from store.disk.store_reader import StoreReader
 from store.dispatch.expected import Units, expected_entries, expected_units
@@ -84,6 +86,8 @@ class Evidence:
         self._reach(found)
         codes = np.zeros(found.count, np.int8)
         codes[_zero_tails(found.run)] = 3
+        wrong_crcs = [log_offset for log_offset, is_copy in wrong_property_crcs(found.run) if not is_copy]
+        codes[is_in_sorted(found.log_offsets, np.array(wrong_crcs, np.int64))] = 4
         wrong_keys = self._files.aside.submit(self._wrong_keys, found)
         wrong_units = self._wrong_units(found)
         codes[wrong_keys.result()] = 2
@@ -163,7 +167,13 @@ class Evidence:
         return np.concatenate([rows[missing], np.flatnonzero(is_in(log_offsets, foreign))])
 
 
-_REASONS = ("", "its queue unit says otherwise", "its index entries name other keys", "its properties end in zeros")
+_REASONS = (
+    "",
+    "its queue unit says otherwise",
+    "its index entries name other keys",
+    "its properties end in zeros",
+    "its __CRC32# is of other bytes",
+)
 
 
 def _zero_tails(run: Run) -> Int64Array:

@@ -6,6 +6,7 @@
 
 A 4.x record has a CRC of its body alone. A changed bit in its head, topic or properties shows only where something else
 in the store says otherwise: the place, the queue unit (queue, queue offset, size, tags), the index entries (keys).
+A 5.x record may have the property `__CRC32#`, which covers it all.
 """
 
 from __future__ import annotations

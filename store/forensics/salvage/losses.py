@@ -4,6 +4,8 @@
     unreadable  a log offset in a gap that a queue unit names; a queue offset that is missing between two records of a
                 queue with a gap between them; a gap or a torn head of which neither tells, as one of no known queue
 
+A record that can be read is one message. Where its queue unit names another queue or queue offset, the unit is right.
+
 A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
 What expired in front of the first file is none either.
 """
@@ -16,6 +18,7 @@ import numpy as np
 
 from store.brokerconfig.consumer_offsets import ConsumerOffsets
 from store.consumequeue.numbering import QueueTable
+from store.forensics.salvage.derived_files import NamedUnits
 from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import Grade, SalvagedRun, TornRecord
 from store.forensics.salvage.log_gaps import Gap
@@ -26,7 +29,7 @@ from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
 from store.recovery.lost import UNKNOWN, LossReport, LossTally, QueueKey
 
-_NONE = np.empty(0, np.int64)
+_NONE = np.empty((2, 0), np.int64)
 
 
 class SalvageLosses:
@@ -42,7 +45,7 @@ class SalvageLosses:
         self._queue_gaps = QueueGaps()
         self._missing: list[Missing] = []
         self._doubtful: dict[QueueKey, list[Int64Array]] = {}
-        """Queue offsets of the records that are not certain."""
+        """Queue and log offsets of the records that are not certain."""
         self._units_cut = 0
 
     def add(self, salvaged: SalvagedRun, evidence: Evidence) -> None:
@@ -50,20 +53,39 @@ class SalvageLosses:
         if salvaged.grade is Grade.CERTAIN:
             self._missing += [one for _, one in self._queue_gaps.split(salvaged) if one is not None]
             return
-        run, columns = salvaged.run, salvaged.run.columns
-        numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
-        is_seen = self._table.assign(run.buffer, run.array, run.count) >= 0
+        start, stop = int(salvaged.log_offsets[0]), int(salvaged.log_offsets[-1]) + 1
+        units, queues = evidence.units_in(start, stop)
+        units = units.rows(is_in(units.log_offset, salvaged.log_offsets))
         is_lost = salvaged.grade not in self._taken
-        for number in distinct(numbers).tolist():
-            key, own = self._table.names[number], numbers == number
-            self._doubtful.setdefault(key, []).append(columns.queue_offset[own])
+        for key, rows in self._places(salvaged, units, queues).items():
+            row, queue_offset, is_seen = np.array(rows, np.int64).T
+            self._doubtful.setdefault(key, []).append(np.stack([queue_offset, salvaged.log_offsets[row]]))
             if is_lost:
-                self._tally.count(key, int(own.sum()), int(columns.size[own].sum()), "damaged")
-                self._tally.note_offsets(key, columns.queue_offset[own & is_seen])
+                self._tally.count(key, len(rows), int(salvaged.run.columns.size[row].sum()), "damaged")
+                self._tally.note_offsets(key, queue_offset[is_seen > 0])
         if is_lost:
-            start, stop = int(salvaged.log_offsets[0]), int(salvaged.log_offsets[-1]) + 1
-            units, _ = evidence.units_in(start, stop)
-            self._units_cut += int(is_in(units.log_offset, salvaged.log_offsets).sum())
+            self._units_cut += len(units.log_offset)
+
+    def _places(
+        self, salvaged: SalvagedRun, units: NamedUnits, queues: Sequence[QueueKey]
+    ) -> dict[QueueKey, list[tuple[int, int, bool]]]:
+        """Give (row, queue offset, whether consumers see it) by queue, as units or else heads say."""
+        run, log_offsets = salvaged.run, salvaged.log_offsets
+        numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False).tolist()
+        is_seen = (self._table.assign(run.buffer, run.array, run.count) >= 0).tolist()
+        own = [
+            (self._table.names[number], offset)
+            for number, offset in zip(numbers, run.columns.queue_offset.tolist(), strict=True)
+        ]
+        said: dict[int, list[tuple[QueueKey, int]]] = {}
+        rows = np.searchsorted(log_offsets, units.log_offset).tolist()
+        for row, number, offset in zip(rows, units.queue.tolist(), units.queue_offset.tolist(), strict=True):
+            said.setdefault(row, []).append((queues[number], offset))
+        places: dict[QueueKey, list[tuple[int, int, bool]]] = {}
+        for row, place in enumerate(own):
+            key, offset = place if place in said.get(row, [place]) else said[row][0]
+            places.setdefault(key, []).append((row, offset, is_seen[row] or row in said))
+        return places
 
     def report(
         self,
@@ -110,10 +132,16 @@ class SalvageLosses:
     def _count_missing(self, one: Missing, room: _Room, named: dict[QueueKey, list[Int64Array]]) -> None:
         """Counts missing queue offsets without a unit or a doubtful record, as far as gaps have room."""
         key = decode_utf8(one.topic), one.queue_id
-        known = np.concatenate([_NONE, *named.get(key, ()), *self._doubtful.get(key, ())])
-        stop = min(one.stop, one.first + room.between(one.after, one.before) + len(known))
+        doubtful, log_offsets = np.concatenate([_NONE, *self._doubtful.get(key, ())], axis=1)
+        known = np.concatenate([*named.get(key, ()), doubtful])
+        is_inside = (one.first <= known) & (known < one.stop)
+        stop = min(one.stop, one.first + room.between(one.after, one.before) + len(distinct(known[is_inside])))
         wanted = np.arange(one.first, stop)
         lost = wanted[~is_in(wanted, known)]
+        # A record between the two with a damaged queue offset had one of the missing ones.
+        is_stray = (one.after <= log_offsets) & (log_offsets < one.before)
+        is_stray &= (doubtful < one.first) | (doubtful >= one.stop)
+        lost = lost[: max(0, len(lost) - int(is_stray.sum()))]
         if len(lost):
             self._tally.count(key, len(lost), 0, "unreadable")
             self._tally.note_offsets(key, lost)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+from store import Message, open_store
 from store.disk.filesystem import Filesystem
 from store.disk.store_reader import StoreReader
 from store.forensics.salvage import derived_files
@@ -16,6 +18,8 @@ from tests.conftest import CopyOf
 from tests.five.stores import copy_of_five
 
 UNIT_SIZE = 20
+FLAG_AT = 16
+PROPERTY_CRC = {"enabledAppendPropCRC": True, "mappedFileSizeCommitLog": 16384, "messageIndexEnable": False}
 Found = list[tuple[int, str, str]]
 
 
@@ -79,3 +83,26 @@ def test_a_unit_of_another_queue_contradicts_a_record_without_a_right_one(
         own.write_bytes(bytes(UNIT_SIZE) + own.read_bytes()[UNIT_SIZE:])
     found, _, _ = salvaged(root)
     assert [one[1] for one in found if one[0] == int.from_bytes(unit[:8], "big")] == [grade]
+
+
+@pytest.mark.parametrize(
+    ("properties", "graded"),
+    [
+        (b"", ("partial", "its __CRC32# is of other bytes")),
+        (b"RETRY_TOPIC\x01Orders\x02", ("certain", "")),
+    ],
+)
+def test_a_property_crc_of_other_bytes_contradicts_a_record_that_is_no_copy(
+    properties: bytes, graded: tuple[str, str], tmp_path: Path
+) -> None:
+    with open_store(tmp_path, read_only=False, compat="5.3", settings=PROPERTY_CRC) as store:
+        for _ in range(3):
+            store.put(Message("Orders", b"body", 0, properties))
+    shutil.rmtree(tmp_path / "consumequeue")
+    log = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    size = int.from_bytes(data[:4], "big")
+    data[size + FLAG_AT] ^= 1
+    log.write_bytes(data)
+    found, _, _ = salvaged(tmp_path)
+    assert found == [(0, "certain", ""), (size, *graded), (2 * size, "certain", "")]

@@ -110,3 +110,35 @@ def test_a_consumer_offsets_file_that_is_no_file_keeps_nothing_from_being_saved(
     run = rmqctl("--format", "json", "salvage", store=store)
     assert run.json["lost_messages"] == 5
     assert "nothing is counted as unconsumed" in run.err
+
+
+def counted(found: dict[str, Any]) -> tuple[Any, ...]:
+    """Saved records; the row of each queue with losses, and the messages that groups miss."""
+    lost = [
+        tuple(row[name] for name in ("topic", "queue_id", "message_count", "damaged_count", "unreadable_count"))
+        for row in found["lost"]
+    ]
+    unconsumed = [(row["group"], row["topic"], row["message_count"]) for row in found["unconsumed"]]
+    return found["saved_records"], found["lost_messages"], found["lost_units_cut"], lost, unconsumed
+
+
+QUEUE_ID_AT, QUEUE_OFFSET_AT = 12, 20
+
+
+@pytest.mark.parametrize("at", [QUEUE_ID_AT + 3, QUEUE_OFFSET_AT + 6, QUEUE_OFFSET_AT + 7])
+@pytest.mark.parametrize("is_one_lost_beside", [False, True])
+@pytest.mark.parametrize(("target", "is_taken"), [(None, True), ("new.jsonl", True), ("new", False)])
+def test_a_record_with_a_damaged_queue_id_or_offset_counts_once(
+    target: str | None, is_taken: bool, is_one_lost_beside: bool, at: int, store: Path, tmp_path: Path
+) -> None:
+    overwrite(store, place(store, 20)[0] + at, b"\x28")
+    if is_one_lost_beside:
+        zero(store, 19, 19)
+    found = salvaged(store, *(("--to", tmp_path / target) if target else ()))
+    gap, left_out = int(is_one_lost_beside), int(not is_taken)
+    lost = gap + left_out
+    rows = [("T", 0, lost, left_out, gap)] if lost else []
+    groups = [("g", "T", lost)] if lost else []
+    assert counted(found) == (COUNT - lost, lost, lost, rows, groups)
+    if target == "new":
+        assert (found["left_out_records"], found["placeholder_records"]) == (1, lost)
