@@ -30,6 +30,7 @@ EXAMPLES = {
 }
 SEE_ALSO = ("delay show", "check")
 COLUMNS = ("state", "queue_offset", "deliver_timestamp_ms", "topic", "queue_id", "uniq_key", "log_offset", "is_overdue")
+WRONG_STATES = ("duplicate", "lost")
 UNKNOWN_WHEN_NEGATIVE = (
     "queue_id",
     "deliver_timestamp_ms",
@@ -48,10 +49,10 @@ def run_show(
 ) -> Result:
     """Show timer messages and their states (5.x).
 
-    States: pending, rolled (put into the timer topic anew, for a long delay), delivered, deleted, delete (it deletes
-    another one), deleteRolling (deleted, effective once both have rolled), assumed (delivered, the record has
-    expired), lost (the wheel does not lead to it, or the log no longer has its record). Exit code 1 when a
-    message is lost.
+    States: pending, rolled (put into the timer topic anew, for a long delay), delivered, duplicate (it has a unit or a
+    copy, and a start delivers or rolls it once more), deleted, delete (it deletes another one), deleteRolling (deleted,
+    effective once both have rolled), assumed (delivered, the record has expired), lost (the wheel does not lead to it,
+    or the log no longer has its record). Exit code 1 when a message is duplicate or lost.
     """
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
@@ -79,7 +80,8 @@ def run_show(
     }
     verdict = ", ".join(f"{counts[state]} {state}" for state in TimerState if counts[state]) or "no timer messages"
     verdict += f"; {late} overdue" if late else ""
-    return Result("timer show", facts, [Table("messages", shown, COLUMNS)], FINDINGS if counts["lost"] else OK, verdict)
+    wrong = sum(counts[name] for name in WRONG_STATES)
+    return Result("timer show", facts, [Table("messages", shown, COLUMNS)], FINDINGS if wrong else OK, verdict)
 
 
 def run_rebuild(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,51 @@ def test_every_message_is_in_the_state_that_the_service_left_it_in(name: str) ->
     expected = json.loads((five(name) / "timers.json").read_text(encoding="utf-8"))["messages"]
     given = [_as_listed(message) for message in messages_of(five(name) / "store")]
     assert given == [{key: value for key, value in line.items() if key != "wantedMs"} for line in expected]
+
+
+KILLED_AFTER_A_ROLL = [
+    # read time before the one as left, in ms; queue offsets of timercheck; states that differ from those as left
+    (0, 125, {}),
+    (0, 124, {("pending", "duplicate"): 1}),
+    (2000, 125, {("delivered", "duplicate"): 2}),
+    (
+        5000,
+        125,
+        {
+            ("rolled", "duplicate"): 29,
+            ("delivered", "duplicate"): 6,
+            ("rolled", "delete"): 3,
+            ("rolled", "deleteRolling"): 2,
+        },
+    ),
+    (
+        5000,
+        89,
+        {
+            ("rolled", "duplicate"): 29,
+            ("delivered", "duplicate"): 6,
+            ("pending", "duplicate"): 25,
+            ("rolled", "delete"): 3,
+            ("rolled", "deleteRolling"): 2,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("before_ms", "queue_offset", "changed"), KILLED_AFTER_A_ROLL)
+def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
+    before_ms: int, queue_offset: int, changed: dict[tuple[str, str], int], tmp_path: Path
+) -> None:
+    root = copy_of_five("timer-rolled", tmp_path)
+    read_time_ms = struct.unpack(">q", (root / "config/timercheck").read_bytes()[:8])[0] - before_ms
+    values = struct.pack(">qqqq", read_time_ms, 4664, queue_offset, queue_offset)
+    damage(root, {"bytes": [["config/timercheck", 0, values.hex()]]})
+    as_left = [one.state.value for one in messages_of(five("timer-rolled") / "store")]
+    states = zip(as_left, (one.state.value for one in messages_of(root)), strict=True)
+    assert Counter(pair for pair in states if pair[0] != pair[1]) == changed
+    duplicates = sum(count for pair, count in changed.items() if pair[1] == "duplicate")
+    run = rmqctl("--format", "json", "timer", "show", store=root)
+    assert (run.code, run.json["counts"]["duplicate"]) == (int(duplicates > 0), duplicates)
 
 
 def _as_listed(message: TimerMessage) -> dict[str, object]:

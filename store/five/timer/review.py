@@ -11,8 +11,12 @@
     T < R                                              lost
     T >= R, the wheel does not lead to U               lost
     T >= R, a delete of it is in its slot              deleted; deleteRolling while both roll
+    T >= R, U rolls and a newer record of it is there  duplicate: the slot fires again
+    T >= R, U does not roll, and a copy is there       duplicate: the slot fires again
     T >= R                                             pending
 
+A start takes up the queue behind the last unit's message, but not later than timercheck's: what it takes up though it
+has a unit or a copy is a duplicate too.
 A record with TIMER_DEL_UNIQKEY is a delete. A record that the log no longer has is lost, or
 assumed delivered where T < R.
 
@@ -43,6 +47,7 @@ class TimerState(StrEnum):
     PENDING = "pending"
     ROLLED = "rolled"
     DELIVERED = "delivered"
+    DUPLICATE = "duplicate"
     DELETED = "deleted"
     DELETE = "delete"
     DELETE_ROLLING = "deleteRolling"
@@ -118,6 +123,7 @@ class _Review:
         self._rows = {int(offset): row for row, offset in enumerate(files.units["log_offset"])}
         self._reachable = _reachable_rows(files)
         self._taken_up = 0
+        self._rolls: dict[tuple[str | None, ...], int] = {}
         self._copies = _copies_by_identity(rewritten_records(opened.log))
 
     def messages(self, queue: ConsumeQueue) -> Iterator[TimerMessage]:
@@ -131,9 +137,23 @@ class _Review:
             if record is not None and (message.magic & DELETE if message.magic >= 0 else self._lacks_unit(message))
         }
         for message, record in found:
+            if record is not None and message.deletes is None:
+                identity = _identity(record)
+                self._rolls[identity] = max(self._rolls.get(identity, 0), message.roll_times)
+        for message, record in found:
             name = f"{message.topic}+{message.uniq_key}"
-            message.state = self._state(message, record, has_delete=(*message.times_ms, name) in deletes)
+            state = self._state(message, record, has_delete=(*message.times_ms, name) in deletes)
+            if self._comes_again(message, state):
+                state = TimerState.DUPLICATE
+            message.state = state
             yield message
+
+    def _comes_again(self, message: TimerMessage, state: TimerState) -> bool:
+        """Whether a start takes up a message that has a unit or a copy, with a delivery more."""
+        if not self._files.is_used or message.deletes is not None or message.queue_offset < self._taken_up:
+            return False
+        has_unit = state in (TimerState.PENDING, TimerState.ROLLED) and message.magic >= 0
+        return has_unit or state is TimerState.DELIVERED
 
     def _find_taken_up(self, messages: Iterable[TimerMessage]) -> int:
         """Find the first queue offset to be taken up by a start.
@@ -180,16 +200,21 @@ class _Review:
             return TimerState.DELETE
         if has_delete:
             return TimerState.DELETE_ROLLING if rolls else TimerState.DELETED
+        if rolls:
+            done = TimerState.ROLLED if message.roll_times < self._rolls[_identity(record)] else None
+        else:
+            done = TimerState.DELIVERED if self._has_copy(message, record) else None
         if row is None or fired:
-            return self._delivered_state(message, record, is_late=fired or self._lacks_unit(message))
-        return TimerState.PENDING if row in self._reachable else TimerState.LOST
+            return done or (TimerState.LOST if fired or self._lacks_unit(message) else TimerState.PENDING)
+        if row not in self._reachable:
+            return done or TimerState.LOST
+        return TimerState.DUPLICATE if done else TimerState.PENDING
 
-    def _delivered_state(self, message: TimerMessage, record: StoredMessage, *, is_late: bool) -> TimerState:
+    def _has_copy(self, message: TimerMessage, record: StoredMessage) -> bool:
         copies = self._copies.get(_identity(record), [])
         if copies:
             message.delivered_log_offset = copies.pop(0)
-            return TimerState.DELIVERED
-        return TimerState.LOST if is_late else TimerState.PENDING
+        return message.delivered_log_offset >= 0
 
 
 def _copies_by_identity(records: Iterable[StoredMessage]) -> dict[tuple[str | None, ...], list[int]]:
