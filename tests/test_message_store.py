@@ -16,6 +16,7 @@ import pytest
 from store import Message, MessageStore, open_store
 from store.commitlog.put_result import PutStatus
 from store.errors import BadRequest, StoreClosed, StoreError
+from store.recovery.plan import STALE_TAIL
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment
 from tests.support.stores import SMALL, Clock, make_store, text_message
@@ -106,7 +107,7 @@ def test_opening_a_damaged_log_for_writing_says_what_it_cut(tmp_path: Path) -> N
     with open_store(root, read_only=False) as store:
         assert any("the log was cut at 16384" in found and "quarantine as" in found for found in store.opening_findings)
     with open_store(root, read_only=False) as store:
-        assert store.notes + store.describe_findings() == []
+        assert store.notes + store.describe_findings() == [STALE_TAIL.format(16384)]
 
 
 def put_for_a_minute(store: MessageStore) -> None:

@@ -55,7 +55,10 @@ def test_messages_put_behind_inner_batches_get_the_next_queue_offsets(tmp_path: 
 def test_records_that_a_cut_left_behind_the_end_want_no_units(tmp_path: Path) -> None:
     root = copy_of_five("bcq-aborted", tmp_path)
     changed(root, "recover", "--yes")
-    changed(root, "truncate-dirty", "--offset", 83_891, "--yes")
+    with (root / "commitlog" / f"{65_536:020d}").open("r+b") as segment:
+        segment.seek(83_891 - 65_536)
+        segment.write(bytes(8))
+    changed(root, "recover", "--abnormal", "--yes")
     assert {finding.kind for finding in check(root)} == {"stale-tail"}
 
 
