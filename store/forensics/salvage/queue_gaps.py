@@ -20,7 +20,7 @@ from store.consumequeue.numbering import QueueTable
 from store.errors import BadRequest
 from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.placeholder import Placeholder, encode_placeholder
-from store.formats.message import INNER_BATCH
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
 from store.formats.run import Int64Array
 
 NO_QUEUE_OFFSET = -1
@@ -77,6 +77,9 @@ class QueueGaps:
         if slot in self._batched:
             return None
         after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
+        if offset - wanted > (before - after) // RECORD_MIN_SIZE:
+            # More than the log between the two records can have held: the queue offset is damaged.
+            return None
         return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,13 +18,16 @@ from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.new_store import NewStore, write_new_store
 from store.forensics.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
 from store.forensics.salvage.sources import config_of
+from store.formats.message import QUEUE_OFFSET_AT
 from tests.conftest import CopyOf
 from tests.forensics.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
 from tests.rebuild.stores import expired_store
 from tests.support.golden import golden
+from tests.support.stores import SMALL, make_store
 
 STORES = ("normal", "many", "batch", "normal5", "ipv6")
 NOW_MS = 1_800_000_000_000
+SEGMENT = SMALL["mappedFileSizeCommitLog"]
 
 
 def salvaged(source: Path, target: Path, *, keep_offsets: bool = False) -> NewStore:
@@ -99,3 +103,20 @@ def test_the_next_message_of_a_queue_without_messages_follows_the_last_one(keep_
     assert salvaged(source, tmp_path / "new", keep_offsets=keep_offsets).placeholder_count == 1
     with open_store(tmp_path / "new", read_only=False) as store:
         assert store.put(Message("Old", b"next")).queue_offset == 30
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("keep_offsets", [False, True])
+@pytest.mark.parametrize("byte", range(8))
+def test_a_damaged_queue_offset_asks_for_no_more_placeholders_than_the_log_can_have_held(
+    byte: int, keep_offsets: bool, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", 60)
+    log_offset = sorted(records_of(root))[30]
+    with (root / "commitlog" / f"{log_offset // SEGMENT * SEGMENT:020d}").open("r+b") as segment:
+        segment.seek(log_offset % SEGMENT + QUEUE_OFFSET_AT + byte)
+        segment.write(b"\x7f")
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+    made = salvaged(root, tmp_path / "new", keep_offsets=keep_offsets)
+    assert (made.record_count, made.placeholder_count) == (60, 0)
