@@ -86,10 +86,13 @@ def _files_in(session: Session, reader: StoreReader, kind: str, target: str | No
 
 def split_target(target: str | None) -> tuple[str | None, int | None]:
     """Topic and queue id of TOPIC/QUEUE or TOPIC; a topic cannot hold a slash."""
+    from store.layout import parse_whole_number
+
     topic, _, queue = (target or "").partition("/")
-    if queue and not queue.isdigit():
+    queue_id = parse_whole_number(queue)
+    if queue and queue_id is None:
         raise typer.BadParameter(f"{target} is neither a file nor TOPIC/QUEUE", param_hint="FILE")
-    return topic or None, int(queue) if queue else None
+    return topic or None, queue_id
 
 
 @dataclass(frozen=True, slots=True)

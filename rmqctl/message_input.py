@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -93,7 +94,7 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
 
 def _read_object(line: str | bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError("not a message: brackets inside brackets without end") from None
     except UnicodeDecodeError:
@@ -103,6 +104,15 @@ def _read_object(line: str | bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError("not a JSON object")
     return row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are given once: of two values one would be lost in silence."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{_echo(twice)} is given twice")
+    return found
 
 
 def _read_body(row: Mapping[str, Any]) -> bytes:
@@ -150,13 +160,13 @@ def _read_sys_flag(row: Mapping[str, Any], sys_flag: int) -> int:
 
 
 def _read_properties(row: Mapping[str, Any]) -> dict[str, str]:
-    given = row.get("properties") or {}
+    given = row.get("properties", {})
     if not isinstance(given, Mapping):
         raise ValueError("properties is not an object")
     for name, value in given.items():
-        if isinstance(value, (Mapping, list)):
-            raise ValueError(f"property {_echo(name)} is not text")
-    return {name: str(value) for name, value in given.items()}
+        if not isinstance(value, str):
+            raise ValueError(f"property {_echo(name)} is not text: {_echo(value)}")
+    return dict(given)
 
 
 def _read_keys(row: Mapping[str, Any]) -> list[str]:

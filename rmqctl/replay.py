@@ -93,11 +93,14 @@ def _pair(text: str, option: str) -> tuple[str, str]:
 
 
 def _queue(text: str) -> tuple[tuple[str | None, int], int]:
+    from store.layout import parse_whole_number
+
     old, new = _pair(text, "--queue-map")
     topic, colon, number = old.rpartition(":")
-    if not (number.isdigit() and new.isdigit()):
-        raise typer.BadParameter(f"{text!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map")
-    return (topic if colon else None, int(number)), int(new)
+    numbers = parse_whole_number(number), parse_whole_number(new)
+    if numbers[0] is None or numbers[1] is None:
+        raise typer.BadParameter(f"{text[:40]!r} is not [TOPIC:]OLD=NEW with queue ids", param_hint="--queue-map")
+    return (topic if colon else None, numbers[0]), numbers[1]
 
 
 def _at_real_place(message: Message) -> Message:
@@ -110,11 +113,12 @@ def _at_real_place(message: Message) -> Message:
         decode_properties,
         encode_properties,
     )
+    from store.layout import parse_whole_number
 
     if message.topic not in (SCHEDULE_TOPIC, HALF_TOPIC):
         return message
     found = decode_properties(message.properties)
-    topic, queue_id = found.pop(REAL_TOPIC, ""), found.pop(REAL_QUEUE_ID, "")
-    if not topic or not queue_id.isdigit():
+    topic, queue_id = found.pop(REAL_TOPIC, ""), parse_whole_number(found.pop(REAL_QUEUE_ID, ""))
+    if not topic or queue_id is None:
         return message
-    return replace(message, topic=topic, queue_id=int(queue_id), properties=encode_properties(found))
+    return replace(message, topic=topic, queue_id=queue_id, properties=encode_properties(found))

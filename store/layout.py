@@ -26,6 +26,7 @@ ORDER_INFO, TIERED = "config/consumerOrderInfo.json", "config/tieredStoreMetadat
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
 """Files of a 5.x broker's state, and the topics of its pop consumers."""
 _MAX_FOLDER_NAME_SIZE = 255
+_MOST_DIGITS = 255
 _KNOWN_NAMES = 1024
 
 
@@ -38,7 +39,16 @@ def segment_name(offset: int) -> str:
 @lru_cache(_KNOWN_NAMES)
 def parse_segment_name(name: str) -> int | None:
     """Start offset of a segment, or None for a name that is not one (Long.parseLong would throw)."""
-    return int(name) if name.isascii() and name.isdigit() and int(name) < 1 << 63 else None
+    return parse_whole_number(name)
+
+
+def parse_whole_number(text: str) -> int | None:
+    """Read ASCII digits as a number of 63 bits; None for another text.
+
+    isdigit alone takes "²", which int refuses, and int refuses more than 4300 digits.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) < 1 << 63
+    return int(text) if is_number else None
 
 
 def index_file_name(time_ms: int) -> str:

@@ -158,6 +158,7 @@ def _filter(
     tags: str | None,
     key: str | None,
 ) -> EntryFilter:
+    from store.layout import parse_whole_number
     from store.reading import TagExpression
 
     queue_id = None
@@ -168,8 +169,8 @@ def _filter(
     for name, text in (("from", from_text), ("to", to_text)):
         if text is None:
             continue
-        if text.isdigit():
-            bounds[f"{name}_number"] = int(text)
+        if (number := parse_whole_number(text)) is not None:
+            bounds[f"{name}_number"] = number
         elif kind is Kind.COMMITLOG:
             bounds[f"{name}_ms"] = session.parse_time(text, f"--{name}")
         else:

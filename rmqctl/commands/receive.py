@@ -171,12 +171,14 @@ def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveRep
 
 def _begin_of(text: str) -> Begin | int:
     from store.ha import Begin
+    from store.layout import parse_whole_number
 
     if text in list(Begin):
         return Begin(text)
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    offset = parse_whole_number(text)
+    if offset is None:
         raise typer.BadParameter(f"{text!r} is not a log offset, min or last-segment", param_hint="--from-offset")
-    return int(text)
+    return offset
 
 
 def _with_rate(session: Session, update: Callable[[int], None]) -> Callable[[int], None]:

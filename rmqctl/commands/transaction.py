@@ -207,9 +207,11 @@ def _resolved(facts: dict[str, Any], appended: list[dict[str, Any]], exit_code: 
 
 
 def _row(transaction: Transaction) -> dict[str, Any]:
+    from store.layout import parse_whole_number
+
     row = asdict(transaction) | {"state": transaction.state.value}
     for name in ("committed_log_offset", "discarded_log_offset"):
         row[name] = None if row[name] < 0 else row[name]
     queue_id = transaction.queue_id
-    row["queue_id"] = int(queue_id) if queue_id is not None and queue_id.isdecimal() else None
+    row["queue_id"] = parse_whole_number(queue_id or "")
     return row | {"half_count": len(transaction.halves), "check_times": transaction.halves[-1].check_times or 0}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from store.errors import BadRequest
+from store.layout import parse_whole_number
 from store.tables.row_filter import Condition
 from store.tables.schema import TABLES
 
@@ -59,10 +60,10 @@ def _limits(text: str | None, sign: str) -> tuple[Condition, ...]:
     """`from` or `to` as a condition; log offset and time differ by their form."""
     if text is None:
         return ()
-    if text.isdigit():
-        return (Condition("log_offset", sign, int(text)),)
-    if text.endswith("ms") and text[:-2].isdigit():
-        return (Condition("store_timestamp", sign, int(text[:-2]) * 1000),)
+    if (offset := parse_whole_number(text)) is not None:
+        return (Condition("log_offset", sign, offset),)
+    if text.endswith("ms") and (time_ms := parse_whole_number(text[:-2])) is not None:
+        return (Condition("store_timestamp", sign, time_ms * 1000),)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -84,6 +85,7 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name)
     if text is None:
         return None
-    if not text.isdigit() or not int(text):
-        raise BadRequest(f"{name} must be a positive whole number, not {text!r}")
-    return int(text)
+    number = parse_whole_number(text)
+    if not number:
+        raise BadRequest(f"{name} must be a positive whole number, not {text[:80]!r}")
+    return number

@@ -94,6 +94,8 @@ def test_topics_and_queues_are_mapped(tmp_path: Path) -> None:
         (("--topic-map", "A"), "OLD=NEW"),
         (("--queue-map", "a=b"), "queue ids"),
         (("--queue-map", "1"), "OLD=NEW"),
+        (("--queue-map", "²=1"), "queue ids"),
+        (("--queue-map", f"1={'9' * 5000}"), "queue ids"),
     ],
 )
 def test_a_map_that_is_none_is_refused_before_the_store_is_created(
