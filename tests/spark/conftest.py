@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from store.spark.session import open_session
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,5 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
+    from store.spark.session import open_session  # Not at the top: its kernels are compiled first (tests/conftest.py).
+
     with open_session("local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
         yield session
