@@ -34,6 +34,10 @@ cdef extern from "native.h":
     object set_number(object holder, object slots, long long number, long long value)
 
 
+cdef inline long long as_long(object value) except? -1:
+    return value
+
+
 cdef inline tuple as_tuple(object values):
     return <tuple> values
 

@@ -50,6 +50,13 @@ def field_of(holder: Object, slots: Object, number: int) -> Object:
     return getattr(holder, slots[number].__name__)
 
 
+def as_long(value: Object) -> int:
+    """Return a number of 64 bits; OverflowError for a larger one."""
+    if not -1 << 63 <= value < 1 << 63:
+        raise OverflowError("Python int too large to convert to C long")
+    return int(value)
+
+
 def set_number(holder: Object, slots: Object, number: int, value: int) -> Object:
     """Set the field that a slot names, and return its object; the one before stays where it is equal."""
     setattr(holder, slots[number].__name__, value)

@@ -14,7 +14,17 @@ from __future__ import annotations
 
 from store.kernels.cython import Long, Object, with_objects
 from store.kernels.encode import BLANK_SIZE, append_record, is_int, refuses
-from store.kernels.native import address_of, as_tuple, clock_ms, field_of, find_bytes, read_long, set_number, tuple_of
+from store.kernels.native import (
+    address_of,
+    as_long,
+    as_tuple,
+    clock_ms,
+    field_of,
+    find_bytes,
+    read_long,
+    set_number,
+    tuple_of,
+)
 from store.kernels.scan import BORN_HOST_V6, STORE_HOST_V6
 
 MAX_PROPERTIES = 32_767
@@ -87,7 +97,7 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
         now_ms = clock()
     born_timestamp_ms: Long = now_ms
     if born_ms is not None:
-        born_timestamp_ms = born_ms
+        born_timestamp_ms = as_long(born_ms)
     end: Long = min(read_long(address_of(limit), 0), len(buffer))
     at: Long = read_long(address_of(wrote), 0)
     if at < 0 or refuses(address_of(gate), now_ms) != 0 or size + BLANK_SIZE > end - at:
@@ -95,7 +105,7 @@ def put_message(log: Object, message: Object, result_type: Object, status: Objec
     if not append_record(
         address_of(gate), address_of(wrote), address_of(buffer), file_start, address_of(queue_end), now_ms, size,
         address_of(topic), len(topic), address_of(body), body_size, address_of(properties), properties_size,
-        address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, times, offset,
+        address_of(host_bytes), queue_id, flag, sys_flag, born_timestamp_ms, times, as_long(offset),
     ):  # fmt: skip
         return None
     newest_ms = set_number(file, file_fields, NEWEST_TIME, now_ms)

@@ -204,7 +204,8 @@ def verify(cut: Cut, written: Mapping[int, bytes] | None = None) -> None:
 def _findings(root: Path) -> list[Finding]:
     # A truncation leaves the checkpoint's times, which `checkpoint rewrite` mends.
     fine = {STALE_TAIL, CHECKPOINT_AHEAD}
-    if not (root / "checkpoint").exists():
+    checkpoint = root / "checkpoint"
+    if not checkpoint.exists() or not checkpoint.stat().st_size:
         # Nothing was put yet.
         fine.add(CHECKPOINT_INVALID)
     return [finding for finding in check_files(StoreReader(str(root))) if finding.kind not in fine]
