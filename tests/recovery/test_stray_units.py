@@ -50,6 +50,61 @@ def test_recover_counts_the_units_of_a_queue_that_is_read_from_its_first_page(tm
     assert "3 units are of no record: the one of queue offset 3 and 2 more" in run.err
 
 
+def bytes_of(root: Path, queue_offset: int) -> bytes:
+    file = root / f"consumequeue/T/0/{queue_offset * 20 // QUEUE_FILE_BYTES * QUEUE_FILE_BYTES:020d}"
+    return file.read_bytes()[queue_offset * 20 % QUEUE_FILE_BYTES :][:20]
+
+
+def point_at(root: Path, queue_offset: int, other: int, *, size: int | None = None) -> None:
+    """Gives a unit the place of another unit's record."""
+    unit = bytes_of(root, other)
+    own = int.from_bytes(unit[8:12], "big")
+    spoil(root, int.from_bytes(unit[:8], "big"), queue_offset, own if size is None else size)
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("count", [15, 60], ids=["read from its first page", "of several files"])
+@pytest.mark.parametrize(
+    ("pointing", "named"),
+    [
+        ({3: 9}, "1 unit is of no record: the one of queue offset 3;"),
+        ({3: 4}, "1 unit is of no record: the one of queue offset 3;"),
+        ({9: 3}, "1 unit is of no record: the one of queue offset 9;"),
+        ({4: 3}, "1 unit is of no record: the one of queue offset 4;"),
+        ({0: 14}, "1 unit is of no record: the one of queue offset 0;"),
+        ({3: 12, 4: 13}, "2 units are of no record: the one of queue offset 3 and 1 more;"),
+        ({3: 9, 10: 2}, "2 units are of no record: the one of queue offset 3 and 1 more;"),
+    ],
+)
+def test_recover_names_the_unit_that_points_at_the_record_of_another(
+    pointing: dict[int, int], named: str, count: int, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", count, queues=1)
+    for queue_offset, other in pointing.items():
+        point_at(root, queue_offset, other)
+    run = rmqctl("recover", "--dry-run", store=root)
+    assert f"consumequeue/T/0: {named}" in run.err
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("pointing", [{19: 50}, {18: 50, 19: 51}, {20: 5}, {19: 25, 20: 5}])
+def test_units_at_the_seam_of_two_queue_files_are_told_apart(pointing: dict[int, int], tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60, queues=1)
+    for queue_offset, other in pointing.items():
+        point_at(root, queue_offset, other)
+    run = rmqctl("recover", "--dry-run", store=root)
+    more = f" and {len(pointing) - 1} more" if len(pointing) > 1 else ""
+    assert f"of queue offset {min(pointing)}{more};" in run.err
+
+
+@pytest.mark.leaves_damage
+def test_recover_names_the_unit_whose_size_reaches_into_the_next_record(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60, queues=1)
+    point_at(root, 25, 25, size=300)
+    run = rmqctl("recover", "--dry-run", store=root)
+    assert "1 unit is of no record: the one of queue offset 25;" in run.err
+
+
 CHANGES = {
     "recover": ("recover", "--yes"),
     "recover after a crash": ("recover", "--abnormal", "--yes"),
