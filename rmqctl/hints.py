@@ -56,6 +56,7 @@ HINTS = {
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
     "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
+    "nameless-queue": "see where `rmqctl check` finds their records: no folder can have the name of this topic",
     "light-queue-poison-rocksdb": "start once with enableLmq=false and stop cleanly",
     "compaction-files": "run `rmqctl compaction mend`",
     "timer-length": "run `rmqctl timer rebuild`, or move the file away",

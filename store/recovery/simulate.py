@@ -22,7 +22,7 @@ from store.errors import DamagedFile, StoreError
 from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.wording import amount
-from store.layout import StoreLayout, segment_name
+from store.layout import StoreLayout, is_topic_folder_name, segment_name
 from store.opened.detect import FoundStore, queue_type_faults
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
@@ -239,7 +239,8 @@ def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
             "consumers do not see these messages, and their queue offsets are given a second time where they are the "
             "last"
         )
-        yield Trap(code="lost-queue", detail=detail, subject=(topic, queue_id))
+        code = "lost-queue" if is_topic_folder_name(topic) else "nameless-queue"
+        yield Trap(code=code, detail=detail, subject=(topic, queue_id))
 
 
 def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:

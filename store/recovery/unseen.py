@@ -23,7 +23,6 @@ from store.dispatch.expected import Units, expected_units, with_light_units
 from store.formats.derived import units_of
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
-from store.layout import is_topic_folder_name
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
 
@@ -38,8 +37,7 @@ def unseen_messages(opened: OpenedStore, log: Stretch) -> dict[QueueKey, int]:
     for units in _messages(opened, log):
         _add_by_queue(sums, units)
     shown = _sums_of_queues(opened.queues, log)
-    # A damaged topic may be the name of no folder; no broker shows its messages, nor is a queue of theirs lost.
-    unlike = {key for key, total in sums.items() if total & _MASK != shown.get(key, 0) and is_topic_folder_name(key[0])}
+    unlike = {key for key, total in sums.items() if total & _MASK != shown.get(key, 0)}
     found: Counter[QueueKey] = Counter()
     for segment in opened.log.segments.files if unlike else ():
         part = Stretch(max(log.start, segment.file_start), min(log.stop, segment.file_start + segment.size))

@@ -28,6 +28,8 @@ from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, Clock, make_store, recover, text_message
 
 FOLDERS = ("commitlog/", "consumequeue/")
+TOPIC_AT = 88 + 60 + 1
+"""In a record of text_message: behind the fixed fields, the body, and the topic's length."""
 SMALL_FILES = {"mappedFileSizeCommitLog": 16384, "mappedFileSizeConsumeQueue": 400}
 
 
@@ -289,6 +291,15 @@ def test_messages_that_no_queue_shows_after_a_start_are_counted(case: str, line:
     start = simulate(store, line, **SMALL_FILES)
     assert start.unseen == {("T", 0): count}
     assert "lost-queue" in [trap.code for trap in start.traps]
+
+
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_a_message_counts_whose_damaged_topic_can_name_no_folder(line: str, store: Path) -> None:
+    path, at, _ = records(store)[0]
+    put_bytes(path, at + TOPIC_AT, b"\0")
+    start = simulate(store, line, **SMALL_FILES)
+    assert start.unseen == {("\0", 0): 1}
+    assert [trap.code for trap in start.traps] == ["nameless-queue"]
 
 
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
