@@ -5,49 +5,47 @@
     python -m tests.mutants --random 100 --seed 1               a random hundred of all rooms, by operator
     python -m tests.mutants --random 100 store/commitlog ...    of some rooms or files
 
-A mutant takes its module's place in a forked process, which runs the tests of the module's room (TESTS) that reach the
-changed function; no file is changed, and processes that a test starts run the code as it is. Prints each survivor and
-a table of rooms; exits with 1 when fewer than 90 % of a room's mutants are killed. A mutant that hangs counts as
-killed. mutants.toml has the named mutants, and the changes that change nothing.
+A process imports the tests of a room (TESTS) and notes which lines each runs; the notes are kept in a temporary folder.
+Each mutant gets a fork of it, in which the live functions have the changed code, and which runs the tests that run the
+statement. What an import runs is tried in a process that has imported nothing. No file is changed, and processes that a
+test starts run the code as it is. Prints each survivor and a table of rooms; exits with 1 when fewer than 90 % of a
+room's mutants are killed. A mutant that hangs counts as killed. mutants.toml has the named mutants, and the changes
+that change nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.machinery
 import os
 import pickle
 import random
-import signal
 import sys
 import tempfile
-import threading
-import time
 import tomllib
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from hashlib import sha256
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import NamedTuple
 
 import pytest
 
+from tests.conftest import MEMORY, has_memory
+from tests.support import warm
 from tests.support.operators import Mutant, code_of, mutants_of
+from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Known, Limited, Warm, imported_as, in_fork
 
 ROOT = Path(__file__).resolve().parent.parent
 TOLD = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8"))
-WORKERS = 2
-TIMEOUT_S = 10
-"""At least; ten times what the tests take without a mutant."""
-MOST_S = 10
+MOST_S = 5
 """A mutant is tried for so long, by what the tests take without one."""
 WANTED_SHARE = 0.9
-PASSED, TESTS_FAILED, FAILED = 0, 1, 70
 PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
@@ -73,98 +71,11 @@ class Named(NamedTuple):
     test: str
 
 
-class Reached(NamedTuple):
-    """What a test takes, and the functions that it reaches: file and first line."""
-
-    seconds: float
-    functions: frozenset[tuple[str, int]]
-
-
-class Recorder:
-    """A plugin that writes down what each test reaches; what a shared fixture reaches counts for its whole file."""
-
-    def __init__(self) -> None:
-        self.reached: dict[str, Reached] = {}
-        self._functions: set[tuple[str, int]] = set()
-        self._shared: dict[str, set[tuple[str, int]]] = defaultdict(set)
-
-    def pytest_sessionstart(self) -> None:
-        sys.settrace(self._called)
-        threading.settrace(self._called)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[object]:
-        before, self._functions = self._functions, set()
-        try:
-            return (yield)
-        finally:
-            if fixturedef.scope != "function":
-                self._shared[request.node.nodeid.split("::")[0]] |= self._functions
-            self._functions |= before
-
-    def pytest_runtest_logstart(self) -> None:
-        self._functions = set()
-        self._started = time.monotonic()
-
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        sys.settrace(self._called)
-        functions = frozenset(self._functions | self._shared[nodeid.split("::")[0]])
-        self.reached[nodeid] = Reached(time.monotonic() - self._started, functions)
-
-    def _called(self, frame: FrameType, event: str, argument: object) -> None:
-        self._functions.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
-
-
-class Chosen:
-    """A plugin that runs these tests alone, in their order."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._ranks = {name: rank for rank, name in enumerate(names)}
-
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = sorted((item for item in items if item.nodeid in self._ranks), key=self._rank)
-
-    def _rank(self, item: Any) -> int:
-        return self._ranks[item.nodeid]
-
-
 def preload() -> None:
     """Import what every fork needs."""
     for module in PRELOADED:
         with contextlib.suppress(ImportError):
             __import__(module)
-
-
-def in_fork(work: Callable[[], int], timeout_s: float) -> int:
-    """Return the exit code of the work, done in a process of its own; -1 when it takes longer."""
-    with tempfile.TemporaryDirectory() as folder:
-        child = os.fork()
-        if child == 0:
-            os.setpgid(0, 0)
-            os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = folder
-            tempfile.tempdir = None
-            silence = os.open(os.devnull, os.O_RDWR)
-            os.dup2(silence, 1)
-            os.dup2(silence, 2)
-            os._exit(_code(work))
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            time.sleep(0.01)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return -1
-
-
-def _code(work: Callable[[], int]) -> int:
-    try:
-        return work()
-    except BaseException:
-        traceback.print_exc()
-        return FAILED
 
 
 def run_tests(tests: Sequence[str], *plugins: object) -> int:
@@ -174,66 +85,87 @@ def run_tests(tests: Sequence[str], *plugins: object) -> int:
 
 def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *plugins: object) -> int:
     """Run the tests with the file's module changed; the exit code is pytest's."""
-    path, original = str(ROOT / file), importlib.machinery.SourceFileLoader.get_code
-
-    def get_code(loader: importlib.machinery.SourceFileLoader, name: str) -> CodeType | None:
-        return make() if loader.path == path else original(loader, name)
-
-    importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
+    imported_as(make)
     if file.startswith("store/kernels/"):
         os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
     return run_tests(tests, *plugins)
 
 
-def record(tests: Sequence[str], target: Path) -> int:
-    """Run tests unchanged and write what they reach."""
-    recorder = Recorder()
-    code = run_tests(tests, recorder)
-    target.write_bytes(pickle.dumps(recorder.reached))
-    return code
-
-
 class Room:
-    """A room of the code, and what its tests reach."""
+    """A room of the code, its tests, and what is known of them from runs before with the same files."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.tests = TESTS.get(name, tests_of(name))
+        self._known = Known({}, set(), set())
+        self._source = b"".join(path.read_bytes() for path in sorted((ROOT / name).rglob("*.py")))
+        for file, kept in self._kept():
+            if kept.exists():
+                self._known.files[file] = pickle.loads(kept.read_bytes())
+
+    def survivors(self, mutants: Sequence[Mutant]) -> Iterator[Mutant]:
+        """Yield the mutants with which no test fails."""
         with tempfile.NamedTemporaryFile() as file:
-            target = Path(file.name)
-            if in_fork(partial(record, self.tests, target), 1800):
-                sys.exit(f"{name}: the tests fail without a mutant: pytest {' '.join(self.tests)}")
-            self._reached: dict[str, Reached] = pickle.loads(target.read_bytes())
+            plugin = Warm(str(ROOT / self.name), self._known, partial(self._changes, mutants), Path(file.name))
+            if in_fork(partial(self._run_warm, plugin), 7200):
+                sys.exit(f"{self.name}: the tests cannot be collected: pytest {' '.join(self.tests)}")
+            self._known, codes = pickle.loads(Path(file.name).read_bytes())
+        for failing in sorted(self._known.failing):
+            print(f"{failing}: has tests that fail without a mutant, which are left out", file=sys.stderr)
+        self._keep()
+        with ThreadPoolExecutor(WORKERS) as pool:
+            codes = list(pool.map(self._tried_anew, mutants, codes))
+        yield from (mutant for mutant, code in zip(mutants, codes, strict=True) if code == PASSED)
 
-    def chosen(self, mutant: Mutant) -> list[str]:
-        """List the tests that reach the function, the shortest first, for MOST_S at most.
+    def _run_warm(self, plugin: Warm) -> int:
+        if self.name == "store/kernels":
+            os.environ["RMQCTL_NO_EXTENSIONS"] = "1"
+        return run_tests([*self.tests, "-m", "not slow and not spark"], plugin)
 
-        A change outside of all functions is seen by the tests that reach any function of the file, or by all.
-        """
+    def _changes(self, mutants: Sequence[Mutant], known: Known) -> list[Change | None]:
+        return [None if self._at_import(mutant, known) else self._change(mutant, known) for mutant in mutants]
+
+    def _at_import(self, mutant: Mutant, known: Known) -> bool:
+        first, last, at_import = mutant.place
         path = str(ROOT / mutant.file)
-        near = self._reaching(lambda place: place == (path, mutant.function))
-        if not mutant.function:
-            near = self._reaching(lambda place: place[0] == path) or list(self._reached)
-        near.sort(key=self._seconds)
-        sums = accumulate(map(self._seconds, near))
-        return [name for name, seconds in zip(near, sums, strict=True) if seconds <= MOST_S or name == near[0]]
+        return at_import or any((path, line) in known.at_import for line in range(first, last + 1))
 
-    def _reaching(self, is_there: Callable[[tuple[str, int]], bool]) -> list[str]:
-        return [name for name, test in self._reached.items() if any(map(is_there, test.functions))]
-
-    def _seconds(self, name: str) -> float:
-        return self._reached[name].seconds
-
-    def survives(self, mutant: Mutant) -> bool:
-        """Whether no test fails with the mutant."""
-        names = self.chosen(mutant)
-        if not names:
-            return True
+    def _change(self, mutant: Mutant, known: Known) -> Change:
+        """Choose the tests that run the statement, or any of the file where it runs at import; the shortest first."""
+        path, place = str(ROOT / mutant.file), mutant.place
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
-        make = partial(code_of, mutant, source, str(ROOT / mutant.file))
-        files = list(dict.fromkeys(name.split("::")[0] for name in names))
-        timeout_s = TIMEOUT_S + 10 * sum(map(self._seconds, names))
-        return in_fork(partial(run_mutated, mutant.file, make, files, Chosen(names)), timeout_s) == 0
+        lines = frozenset(range(place.first, place.last + 1))
+        if self._at_import(mutant, known):
+            lines = frozenset(range(source.count("\n") + 1))
+        near = {name: test.seconds for name, test in known.tests.items() if lines & test.lines.get(path, lines - lines)}
+        tests = dict(sorted(near.items(), key=itemgetter(1)))
+        sums = accumulate(tests.values())
+        chosen = [name for name, total in zip(tests, sums, strict=True) if total <= MOST_S or name == next(iter(tests))]
+        original = partial(compile, source, path, "exec", dont_inherit=True)
+        return Change(partial(code_of, mutant, source, path), original, {name: tests[name] for name in chosen})
+
+    def _tried_anew(self, mutant: Mutant, code: int | None) -> int:
+        """Try a mutant in a process that has not imported its module, where it could not be tried otherwise."""
+        if code not in (None, warm.NOT_IN_PLACE):
+            return code
+        change = self._change(mutant, self._known)
+        files = list(dict.fromkeys(name.split("::")[0] for name in change.tests))
+        plugins = Chosen(list(change.tests)), Limited(change.tests)
+        return in_fork(partial(run_mutated, mutant.file, change.make, files, *plugins), 600) if files else PASSED
+
+    def _kept(self) -> Iterator[tuple[str, Path]]:
+        """Yield the files of tests, each with the file that keeps what is known of it."""
+        folder = Path(tempfile.gettempdir(), f"rmqctl-mutants-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for test in self.tests:
+            for path in [ROOT / test] if test.endswith(".py") else sorted((ROOT / test).rglob("test_*.py")):
+                digest = sha256(b"%s\0%s%s" % (str(path).encode(), path.read_bytes(), self._source)).hexdigest()
+                yield str(path.relative_to(ROOT)), folder / digest
+
+    def _keep(self) -> None:
+        for file, kept in self._kept():
+            if file in self._known.files and file not in self._known.failing and not kept.exists():
+                kept.write_bytes(pickle.dumps(self._known.files[file]))
 
 
 def tests_of(room: str) -> tuple[str, ...]:
@@ -280,12 +212,10 @@ def try_random(count: int, seed: int, places: Sequence[str]) -> int:
 
 def try_room(name: str, mutants: Sequence[Mutant]) -> tuple[str, int, int]:
     """Try these mutants; return the room's row: name, made, survived."""
-    room, survived = Room(name), 0
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for mutant, survives in zip(mutants, pool.map(room.survives, mutants), strict=True):
-            if survives:
-                survived += 1
-                print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
+    survived = 0
+    for mutant in Room(name).survivors(mutants):
+        survived += 1
+        print(f"{mutant.file}:{mutant.line}: {mutant.change}", flush=True)
     return name, len(mutants), survived
 
 
@@ -316,6 +246,8 @@ def main() -> int:
     given = parser.parse_args()
     os.chdir(ROOT)
     preload()
+    if has_memory():
+        tempfile.tempdir = str(MEMORY)
     with tempfile.TemporaryDirectory() as unpacked:
         os.environ["RMQCTL_UNPACKED_ARCHIVES"] = unpacked
         if given.random is None:

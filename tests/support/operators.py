@@ -28,59 +28,81 @@ UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+class Place(NamedTuple):
+    """A statement's first and last line, without its body; and whether it runs when the module is imported."""
+
+    first: int
+    last: int
+    at_import: bool
+
+
 class Mutant(NamedTuple):
-    """The number of a change within its module, its place, and the first line of the function around it, or 0."""
+    """The number of a change within its module, its line, and the statement around it."""
 
     file: str
     number: int
     line: int
-    function: int
+    place: Place
     change: str
 
 
 class _Change(NamedTuple):
     line: int
-    function: int
+    place: Place
     shown: str
     put: Callable[[], None]
 
 
+MODULE = Place(0, 0, True)
+
+
 def mutants_of(file: str, source: str) -> Iterator[Mutant]:
     """Yield every mutant of a module."""
-    for number, change in enumerate(_changes(ast.parse(source), 0)):
-        yield Mutant(file, number, change.line, change.function, change.shown)
+    for number, change in enumerate(_changes(ast.parse(source), MODULE)):
+        yield Mutant(file, number, change.line, change.place, change.shown)
 
 
 def code_of(mutant: Mutant, source: str, path: str) -> CodeType:
     """Compile the module with the mutant's change."""
     tree = ast.parse(source)
-    next(islice(_changes(tree, 0), mutant.number, None)).put()
+    next(islice(_changes(tree, MODULE), mutant.number, None)).put()
     return compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
 
 
-def _changes(node: ast.AST, function: int) -> Iterator[_Change]:
+def _changes(node: ast.AST, around: Place) -> Iterator[_Change]:
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params"):
             continue
+        place = around._replace(at_import=False) if isinstance(node, FUNCTIONS) and field == "body" else around
         if isinstance(value, ast.AST):
-            yield from _changes_at(value, function, lambda new, field=field: setattr(node, field, new), node)
+            yield from _changes_at(value, place, lambda new, field=field: setattr(node, field, new), node)
         elif isinstance(value, list):
-            yield from _swaps(value, function)
+            yield from _swaps(value, place)
             for at, item in enumerate(value):
                 if isinstance(item, ast.AST):
                     put = lambda new, at=at, items=value: items.__setitem__(at, new)  # noqa: E731
-                    yield from _changes_at(item, function, put, node)
+                    yield from _changes_at(item, place, put, node)
 
 
-def _changes_at(node: ast.AST, function: int, put: Callable[[ast.AST], None], parent: ast.AST) -> Iterator[_Change]:
+def _changes_at(node: ast.AST, around: Place, put: Callable[[ast.AST], None], parent: ast.AST) -> Iterator[_Change]:
     if _is_unseen(node):
         return
+    place = _place_of(node, around)
     for new in _alternatives(node, parent):
         old_text, new_text = (ast.unparse(each).splitlines()[0] for each in (node, new))
-        yield _Change(node.lineno, function, f"{old_text} -> {new_text}", lambda new=new: put(new))
-    if isinstance(node, FUNCTIONS):
-        function = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-    yield from _changes(node, function)
+        yield _Change(node.lineno, place, f"{old_text} -> {new_text}", lambda new=new: put(new))
+    yield from _changes(node, place)
+
+
+def _place_of(node: ast.AST, around: Place) -> Place:
+    match node:
+        case ast.stmt(body=[ast.stmt() as first, *_]) | ast.excepthandler(body=[ast.stmt() as first, *_]):
+            return around._replace(first=node.lineno, last=max(node.lineno, first.lineno - 1))
+        case ast.stmt():
+            return around._replace(first=node.lineno, last=node.end_lineno)
+        case ast.match_case(pattern, guard):
+            return around._replace(first=pattern.lineno, last=(guard or pattern).end_lineno)
+    return around
 
 
 def _is_unseen(node: ast.AST) -> bool:
@@ -124,14 +146,14 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
             yield ast.copy_location(ast.Pass(), node)
 
 
-def _swaps(nodes: list[ast.AST], function: int) -> Iterator[_Change]:
+def _swaps(nodes: list[ast.AST], place: Place) -> Iterator[_Change]:
     """Two statements in a row that yield or append, in the other order."""
     for at, (first, second) in enumerate(pairwise(nodes)):
         if _gives_a_row(first) and _gives_a_row(second):
             shown = f"{ast.unparse(first)} -> after: {ast.unparse(second)}".replace("\n", " ")
             yield _Change(
                 first.lineno,
-                function,
+                _place_of(first, place),
                 shown,
                 lambda at=at: nodes.__setitem__(slice(at, at + 2), [nodes[at + 1], nodes[at]]),
             )
