@@ -41,12 +41,15 @@ from store.open import open_store
 from store.reading.filter.sql92 import compile_sql
 from store.reading.filter.tags import TagExpression
 from tests.fuzzed_files import EVERY, FILE_EVERY, FILES
+from tests.fuzzed_peers import PEERS
+from tests.fuzzed_stores import STORE_EVERY, STORES
 from tests.support.golden import golden
 from tests.support.small_log import SmallLog, SmallSegment
 from tests.support.stores import make_store
 
 CORPUS = Path(__file__).with_name("fuzz_corpus")
 INPUT_TIMEOUT_S = 300
+PEER_EVERY = 200
 HURTFUL = (b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff", b"\x80", b"\x01", b"\x02")
 TEXT_HURTFUL = (
     b"(",
@@ -163,6 +166,10 @@ READERS: dict[str, Reader] = {
         every=400,
     ),
     **{name: Reader(read, found, every=EVERY.get(name, FILE_EVERY)) for name, (read, found) in FILES.items()},
+    **{
+        name: Reader(read, found, every=STORE_EVERY.get(name, PEER_EVERY))
+        for name, (read, found) in (PEERS | STORES).items()
+    },
 }
 
 

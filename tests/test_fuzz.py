@@ -9,6 +9,8 @@ import pytest
 
 from tests import fuzz
 
+pytestmark = pytest.mark.leaves_damage
+
 
 @pytest.mark.parametrize("name", fuzz.READERS)
 def test_no_mutated_input_makes_a_reader_fail(name: str) -> None:

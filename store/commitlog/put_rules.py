@@ -32,6 +32,7 @@ RECORD_EXTRA_SIZE = 64 * 1024
 _SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
 """The numbers before a message's body and properties in a batch as a producer sends it (MessageDecoder)."""
 
+
 class PutRules:
     """The limits of one store: `max_body` and `max_record` in bytes."""
 

@@ -4,7 +4,8 @@ A file system keeps a file in extents of whole 4 KiB blocks, and a segment begin
 that begins `at` bytes into a block tells where the block was: at its own log offset less `at`, a multiple of 4 KiB.
 
     1. every magic in the image is looked at; the log offset of the record there places its block
-    2. a magic whose record would place the block anywhere else is a copy inside a body
+    2. where records place their block at several log offsets, most of them decide: the others are damaged, or copies
+       inside a body
     3. the blocks behind one into which its last record reaches continue it, unless another block has their place
     4. blanks tell where segments end: the greatest common divisor of these log offsets is the segments' size
     5. the placed blocks are written to scratch segments, which are salvaged as any others
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,16 +40,18 @@ def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
     reader = StoreReader(str(image.parent), fs)
     placed: dict[int, int] = {}
     by_block: dict[int, int] = {}
-    reach: dict[int, int] = {}
+    reaches: dict[tuple[int, int], int] = {}
+    votes: Counter[tuple[int, int]] = Counter()
     for block, log_offset, end in _block_places(reader, image.name):
+        votes[block, log_offset] += 1
+        reaches[block, log_offset] = max(reaches.get((block, log_offset), 0), end)
+    for (block, log_offset), _ in votes.most_common():
         if block not in by_block:
             by_block[block] = log_offset
             placed.setdefault(log_offset, block)
-        if by_block[block] == log_offset:
-            reach[block] = max(reach.get(block, 0), end)
     size = fs.stat(image).st_size
     for block, log_offset in by_block.items():
-        for step in range(BLOCK_SIZE, reach[block], BLOCK_SIZE):
+        for step in range(BLOCK_SIZE, reaches[block, log_offset], BLOCK_SIZE):
             if block + step in by_block or block + step >= size or log_offset + step in placed:
                 break
             placed[log_offset + step] = block + step

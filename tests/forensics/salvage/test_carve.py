@@ -55,6 +55,15 @@ def test_records_of_extents_that_are_there_come_back_without_the_others(tmp_path
     assert found.items() <= written.items()
 
 
+def test_a_damaged_log_offset_of_its_first_record_does_not_misplace_a_block(tmp_path: Path) -> None:
+    data = bytearray(golden("many").log[0])
+    written = {offset: one for offset, (_, one) in records_of(golden("many").store).items() if offset < len(data)}
+    first = min(offset for offset in written if offset > BLOCK_SIZE)
+    data[first + 33] ^= 1
+    (tmp_path / "image").write_bytes(data)
+    assert carved(tmp_path / "image", tmp_path / "segments").items() >= (written.items() - {(first, written[first])})
+
+
 def test_an_image_without_a_log_gives_nothing(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(random.Random(1).randbytes(100_000))
     assert not place_blocks(tmp_path / "image", Filesystem())
