@@ -22,7 +22,6 @@ import pickle
 import random
 import sys
 import tempfile
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,11 +37,10 @@ import pytest
 
 from tests.conftest import MEMORY, has_memory
 from tests.support import warm
-from tests.support.operators import Mutant, code_of, mutants_of
+from tests.support.operators import TOLD, Mutant, code_of, mutants_of
 from tests.support.warm import PASSED, TESTS_FAILED, WORKERS, Change, Chosen, Known, Limited, Warm, imported_as, in_fork
 
 ROOT = Path(__file__).resolve().parent.parent
-TOLD = tomllib.loads((ROOT / "tests" / "mutants.toml").read_text(encoding="utf-8"))
 MOST_S = 5
 """A mutant is tried for so long, by what the tests take without one."""
 WANTED_SHARE = 0.9
@@ -53,8 +51,17 @@ TESTS = {
     "store/kernels": ("tests/kernels", "tests/index", "tests/consumequeue", "tests/dispatch"),
     "store/commitlog": ("tests/commitlog", "tests/live", "tests/golden/test_writing.py", "tests/five/test_put.py"),
     "store/consumequeue": ("tests/consumequeue", "tests/golden/test_reading.py", "tests/five/test_light_queues.py"),
-    "store/index": ("tests/index", "tests/golden/test_reading.py"),
-    "store/dispatch": ("tests/dispatch", "tests/commitlog", "tests/live/test_reput.py"),
+    "store/index": ("tests/index", "tests/golden/test_reading.py", "tests/recovery/test_lost_index_files.py"),
+    "store/disk": ("tests/disk", "tests/commitlog", "tests/consumequeue", "tests/opened", "tests/live", "tests/change"),
+    "store/dispatch": (
+        "tests/dispatch",
+        "tests/commitlog",
+        "tests/live/test_reput.py",
+        "tests/five/test_light_queues.py",
+        "tests/checking/test_many_queues.py",
+    ),
+    "store/opened": ("tests/opened", "tests/recovery/test_start.py", "tests/recovery/test_lost.py"),
+    "store/live": ("tests/live", "tests/commitlog", "tests/test_message_store.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
     "store/formats": ("tests/formats", "tests/brokerconfig", "tests/commitlog", "tests/five/test_timer.py"),
 }

@@ -1,13 +1,16 @@
 """Changes of a module's source, one at a time, that a test should see: what `python -m tests.mutants --random` tries.
 
-Left out is what no test can see: annotations, assertions, decorators, protocols, and the arguments of UNSEEN.
+Left out is what no test can see: annotations, assertions, decorators, protocols, the arguments of UNSEEN, and how much
+is done at once (TUNING), which changes speed and memory alone.
 """
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Callable, Iterator
 from itertools import islice, pairwise
+from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
@@ -25,6 +28,8 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 UNITS = (60, 1000, 3600, 1024, 1_000_000, 1_000_000_000)
 UNSEEN = ("strict", "slots", "frozen", "repr", "stacklevel", "daemon", "maxsize")
+TOLD = tomllib.loads(Path(__file__).parents[1].joinpath("mutants.toml").read_text(encoding="utf-8"))
+TUNING = frozenset(TOLD["tuning"])
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -108,6 +113,8 @@ def _place_of(node: ast.AST, around: Place) -> Place:
 def _is_unseen(node: ast.AST) -> bool:
     if isinstance(node, ast.ClassDef):
         return any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases)
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id in TUNING
     if isinstance(node, ast.If):
         return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     return isinstance(node, ast.Assert) or (isinstance(node, ast.keyword) and node.arg in UNSEEN)
@@ -122,7 +129,8 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(bool(value)):
             yield ast.copy_location(ast.Constant(not value), node)
         case ast.Constant(int(value)):
-            yield from (ast.copy_location(ast.Constant(value + step), node) for step in (1, -1))
+            steps = {1, -1} - set(_steps_told(node, parent))
+            yield from (ast.copy_location(ast.Constant(value + step), node) for step in sorted(steps, reverse=True))
         case ast.UnaryOp(ast.Not(), operand):
             yield operand
         case ast.BoolOp(operator, values):
@@ -144,6 +152,15 @@ def _alternatives(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
             yield ast.copy_location(ast.Tuple([second, first, *others], ast.Load()), node)
         case ast.Expr(ast.Call()):
             yield ast.copy_location(ast.Pass(), node)
+
+
+def _steps_told(number: ast.Constant, parent: ast.AST) -> Iterator[int]:
+    """The steps of a compared number that say what a change of the comparison says: x > 0 -> -1 is x >= 0."""
+    if isinstance(parent, ast.Compare):
+        for operator, (left, right) in zip(parent.ops, pairwise([parent.left, *parent.comparators]), strict=True):
+            if number in (left, right) and isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+                step = 1 if isinstance(operator, ast.Lt | ast.GtE) else -1
+                yield step if number is right else -step
 
 
 def _swaps(nodes: list[ast.AST], place: Place) -> Iterator[_Change]:
