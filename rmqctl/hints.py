@@ -55,6 +55,7 @@ HINTS = {
     "waits-for-segment": "bring it back; without it `rmqctl salvage --to NEWSTORE` keeps what is readable",
     "large-allocation": "run `rmqctl recover` first, or start with a larger heap",
     "light-queue-poison": "start once with enableMultiDispatch=false and stop cleanly",
+    "lost-index": "run `rmqctl rebuild --index`",
     "lost-queue": "run `rmqctl rebuild --queues --topic {0} --queue {1}`",
     "nameless-queue": "see where `rmqctl check` finds their records: no folder can have the name of this topic",
     "light-queue-poison-rocksdb": "start once with enableLmq=false and stop cleanly",

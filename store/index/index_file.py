@@ -68,7 +68,7 @@ class IndexFile:
         self._reserved = 0
         self._slots_are_writable = not is_new
         self._held: IndexHeader | None = None
-        self._stored_size = fs.stat(descriptor.path).st_size
+        self.stored_size = fs.stat(descriptor.path).st_size
         self.buffer = _map(descriptor, index_file_size(slot_count, entry_count), fs, writable=writable)
 
     @property
@@ -99,13 +99,21 @@ class IndexFile:
     @property
     def has_header(self) -> bool:
         """Whether a header was ever stored: a power cut may leave a name and 0 bytes."""
-        return self._stored_size >= HEADER_SIZE
+        return self.stored_size >= HEADER_SIZE
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the file, when it was opened, ended before the newest entry that its header counts."""
-        count = self.header.index_count
-        return count > 1 and self._stored_size < entry_position(self.slot_count, min(count, self.entry_count))
+    def lacks_newest(self) -> bool:
+        """Whether the newest counted entry was behind the file's end, or its slot does not lead to it.
+
+        It does not where the file has another number of slots than its size tells.
+        """
+        newest = min(self.header.index_count, self.entry_count) - 1
+        if newest > 0 and self.stored_size >= entry_position(self.slot_count, newest + 1):
+            slot = self._entry(newest).key_hash % self.slot_count
+            self.require(HEADER_SIZE + SLOT_SIZE * slot, SLOT_SIZE)
+            # Slots run ahead of the count while the file is written.
+            return decode_slot(self.buffer, slot) < newest
+        return newest > 0
 
     def start_after(self, previous: IndexHeader) -> None:
         """Takes over the end of a full predecessor, as a broker constructs its next file."""

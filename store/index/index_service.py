@@ -23,7 +23,7 @@ import numpy as np
 
 from store.config import StoreConfig
 from store.disk.filesystem import Descriptor, Filesystem
-from store.disk.overlay import Overlay, StagedFile, stage_new_file
+from store.disk.overlay import Overlay, StagedFile, stage_copy, stage_new_file
 from store.errors import StoreError, StoreIOError, is_passing
 from store.formats.columns import COLUMN_NAMES
 from store.formats.index_page import IndexHeader, entry_position, index_file_size, index_key
@@ -260,14 +260,19 @@ class IndexService:
             self.files = [*self.files, file]
         return file
 
-    def _replace(self, file: IndexFile) -> IndexFile:
-        """A writable copy of a file in the overlay: of its header, its slots, and the entries it has."""
-        assert self._overlay is not None
+    def lengthen_short(self) -> list[Path]:
+        """Stages short files at their full size, as a broker maps them; gives their paths."""
         size = index_file_size(self._slot_count, self._entry_count)
-        descriptor = stage_new_file(self._stage(file.path), size, self._fs)
-        used = entry_position(self._slot_count, min(file.header.index_count, self._entry_count))
-        file.require(0, used)
-        self._fs.write(descriptor, 0, file.buffer[:used])
+        short = [file for file in self.files if not file.writable and file.stored_size < size]
+        for file in short:
+            self._replace(file)
+        return [file.path for file in short]
+
+    def _replace(self, file: IndexFile) -> IndexFile:
+        """A writable copy of a file in the overlay, of its full size at least."""
+        assert self._overlay is not None
+        size = max(file.stored_size, index_file_size(self._slot_count, self._entry_count))
+        descriptor = stage_copy(file.path, self._stage(file.path), size, self._fs)
         copy = self._new_file(file.path, descriptor)
         self.files = [copy if one is file else one for one in self.files]
         return copy

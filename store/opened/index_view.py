@@ -123,10 +123,12 @@ class IndexView(IndexService):
     def _has_readable_end(self, file: IndexFile) -> bool:
         try:
             _entries_of_last_record(file)
+            if not file.lacks_newest:
+                return True
+            self._note(f"left out: {file.path}: its slots do not lead to its newest key")
         except StoreIOError as error:
             self._note(f"left out: {error}")
-            return False
-        return True
+        return False
 
     def _is_whole(self, file: IndexFile) -> bool:
         if is_whole(file):

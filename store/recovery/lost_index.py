@@ -25,41 +25,49 @@ from store.opened.verified import index_verified_until
 from store.recovery.walk import Progress
 
 
-def build_lost_index(
+def find_lost_index(
     opened: OpenedStore,
     stop: int,
     *,
     judged: list[IndexFile] | None = None,
     to_stop: bool = True,
     progress: Progress | None = None,
-) -> list[str]:
-    """Indexes the records before log offset `stop` where an index file is lost.
+) -> str:
+    """Names the part of the index before log offset `stop` that is lost, "" where none is.
 
     judged   the files that must be whole; all where it is None
     to_stop  whether the newest of them has to reach `stop`
 
-    Gives a sentence for people where it did. The index is in an overlay. Files that can't be read are not lost: they
-    are dropped before.
+    Files that can't be read are not lost: they are dropped before.
     """
     index, begin = opened.index, max(opened.log.min_offset, 0)
     if not opened.config.message_index_enable or index.removed_paths() or begin >= stop:
-        return []
+        return ""
     files = index.files if judged is None else judged
-    is_cut = any(file.is_cut for file in files)
-    log = Stretch(begin, stop)
-    gaps = _gaps(files, log, to_stop) if index.files else [log]
-    if not is_cut and not _have_keys(opened, gaps, progress):
+    if any(file.lacks_newest for file in files):
+        return "a part of an index file"
+    gaps = _gaps(files, Stretch(begin, stop), to_stop) if index.files else [Stretch(begin, stop)]
+    if not _have_keys(opened, gaps, progress):
+        return ""
+    return "an index file" if index.files else "the index"
+
+
+def build_lost_index(opened: OpenedStore, stop: int, lost: str, progress: Progress | None = None) -> list[str]:
+    """Indexes the records before log offset `stop` where a part of the index is lost, in an overlay.
+
+    Gives a sentence for people where it did.
+    """
+    index, begin = opened.index, max(opened.log.min_offset, 0)
+    if not lost:
         return []
-    what = "the index was lost"
-    if index.files:
-        what = f"{'a part of an index file' if is_cut else 'an index file'} was lost, and the index is built anew"
+    anew = ", and the index is built anew" if index.files else ""
     index.remove(list(index.files))
-    for run in _runs(opened, log):
+    for run in _runs(opened, Stretch(begin, stop)):
         index.dispatch(run)
         if progress is not None:
             progress(run.end - begin, stop - begin)
     count = sum(max(0, file.header.index_count - 1) for file in index.files)
-    return [f"{what}: {amount_is(count, 'key')} built from the log"] if count else []
+    return [f"{lost} was lost{anew}: {amount_is(count, 'key')} built from the log"] if count else []
 
 
 def _gaps(files: list[IndexFile], log: Stretch, to_stop: bool) -> Iterator[Stretch]:

@@ -56,6 +56,7 @@ STALE_TAIL = (
 NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
 EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
 BEHIND_LOG_END = "its units point behind the log's end"
+LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
 
 
 @takes_path(with_dledger=True, passes_foreign=True)
@@ -229,6 +230,7 @@ def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLU
     """
     for failure in (*opened.queues.failures, *opened.index.failures):
         raise failure
+    lengthened = opened.index.lengthen_short()
     staged = [*opened.queues.staged_files(), *opened.index.staged_files()]
     places = {place for place, _ in staged}
     for path in (*opened.queues.removed_paths(), *opened.index.removed_paths()):
@@ -239,7 +241,8 @@ def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLU
     change.actions += [Remove(path, EMPTY) for path in empty]
     for place, path in staged:
         if not _is_same_file(opened, place, path):
-            change.actions.append(Publish(place, path, "built from the log"))
+            reason = LENGTHENED if place in lengthened else "built from the log"
+            change.actions.append(Publish(place, path, reason))
 
 
 def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -> None:

@@ -36,7 +36,7 @@ from store.opened.opened_store import OpenedStore
 from store.recovery.confirm import up_to_confirmed
 from store.recovery.differences import Difference, applying
 from store.recovery.lost import LossCounter, LossReport, indexed_before
-from store.recovery.lost_index import build_lost_index
+from store.recovery.lost_index import build_lost_index, find_lost_index
 from store.recovery.lost_queues import build_cut_short, build_lost_queues
 from store.recovery.start import is_abnormal, starting_segment
 from store.recovery.walk import Progress, dispatch_stretch, walk
@@ -63,6 +63,7 @@ class RecoveryReport:
     remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
     findings          damage and disorder met while dispatching, as sentences for people
     differences       where the result is not what a broker would leave
+    lost_index        the part of the index that was lost before, "" for none
     light_faults      records at which the dispatch to a RocksDB stays
     """
 
@@ -79,6 +80,7 @@ class RecoveryReport:
     remarks: list[str] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     light_faults: list[int] = field(default_factory=list)
+    lost_index: str = ""
 
     @property
     def log_end(self) -> int:
@@ -230,7 +232,8 @@ class _Recovery:
         stop = start if self.is_abnormal else self.found.queue_end_before
         unread_from = opened.index.drop_unreadable(with_empty=not self.as_broker)
         unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
-        if not self.as_broker and (built := self._build_lost_index(unsafe, stop, progress)):
+        self.found.lost_index = self._find_lost_index(unsafe, stop, progress)
+        if not self.as_broker and (built := build_lost_index(opened, stop, self.found.lost_index, progress)):
             self.found.remarks += built
             self.builds_lost_index = True
             return
@@ -246,11 +249,11 @@ class _Recovery:
         if unread_from is not None:
             self.found.remarks.append(UNREADABLE_INDEX)
 
-    def _build_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> list[str]:
-        """Builds the index where a file is lost; those that a broker deletes now are not missed."""
+    def _find_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> str:
+        """Names the lost part of the index; files that a broker deletes now are not missed."""
         reaches_stop = not self.is_abnormal or self.keep_index
         judged = self.opened.index.files if self.keep_index else [f for f in self.opened.index.files if f not in unsafe]
-        return build_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
+        return find_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
 
     def _walked_by(self) -> Sequence[Handler]:
         """The handlers of the records in the walk of step 4."""

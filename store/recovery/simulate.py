@@ -228,6 +228,9 @@ def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
     if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
         detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
         yield Trap(code="record-at-queue-end", detail=detail)
+    if found.lost_index:
+        detail = f"{found.lost_index} was lost: a broker does not notice it, and finds no message by the keys in there"
+        yield Trap(code="lost-index", detail=detail)
     yield from refused_later(opened)
 
 

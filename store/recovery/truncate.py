@@ -22,7 +22,7 @@ from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.recovery.lost import LossCounter
-from store.recovery.lost_index import build_lost_index
+from store.recovery.lost_index import build_lost_index, find_lost_index
 from store.recovery.lost_queues import build_all_lost, build_cut_short
 from store.recovery.plan import (
     add_checkpoint,
@@ -72,7 +72,8 @@ def plan_truncate(
     losses.read_units(found.log_end, END_OF_LOG)
     built += _cut_queues(opened, found.log_end, losses)
     found.lost = losses.report()
-    built += build_lost_index(opened, found.log_end, progress=progress)
+    lost_index = find_lost_index(opened, found.log_end, progress=progress)
+    built += build_lost_index(opened, found.log_end, lost_index, progress)
     change = new_change(opened, "truncate-dirty")
     change.remarks = [*opened.assumed, *built] if built else []
     change.notes = end.describe_unreadable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,6 +17,10 @@ from store.commitlog.resync import runs_between
 from store.formats.run import Run
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
+from tests.recovery.differential import Reference
+from tests.recovery.test_simulate import simulate
+from tests.support.golden import Golden, copy_store, golden
+from tests.support.refstore import COMMAND, needs_refstore
 from tests.support.stores import SMALL, make_store, recover, text_message, truncate
 
 PARTS = [name for name in LOST if "index" in name]
@@ -166,3 +171,64 @@ def test_what_was_verified_hides_no_index_file_that_is_lost_since(
     LOST[part](root)
     recover(root, settings=SMALL)
     assert index_bytes(root) == index_bytes(whole)
+
+
+def shortened(archive: Golden, place: int, size: int, root: Path) -> tuple[Path, list[bytes]]:
+    """A golden store with a short index file, and the index files that a broker makes of them."""
+    copy_store(archive.store, root)
+    path = sorted((root / "index").iterdir())[place]
+    whole = path.stat().st_size
+    os.truncate(path, size)
+    return root, [data.ljust(whole, b"\0") for data in index_bytes(root)]
+
+
+SHORT = [0, 20, 41, 3000, 22039]
+
+
+@pytest.mark.parametrize("size", SHORT)
+@pytest.mark.parametrize("name", ["normal", "normal5"])
+def test_as_a_broker_a_short_index_file_gets_its_full_size(name: str, size: int, tmp_path: Path) -> None:
+    archive = golden(name)
+    root, expected = shortened(archive, 0, size, tmp_path / "store")
+    recover(root, settings=archive.settings, compat=archive.compat, as_broker=True)
+    assert index_bytes(root) == expected
+
+
+@needs_refstore
+@pytest.mark.parametrize("size", SHORT)
+@pytest.mark.parametrize("place", [0, -1])
+@pytest.mark.parametrize("name", ["normal", "aborted", "normal5"])
+def test_the_real_store_makes_the_same_of_short_index_files(name: str, place: int, size: int, tmp_path: Path) -> None:
+    archive = golden(name)
+    root, _ = shortened(archive, place, size, tmp_path / "store")
+    ours = copy_store(root, tmp_path / "ours")
+    assert Reference([COMMAND], archive.compat).load(root, archive, "abort")["loadOk"]
+    recover(ours, settings=archive.settings, compat=archive.compat, as_broker=True)
+    assert sorted(index_bytes(ours)) == sorted(index_bytes(root))
+
+
+@pytest.mark.parametrize("size", [2100, 3000, 22039])
+def test_a_short_only_index_file_is_built_anew_where_no_setting_tells_its_slots(size: int, tmp_path: Path) -> None:
+    """Keys that were put by guessed slots would be found by no broker."""
+    root, _ = shortened(golden("ipv6"), 0, size, tmp_path / "store")
+    with open_store(golden("ipv6").store) as store, open_store(root) as short:
+        expected = store.query("TopicA", "all", 64).messages
+        assert len(expected) == 64
+        assert short.query("TopicA", "all", 64).messages == expected
+    with open_store(root, read_only=False) as store:
+        assert store.put(text_message(0)).is_ok
+        assert store.notes == [
+            "a part of an index file was lost, and the index is built anew: 638 keys are built from the log"
+        ]
+    assert list(check(root)) == []
+
+
+@pytest.mark.parametrize("mode", ["normal", "abnormal"])
+@pytest.mark.parametrize("part", PARTS)
+def test_simulate_says_what_recover_builds(part: str, mode: str, whole: Path, tmp_path: Path) -> None:
+    root = lose(part, whole, tmp_path)
+    is_noticed = mode == "normal" or part != "the last index file"
+    traps = simulate(root, mode=mode, **SMALL).traps
+    assert [trap.code for trap in traps] == ["lost-index"] * is_noticed
+    change, _ = recover(root, settings=SMALL, mode=mode)
+    assert [row["difference"] for row in change.facts["differs_from_broker"]] == ["lost-index"] * is_noticed

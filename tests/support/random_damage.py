@@ -261,6 +261,7 @@ MORE_KINDS: dict[str, Kind] = {
     "no-first-segment": _drop_first_segment,
     "no-segment": _drop_segment,
     "swap-queue-files": _swap_queue_files,
+    "truncate-index-file": _on_file("index", _truncate_file),
     "truncate-queue-file": _on_file("consumequeue", _truncate_file),
     "zero-units": _on_file("consumequeue", _zero_units),
 }
