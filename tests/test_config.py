@@ -7,7 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from store.config import MAX_DELAY_MS, StoreConfig, all_settings, check_settings, parse_delay_levels, read_broker_conf
+from store.config import (
+    LINE_4_9,
+    LINE_5_3,
+    MAX_DELAY_MS,
+    MAX_INT,
+    MAX_LONG,
+    BrokerLine,
+    StoreConfig,
+    _camel,
+    all_settings,
+    broker_line,
+    check_settings,
+    parse_delay_levels,
+    parse_hours,
+    read_broker_conf,
+)
 from store.errors import BadRequest
 
 
@@ -111,3 +126,182 @@ def test_values_are_converted_to_their_types() -> None:
 def test_delay_levels_up_to_the_limit_are_taken() -> None:
     assert parse_delay_levels("1s 2h 1d") == (1000, 7_200_000, 86_400_000)
     assert parse_delay_levels(f"{MAX_DELAY_MS // 1000}s") == (MAX_DELAY_MS // 1000 * 1000,)
+
+
+# Default, least and most of each number, by MessageStoreConfig and BrokerConfig (4.9.8, 5.3.3); the limits are ours.
+NUMBERS = """
+mappedFileSizeCommitLog 1073741824 1 int
+mappedFileSizeConsumeQueue 6000000 1 int
+mapperFileSizeBatchConsumeQueue 13800000 46 int
+maxErrorRateOfBloomFilter 20 1 99
+expectConsumerNumUseFilter 32 1 int
+mappedFileSizeConsumeQueueExt 50331648 1 int
+maxHashSlotNum 5000000 1 int
+maxIndexNum 20000000 2 int
+maxMessageSize 4194304 0 int
+listenPort 10911 0 65535
+slaveTimeout 3000 0 int
+haSlaveFallbehindMax 268435456 1 int
+haTransferBatchSize 32768 1 int
+haSendHeartbeatInterval 5000 0 int
+haHousekeepingInterval 20000 1 int
+inSyncReplicas 1 0 int
+osPageCacheBusyTimeOutMills 1000 0 long
+syncFlushTimeout 5000 0 int
+flushIntervalCommitLog 500 0 int
+flushCommitLogLeastPages 4 0 int
+flushCommitLogThoroughInterval 10000 0 int
+commitIntervalCommitLog 200 0 int
+commitCommitLogLeastPages 4 0 int
+commitCommitLogThoroughInterval 200 0 int
+flushIntervalConsumeQueue 1000 0 int
+flushConsumeQueueLeastPages 2 0 int
+flushConsumeQueueThoroughInterval 60000 0 int
+transientStorePoolSize 5 1 int
+transactionTimeOut 6000 0 long
+transactionCheckMax 15 0 int
+transactionCheckInterval None 1 long
+transactionOpMsgMaxSize 4096 1 int
+transactionOpBatchInterval 3000 1 int
+transactionMetricFlushInterval 3000 1 int
+maxTransferBytesOnMessageInMemory 262144 0 int
+maxTransferCountOnMessageInMemory 32 0 int
+maxTransferBytesOnMessageInDisk 65536 0 int
+maxTransferCountOnMessageInDisk 8 0 int
+accessMessageInMemoryMaxRatio 40 0 100
+maxMsgsNumBatch 64 0 int
+fileReservedTime 72 0 int
+diskMaxUsedSpaceRatio 75 int int
+diskSpaceWarningLevelRatio 90 0 100
+diskSpaceCleanForciblyRatio 85 0 100
+deleteFileBatchMax 10 1 int
+cleanResourceInterval 10000 1 int
+deleteCommitLogFilesInterval 100 0 int
+deleteConsumeQueueFilesInterval 100 0 int
+correctLogicMinOffsetForceInterval 300000 0 int
+"""
+
+
+def test_numbers_have_the_brokers_defaults_and_their_limits() -> None:
+    limits = {str(-MAX_INT - 1): "int", str(MAX_INT): "int", str(MAX_LONG): "long"}
+    found = []
+    for field in dataclasses.fields(StoreConfig):
+        if str(field.type).startswith("int"):
+            least, most = (str(field.metadata[name]) for name in ("least", "most"))
+            found.append(f"{_camel(field.name)} {field.default} {limits.get(least, least)} {limits.get(most, most)}")
+    assert found == NUMBERS.split("\n")[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("maxMsgsNumBatch", 0, MAX_INT), ("listenPort", 0, 65535), ("diskMaxUsedSpaceRatio", -MAX_INT - 1, MAX_INT)],
+)
+def test_a_number_is_taken_from_its_least_to_its_most(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert StoreConfig().with_settings({name: str(value)}).changed_settings() == {name: value}
+    for value in (least - 1, most + 1):
+        with pytest.raises(BadRequest, match=f"{name} lies between {least} and {most}, not {value}"):
+            StoreConfig().with_settings({name: str(value)})
+
+
+def test_these_flags_are_on_by_default() -> None:
+    flags = {name: setting.default for name, setting in all_settings().items() if setting.type == "bool"}
+    ours = [_camel(field.name) for field in dataclasses.fields(StoreConfig) if field.type == "bool"]
+    assert [name for name in ours if flags[name]] == [
+        "enableDLegerCommitLog",
+        "messageIndexEnable",
+        "checkCRCOnRecover",
+        "flushCommitLogTimed",
+        "cleanFileForciblyEnable",
+    ]
+
+
+def test_5_3_differs_from_4_9_in_every_rule() -> None:
+    rules = [field.name for field in dataclasses.fields(BrokerLine) if field.name != "name"]
+    # 5.3 writes its tables in place, 4.9 renames them.
+    expected = [(name, *((True, False) if name == "renames_config" else (False, True))) for name in rules]
+    assert [(name, getattr(LINE_4_9, name), getattr(LINE_5_3, name)) for name in rules] == expected
+    assert [broker_line(name) for name in ("4.9", "5.3")] == [LINE_4_9, LINE_5_3]
+    with pytest.raises(BadRequest, match=r"the broker line is 4.9 or 5.3, not 4.8"):
+        broker_line("4.8")
+
+
+@pytest.mark.parametrize(("entries", "size"), [(93_249_366, 2_147_483_647 - 7), (93_249_367, 2_147_483_660)])
+def test_an_index_file_has_at_most_the_bytes_that_java_maps(entries: int, size: int) -> None:
+    settings = {"maxIndexNum": entries, "maxHashSlotNum": 70_624_070}
+    assert 40 + 4 * 70_624_070 + 20 * entries == size
+    if size <= MAX_INT:
+        assert StoreConfig().with_settings(settings).max_index_num == entries
+        return
+    with pytest.raises(BadRequest, match=f"make an index file of {size} bytes, the limit is {MAX_INT}"):
+        StoreConfig().with_settings(settings)
+
+
+@pytest.mark.parametrize(("given", "rounded"), [(1, 20), (19, 20), (20, 20), (21, 40), (400, 400)])
+def test_a_queue_file_is_rounded_up_to_whole_units(given: int, rounded: int) -> None:
+    assert StoreConfig(mapped_file_size_consume_queue=given).mapped_file_size_consume_queue == rounded
+
+
+@pytest.mark.parametrize(
+    ("enabled", "flush", "role", "lends"),
+    [
+        (True, "ASYNC_FLUSH", "ASYNC_MASTER", True),
+        (True, "ASYNC_FLUSH", "SYNC_MASTER", True),
+        (False, "ASYNC_FLUSH", "ASYNC_MASTER", False),
+        (True, "SYNC_FLUSH", "ASYNC_MASTER", False),
+        (True, "ASYNC_FLUSH", "SLAVE", False),
+    ],
+)
+def test_buffers_are_lent_to_an_asynchronously_flushing_master(
+    enabled: bool, flush: str, role: str, lends: bool
+) -> None:
+    config = StoreConfig(transient_store_pool_enable=enabled, flush_disk_type=flush, broker_role=role)
+    assert config.uses_transient_pool == lends
+
+
+@pytest.mark.parametrize(
+    ("store_type", "is_in"), [("defaultRocksDB", True), ("DEFAULTROCKSDB", True), ("default", False)]
+)
+def test_the_store_type_of_a_rocksdb_is_read_in_any_case(store_type: str, is_in: bool) -> None:
+    assert StoreConfig(store_type=store_type).queues_in_rocksdb == is_in
+
+
+@pytest.mark.parametrize(
+    ("text", "delays"),
+    [("", ()), ("1s", (1000,)), ("2m 3h", (120_000, 10_800_000)), ("1d", (86_400_000,)), ("0s", (0,))],
+)
+def test_delays_are_read_by_their_units(text: str, delays: tuple[int, ...]) -> None:
+    assert parse_delay_levels(text) == delays
+
+
+@pytest.mark.parametrize("word", ["1", "s", "1 s", " 1s", "-1s", "²s", f"{MAX_DELAY_MS // 1000 + 1}s", "0" * 20 + "1s"])
+def test_a_word_that_is_no_delay_is_refused(word: str) -> None:
+    with pytest.raises(BadRequest, match="messageDelayLevel holds"):
+        parse_delay_levels(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [("04", (4,)), ("0;23", (0, 23)), (" 4 ; 16 ;", (4, 16)), ("000000004", (4,)), ("19;09", (19, 9))],
+)
+def test_hours_are_read_with_semicolons(text: str, hours: tuple[int, ...]) -> None:
+    assert parse_hours(text) == hours
+
+
+@pytest.mark.parametrize("text", ["", ";", "24", "-1", "4,16", "4;x", "0000000000004"])
+def test_what_is_no_hour_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="deleteWhen needs hours from 00 to 23"):
+        parse_hours(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("listenPort", "NettyServerConfig"),
+        ("transactionTimeOut", "BrokerConfig"),
+        ("filterSupportRetry", "BrokerConfig"),
+        ("maxIndexNum", "MessageStoreConfig"),
+    ],
+)
+def test_a_setting_names_the_brokers_class_that_has_it(name: str, owner: str) -> None:
+    assert all_settings()[name].owner == owner
