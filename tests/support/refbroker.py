@@ -43,6 +43,11 @@ PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
 
+def broker_port() -> int:
+    """A free port for a broker, which takes the ones two below and one above too."""
+    return max(free_port() for _ in range(4))
+
+
 def _die_with_parent() -> None:
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -89,9 +94,9 @@ class Cluster:
         return f"127.0.0.1:{self.port}"
 
     @contextlib.contextmanager
-    def broker(self, store: Path, settings: Mapping[str, object] = SETTINGS) -> Iterator[Server]:
+    def broker(self, store: Path, settings: Mapping[str, object] = SETTINGS, port: int = 0) -> Iterator[Server]:
         """A broker on a store folder that the name server knows; killed at the end of the block if it runs."""
-        port = max(free_port() for _ in range(4))
+        port = port or broker_port()
         words = [f"--set={name}={value}" for name, value in settings.items()]
         with self._serving(
             f"broker-{port}", "broker", "--store", store, "--port", port, "--namesrv", self.namesrv, *words
