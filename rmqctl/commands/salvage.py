@@ -22,7 +22,7 @@ from rmqctl.show import count
 if TYPE_CHECKING:
     from store.config import StoreConfig
     from store.disk import Filesystem
-    from store.forensics import Gap, SalvagedRun, SalvageReport
+    from store.forensics import Gap, LostOps, SalvagedRun, SalvageReport
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -146,6 +146,8 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
         session.note("nothing was written; --to NEWSTORE, FILE.jsonl or FILE.parquet saves the records")
     if report.unread_offsets:
         session.warn(f"nothing is counted as unconsumed: {report.unread_offsets}")
+    if report.lost_ops is not None:
+        session.warn(_describe_lost_ops(report.lost_ops))
     if report.first_log_offset > 0:
         text = f"note: the log begins at {report.first_log_offset}; what was before it expired or is lost"
         session.note(f"{text}; {count(report.units_before, 'queue unit')} still name it")
@@ -159,6 +161,19 @@ def _result(session: Session, path: Path, target: _Target) -> Result:
         Table("skipped", [{**asdict(one), "size_bytes": one.size} for one in report.skipped], SHOWN_SKIPPED),
     ]
     return Result("salvage", facts, tables, OK if report.is_whole else FINDINGS, _verdict(report))
+
+
+def _describe_lost_ops(ops: LostOps) -> str:
+    counts = (
+        (ops.known, "of RMQ_SYS_TRANS_OP_HALF_TOPIC"),
+        (ops.possible, "of no known queue, which may be op records"),
+    )
+    found = [f"{count(number, 'lost message')} {where}" for number, where in counts if number]
+    return (
+        f"{' and '.join(found)}: without its op record a half message is checked again, and may be committed a second "
+        "time; before a broker starts with the new store, see `transaction show` there, and end with `transaction "
+        "resolve` what it warns of or calls in-doubt"
+    )
 
 
 def _gap_row(gap: Gap) -> dict[str, Any]:

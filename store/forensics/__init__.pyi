@@ -36,6 +36,7 @@ from store.forensics.salvage.files import write_parquet as write_parquet
 from store.forensics.salvage.grade import Grade as Grade
 from store.forensics.salvage.grade import SalvagedRun as SalvagedRun
 from store.forensics.salvage.log_gaps import Gap as Gap
+from store.forensics.salvage.losses import LostOps as LostOps
 from store.forensics.salvage.new_store import write_new_store as write_new_store
 from store.forensics.salvage.salvage import SalvageReport as SalvageReport
 from store.forensics.salvage.salvage import next_offsets_of as next_offsets_of

@@ -8,11 +8,14 @@ A record that can be read is one message. Where its queue unit names another que
 
 A queue offset that is missing where the log has no gap is no loss: the units of some queues count by more than one.
 What expired in front of the first file is none either.
+
+Of a half message whose op record is lost a broker asks anew how it ended, and may commit it a second time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,9 +30,22 @@ from store.formats.java import decode_utf8
 from store.formats.message import RECORD_MIN_SIZE
 from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
+from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.recovery.lost import UNKNOWN, LossReport, LossTally, QueueKey
 
 _NONE = np.empty((2, 0), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LostOps:
+    """Count lost op records of transactions.
+
+    known     those of RMQ_SYS_TRANS_OP_HALF_TOPIC
+    possible  lost records of no known queue
+    """
+
+    known: int
+    possible: int
 
 
 class SalvageLosses:
@@ -112,6 +128,13 @@ class SalvageLosses:
             if head.log_offset >= covered_end and not any(gap.log_offset <= head.log_offset < gap.stop for gap in gaps):
                 self._tally.count(UNKNOWN, 1, head.size, "unreadable")
         return LossReport(self._tally.rows(), self._tally.unconsumed(consumed), self._units_cut)
+
+    def ops(self, lost: LossReport) -> LostOps | None:
+        """Count lost op records; None without any, or without a certain half message."""
+        counts = lost.by_topic()
+        found = LostOps(counts.get(OP_TOPIC, 0), counts.get(UNKNOWN[0], 0))
+        has_halves = any(topic == HALF_TOPIC for topic, _ in self._queue_gaps.table.names)
+        return found if has_halves and (found.known or found.possible) else None
 
     def _count_units(self, gap: Gap, evidence: Evidence, named: dict[QueueKey, list[Int64Array]]) -> bool:
         """Counts the messages in the gap that units name; whether there are any."""

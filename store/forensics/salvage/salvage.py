@@ -21,7 +21,7 @@ from store.forensics.queue_ends import queue_ends
 from store.forensics.salvage.evidence import Evidence
 from store.forensics.salvage.grade import BlankEnd, Grade, Piece, SalvagedRun, Skipped, TornRecord, stretches
 from store.forensics.salvage.log_gaps import Gap, LogCoverage
-from store.forensics.salvage.losses import SalvageLosses
+from store.forensics.salvage.losses import LostOps, SalvageLosses
 from store.forensics.salvage.sources import find_sources, is_store_root
 from store.forensics.salvage.walk import walk_file
 from store.formats.run import Int64Array
@@ -36,6 +36,7 @@ class SalvageReport:
 
     skipped           bytes of files that hold no record and are in no gap
     lost              what the target does not get
+    lost_ops          those of them that may be op records of saved half messages
     unread_offsets    why the consumer offsets can't be read: nothing counts as unconsumed then
     first_log_offset  of the first file, -1 without one
     units_before      queue units that name records in front of it
@@ -51,6 +52,7 @@ class SalvageReport:
     first_log_offset: int = -1
     units_before: int = 0
     lost: LossReport = field(default_factory=LossReport)
+    lost_ops: LostOps | None = None
     unread_offsets: str = ""
 
     def clear(self) -> None:
@@ -117,6 +119,7 @@ def salvage_runs(
     report.first_log_offset = min((start for source, start in sources if source.stop), default=-1)
     consumed = _consumer_offsets(path, fs, report)
     report.lost = losses.report(report.gaps, report.torn, covered, evidence, consumed)
+    report.lost_ops = losses.ops(report.lost)
     report.units_before = evidence.units_before(report.first_log_offset)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from store import open_store
 from tests.cli.running import rmqctl
+from tests.services.stores import OP_TOPIC, Builder, build
 from tests.support.stores import make_store
 
 COUNT = 60
@@ -142,3 +143,48 @@ def test_a_record_with_a_damaged_queue_id_or_offset_counts_once(
     assert counted(found) == (COUNT - lost, lost, lost, rows, groups)
     if target == "new":
         assert (found["left_out_records"], found["placeholder_records"]) == (1, lost)
+
+
+def three_committed(builder: Builder) -> None:
+    """Three transactions: half, commit and op record of each."""
+    for number in range(3):
+        builder.commit(f"K{number}", builder.half(f"K{number}"))
+        builder.end(str(number))
+
+
+OPS = f"of {OP_TOPIC}"
+NOWHERE = "of no known queue, which may be op records"
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "with_queues", "said"),
+    [
+        (OP_TOPIC, 0, True, [f"1 lost message {OPS}"]),
+        (OP_TOPIC, 0, False, [f"1 lost message {NOWHERE}"]),
+        (OP_TOPIC, 1, False, [f"1 lost message {OPS}"]),
+        (OP_TOPIC, 2, False, [f"1 lost message {NOWHERE}"]),
+        ("Pay", 0, True, []),
+    ],
+)
+def test_a_lost_message_that_is_or_may_be_an_op_record_is_said_with_what_to_do(
+    topic: str, number: int, with_queues: bool, said: list[str], tmp_path: Path
+) -> None:
+    root = build(tmp_path / "store", three_committed)
+    with open_store(root, as_is=True) as opened:
+        lost = list(opened.messages(topic, 0))[number]
+    overwrite(root, lost.log_offset + 40, bytes(lost.size - 40))
+    if not with_queues:
+        shutil.rmtree(root / "consumequeue")
+    expected = [
+        f"warning: {one}: without its op record a half message is checked again, and may be committed a second time; "
+        "before a broker starts with the new store, see `transaction show` there, and end with `transaction resolve` "
+        "what it warns of or calls in-doubt"
+        for one in said
+    ]
+    assert [line for line in rmqctl("salvage", store=root).err.splitlines() if "half message" in line] == expected
+
+
+def test_without_half_messages_no_lost_message_is_an_op_record(store: Path) -> None:
+    zero(store, COUNT - 1, COUNT - 1)
+    shutil.rmtree(store / "consumequeue")
+    assert "op record" not in rmqctl("salvage", store=store).err
