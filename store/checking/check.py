@@ -181,7 +181,7 @@ class _Check:
         if self.files.is_local and any(self.files.exists(name) for name in TIMER_TRACES):
             from store.checking.timer import check_timer
 
-            yield from check_timer(self.files)
+            yield from check_timer(self.files, self.options.settings, is_written_to=self.is_written_to)
         if _has_state_of_5(self.files, self.listing.queues):
             from store.checking.state import check_state
 

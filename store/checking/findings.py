@@ -53,6 +53,7 @@ TIMER_WHEEL = "timer-wheel"
 TIMER_LOG = "timer-log"
 TIMER_STALE = "timer-stale"
 TIMER_STATE = "timer-state"
+TIMER_AGAIN = "timer-again"
 STATE_FILE = "state-file"
 NEWER = "newer"
 DLEDGER_ENTRY = "dledger-entry"
@@ -101,6 +102,7 @@ KINDS = {
     TIMER_WHEEL: "a slot of the timer wheel does not lead to its messages",
     TIMER_LOG: "a unit of the timer log disagrees with the one before it, its slot, or its record",
     TIMER_STALE: "the timer is ahead of the log: a truncation of the log leaves it so",
+    TIMER_AGAIN: "the next start delivers or rolls timer messages once more",
     TIMER_STATE: "timercheck or timermetrics cannot be what a broker wrote",
     STATE_FILE: "a small file of a 5.x broker, or a message of its pop consumers, cannot be right",
     NEWER: "a broker newer than 5.3 wrote something that is not known here: the store is read, and not changed",

@@ -3,6 +3,7 @@
     files     all three or none, a wheel of the one length; else pending messages are lost, or no broker starts
     wheel     a slot is where its time puts it; a slot that has not fired leads through all of its units to its first
     log       a unit names an earlier one of its slot, and a record of its size in the commit log
+    again     no message that was delivered or rolled is taken up once more by a start
     state     timercheck is not ahead of log and queue; a truncation of the commit log leaves it so
 
 Slots that have fired are history: a broker never clears them. Imported only where a store has timer files.
@@ -10,12 +11,14 @@ Slots that have fired are history: a broker never clears them. Imported only whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from store.checking.findings import (
+    TIMER_AGAIN,
     TIMER_FILES,
     TIMER_STALE,
     TIMER_STATE,
@@ -25,7 +28,9 @@ from store.checking.findings import (
 )
 from store.checking.timer_log import TimerLogCheck
 from store.disk.filesystem import Filesystem
+from store.disk.overlay import Overlay
 from store.disk.store_reader import StoreReader
+from store.errors import StoreError
 from store.five.timer.files import (
     CHECK_SIZE,
     CHECK_USED,
@@ -39,28 +44,59 @@ from store.five.timer.files import (
     metrics_fault,
     read_timer_files,
 )
+from store.five.timer.review import describe_duplicates
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.sets import is_in
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
+from store.opened.detect import find_store, make_layout
+from store.opened.opened_store import OpenedStore
+from store.opened.scratch import Scratch
+from store.recovery.view import show_view
 
 _HOUR_MS = 3_600_000
 _LAST_MS = 10_000_000_000_000
 """Later than any time of a broker, in the year 2286: for a copy with file times of its own."""
 
 
-def check_timer(files: StoreReader) -> Iterator[Finding]:
-    """Yield the findings of the timer's files."""
+def check_timer(files: StoreReader, settings: Mapping[str, object], *, is_written_to: bool) -> Iterator[Finding]:
+    """Yield the findings of the timer's files.
+
+    A writer's timercheck is behind what its timer did.
+    """
     timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem())
     if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
-        yield from group_findings(_Check(files, timer).run())
+        found = _Check(files, timer)
+        yield from group_findings(found.run())
+        if not is_written_to and not found.has_lost_part:
+            yield from _again_findings(files, settings)
+
+
+def _again_findings(files: StoreReader, settings: Mapping[str, object]) -> Iterator[Finding]:
+    # What keeps the store from being read has findings of its own.
+    with suppress(StoreError), Scratch() as scratch:
+        fs = Filesystem()
+        layout = make_layout(Path(files.address), settings, fs)
+        opened = OpenedStore.for_view(find_store(layout, settings, fs), fs, lambda: 0, Overlay(scratch.folder), _ignore)
+        try:
+            show_view(opened, is_live=False, as_is=True, note=_ignore, progress=None)
+            count, detail = describe_duplicates(opened)
+        finally:
+            opened.close()
+        if count:
+            yield Finding(TIMER_AGAIN, files.name_of("config/timercheck"), 0, count=count, detail=detail)
+
+
+def _ignore(_: str) -> None:
+    """Takes notes of the view: the findings say the same."""
 
 
 class _Check:
     def __init__(self, files: StoreReader, timer: TimerFiles) -> None:
         self.files, self.timer, self.log = files, timer, TimerLogCheck(files, timer)
+        self.has_lost_part = False
         self.wheel_name, self.log_name, self.check_name = (
             files.name_of(name) for name in ("timerwheel", "timerlog", "config/timercheck")
         )
@@ -83,6 +119,7 @@ class _Check:
         }
         for code, fault in timer.lost_parts(self._queue_end() or 0):
             place, count = places[code]
+            self.has_lost_part = True
             yield Finding(TIMER_FILES, place, 0, count=count, detail=fault)
         if timer.checkpoint is not None and timer.is_used and timer.read_time_ms <= 0 and not self._queue_end():
             yield Finding(TIMER_STATE, self.check_name, 0, detail="no read time")

@@ -77,6 +77,7 @@ _RANKS = {
     kinds.TIMER_FILES: Rank.LOSS,
     kinds.TIMER_WHEEL: Rank.LOSS,
     kinds.TIMER_STALE: Rank.LOSS,
+    kinds.TIMER_AGAIN: Rank.LOSS,
     kinds.DLEDGER_ENTRY: Rank.LOSS,
     kinds.NEWER: Rank.NOTE,
     kinds.TIME_BACKWARDS: Rank.NOTE,

@@ -49,12 +49,22 @@ def side_blockers(opened: OpenedStore) -> Iterator[Trap]:
 
 
 def timer_traps(opened: OpenedStore) -> Iterator[Trap]:
-    """Each lost part of the timer's files, and the consequence of a start without it."""
+    """Each lost part of the timer's files, and the consequence of a start without it.
+
+    Where no part is lost, the messages that a start delivers or rolls once more.
+    """
     queue = opened.queues.find(*TIMER_QUEUE)
     if queue is None and not opened.fs.exists(opened.layout.root / "timerlog"):
         return
     from store.five.timer.files import read_timer_files
 
     files = read_timer_files(opened.layout, opened.fs)
-    for code, fault in files.lost_parts(queue.max_offset if queue is not None else 0):
-        yield Trap(code, fault)
+    lost = list(files.lost_parts(queue.max_offset if queue is not None else 0))
+    if lost:
+        yield from (Trap(code, fault) for code, fault in lost)
+        return
+    from store.five.timer.review import describe_duplicates
+
+    count, fault = describe_duplicates(opened)
+    if count:
+        yield Trap("timer-again", fault)

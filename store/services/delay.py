@@ -36,7 +36,7 @@ from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
-from store.services.rewritten import queue_records, rewritten_records
+from store.reading.rewritten import queue_records, rewritten_records
 
 UNKNOWN_LEVEL_DELAY_MS = 1000
 

@@ -37,8 +37,8 @@ from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from store.layout import StoreLayout
 from store.live.service import ServiceThread
+from store.reading.rewritten import read_unit
 from store.services.delay import read_delay_offsets
-from store.services.rewritten import read_unit
 from store.writable_store import WritableStore
 
 FIRST_DELAY_MS = 1000

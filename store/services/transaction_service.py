@@ -36,7 +36,7 @@ from store.formats.message_id import create_unique_key
 from store.formats.properties import REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
 from store.live.service import ServiceThread
-from store.services.rewritten import queue_records
+from store.reading.rewritten import queue_records
 from store.services.transaction_check import CheckPass, CheckReport, CheckRules, Getter
 from store.services.transaction_messages import (
     CHECK_IMMUNITY,

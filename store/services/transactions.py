@@ -29,7 +29,7 @@ from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, StoredMe
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC
 from store.opened.opened_store import OpenedStore
-from store.services.rewritten import queue_records, rewritten_records
+from store.reading.rewritten import queue_records, rewritten_records
 from store.services.transaction_messages import CHECK_TIMES, OP_TAG, PRODUCER_GROUP
 
 CHECK_GROUP = "CID_RMQ_SYS_TRANS"

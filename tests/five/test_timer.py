@@ -74,6 +74,13 @@ def test_what_a_timercheck_of_before_a_roll_delivers_again_is_a_duplicate(
     duplicates = sum(count for pair, count in changed.items() if pair[1] == "duplicate")
     run = rmqctl("--format", "json", "timer", "show", store=root)
     assert (run.code, run.json["counts"]["duplicate"]) == (int(duplicates > 0), duplicates)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert [trap["name"] for trap in start["traps"]] == ["timer-again"] * bool(duplicates)
+    assert [one.count for one in check(root) if one.kind == "timer-again"] == [duplicates] * bool(duplicates)
+    said = rmqctl("--format", "json", "doctor", store=root).json["diagnoses"]
+    again = [(one["area"], one["command"]) for one in said if one["what"] == "timer-again"]
+    mend = f"rmqctl --store {root} timer rebuild"
+    assert again == ([("check", mend), ("simulate", mend)] if duplicates else [])
 
 
 def _as_listed(message: TimerMessage) -> dict[str, object]:

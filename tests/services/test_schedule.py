@@ -10,8 +10,8 @@ import pytest
 from store import WritableStore, open_store
 from store.brokerconfig.config_file import read_config_file
 from store.disk.filesystem import Filesystem
+from store.reading.rewritten import rewritten_records
 from store.services.delay import read_delay_offsets
-from store.services.rewritten import rewritten_records
 from store.services.schedule import (
     DataVersion,
     ScheduleMessageService,

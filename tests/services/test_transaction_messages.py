@@ -11,7 +11,7 @@ from store.config import LINE_4_9, LINE_5_3
 from store.errors import BadRequest
 from store.formats.message import TRANSACTION_COMMIT
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
-from store.services.rewritten import rewritten_records
+from store.reading.rewritten import rewritten_records
 from store.services.transaction_messages import (
     CHECK_TIMES,
     commit_message,

@@ -37,8 +37,9 @@ from store.formats.message import StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, TIMER_ROLL_TIMES
 from store.formats.queue_unit import QueueUnit
 from store.formats.topics import TIMER_TOPIC
+from store.formats.wording import amount
 from store.opened.opened_store import OpenedStore
-from store.services.rewritten import queue_records, rewritten_records
+from store.reading.rewritten import queue_records, rewritten_records
 
 
 class TimerState(StrEnum):
@@ -107,6 +108,17 @@ def review_timers(opened: OpenedStore, time_ms: int) -> TimerReview:
         message.is_overdue = message.state is TimerState.PENDING and 0 <= message.deliver_timestamp_ms < time_ms
     at = files.checkpoint.queue_offset if files.checkpoint is not None else 0
     return TimerReview(messages, files.read_time_ms, at, queue.max_offset if queue else 0, files.precision_ms)
+
+
+def describe_duplicates(opened: OpenedStore) -> tuple[int, str]:
+    """Count the messages that a start delivers or rolls once more, with a sentence that names the first."""
+    found = [one for one in review_timers(opened, 0).messages if one.state is TimerState.DUPLICATE]
+    if not found:
+        return 0, ""
+    return len(found), (
+        f"a start delivers or rolls {amount(len(found), 'timer message')} once more, the first at queue offset "
+        f"{found[0].queue_offset}: timercheck was saved before what the timer did with them"
+    )
 
 
 def messages_by_log(opened: OpenedStore, queue: ConsumeQueue) -> list[TimerMessage]:
