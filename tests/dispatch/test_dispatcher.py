@@ -14,11 +14,13 @@ from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
 from store.disk.filesystem import Filesystem
 from store.disk.mapped_file_queue import MappedFileQueue
+from store.disk.mapping import PAGE_SIZE
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
 from store.formats.message import Message
 from store.formats.run import Int64Array, Run
 from store.index.keys import Keys
+from tests.support.bad_sectors import BadSectors
 from tests.support.small_log import START_MS, SmallLog
 
 SEGMENT_SIZE = 4096
@@ -68,7 +70,9 @@ def test_every_record_is_handed_to_every_handler_once_over_several_segments(tmp_
     places = put(log, 30)
     follower = dispatcher(log, first, second)
     assert follower.behind_bytes == log.max_offset
-    assert follower.catch_up() == 30
+    told: list[int] = []
+    assert follower.catch_up(told.append) == 30
+    assert [told[0] > 0, told[-1], told] == [True, log.max_offset, sorted(set(told))]
     assert first.log_offsets == second.log_offsets == places
     assert follower.behind_bytes == 0
     places += put(log, 5)
@@ -101,6 +105,37 @@ def test_a_record_whose_sum_alone_is_wrong_is_skipped(tmp_path: Path) -> None:
     follower.catch_up()
     assert collector.log_offsets == places
     assert [one.position for one in follower.damages] == [broken]
+    assert [text.partition(":")[0] for text in follower.describe_findings()] == ["not dispatched"]
+
+
+def test_a_broker_goes_on_as_far_behind_the_segment_as_the_skipped_record_is_long(tmp_path: Path) -> None:
+    log, collector = new_log(tmp_path), Collector()
+    places = put(log, 30)
+    damage(log, places[2], 91 + 300 + 1 - 4, b"\2")
+    follower = Dispatcher(log, [collector], 0, ScanRules(), as_broker=True)
+    follower.catch_up()
+    # The first record behind the segment is as long as the skipped one.
+    assert collector.log_offsets == places[:2] + [place for place in places if place > SEGMENT_SIZE]
+
+
+@pytest.mark.parametrize("pages", [{0}, {2}, {1, 2}, {7}, {6, 7}, set(range(8))])
+def test_behind_unreadable_pages_it_goes_on_at_the_next_record(pages: set[int], tmp_path: Path) -> None:
+    size, collector = 8 * PAGE_SIZE, Collector()
+    config = StoreConfig(mapped_file_size_commit_log=size)
+    places = put(CommitLog(MappedFileQueue(tmp_path, size, Filesystem(), writable=True), config, lambda: START_MS), 100)
+    files = MappedFileQueue(tmp_path, size, BadSectors({f"{0:020d}": pages}), writable=False)
+    files.load()
+    files.set_positions_full()
+    follower = dispatcher(CommitLog(files, config, lambda: START_MS), collector)
+    follower.catch_up()
+    record, bad = places[1], [(page * PAGE_SIZE, (page + 1) * PAGE_SIZE) for page in pages]
+    assert collector.log_offsets == [
+        place
+        for place in places
+        if place >= size or not any(start < place + record and place < stop for start, stop in bad)
+    ]
+    said = [text.partition(":")[0] for text in follower.describe_findings()]
+    assert said == ["not dispatched"]
 
 
 def test_of_many_skipped_records_the_newest_hundred_are_named(tmp_path: Path) -> None:
