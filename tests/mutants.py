@@ -63,6 +63,8 @@ TESTS = {
     "store/opened": ("tests/opened", "tests/recovery/test_start.py", "tests/recovery/test_lost.py"),
     "store/live": ("tests/live", "tests/commitlog", "tests/test_message_store.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
+    "store/change": ("tests/change", "tests/recovery/test_durable.py", "tests/recovery/test_undo.py"),
+    "store/layout.py": ("tests/test_layout.py",),
     "store/formats": ("tests/formats", "tests/brokerconfig", "tests/commitlog", "tests/five/test_timer.py"),
 }
 """The tests that hold a room, where those are more than the tests of its own name."""
