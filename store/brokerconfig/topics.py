@@ -37,6 +37,18 @@ def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
     )
 
 
+def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
+    """List the queues of the topics in topics.json that producers may send to."""
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return {
+        (topic, queue_id)
+        for topic, entry in table.items()
+        if topic not in BUILT_IN
+        for queue_id in range(_queue_count(entry))
+    }
+
+
 def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
     """Attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
 

@@ -59,8 +59,7 @@ def rebuild_locally(
     index = IndexService(layout, config, fs, writable=True, clock=clock)
     handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
     database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
-    if database is not None:
-        handlers.append(database)
+    handlers += [database] if database is not None else []
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     with FanOut([*handlers, index] if scope.index else handlers) as builders:
@@ -75,9 +74,10 @@ def rebuild_locally(
     index.flush()
     queues.close()
     index.close()
+    faults = [] if config.queues_in_rocksdb else keep_expired_ends(files, staging, scope, fs)
     if database is not None:
         database.finish(start)
-    faults = [] if config.queues_in_rocksdb else keep_expired_ends(files, staging, scope, fs)
+        faults += database.findings
     found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
     return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
 
@@ -90,7 +90,7 @@ def _rocksdb_queues(
         return None
     from store.rebuild.rocksdb import RocksdbQueues
 
-    return RocksdbQueues(source.consumequeue, staging.consumequeue, config, scope, fs)
+    return RocksdbQueues(source, staging.consumequeue, config, scope, fs)
 
 
 def _flush_whole(queue: ConsumeQueue) -> None:

@@ -36,14 +36,13 @@ def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Act
         return []
     assert opened.overlay is not None
     staging = StoreLayout(opened.overlay.folder)
-    queues = RocksdbQueues(
-        opened.layout.consumequeue, staging.consumequeue, opened.config, RebuildScope(index=False), opened.fs
-    )
+    queues = RocksdbQueues(opened.layout, staging.consumequeue, opened.config, RebuildScope(index=False), opened.fs)
     segments = opened.log.segments.files
     start = segments[0].file_start if segments else 0
     rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
     end = find_end(segments, start, replace(rules, by_place=True), queues.dispatch, stop=found.log_end)
     queues.finish(start)
+    found.findings += queues.findings
     if segments and end.log_end != found.log_end:
         raise DamagedFile(
             f"{end.describe()}; the log goes on to {found.log_end}, and the RocksDB can't be built past the damage",

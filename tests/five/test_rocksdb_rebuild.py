@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from store.forensics.queue_ends import queue_ends
 from tests.cli.running import rmqctl
 from tests.five.stores import asked, copy_of_five, five, lines
 from tests.five.test_rocksdb import NAMES, _set_checkpoint_back, answers_differ, edit, without_rocksdict
+from tests.rebuild.stores import expired_store
 from tests.support.snapshots import contents
 
 pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
@@ -225,3 +228,34 @@ def test_a_database_whose_files_can_not_be_written_is_an_error(tmp_path: Path) -
     (tmp_path / "queues").rename(tmp_path / "away")
     with pytest.raises(StoreIOError, match="queues"):
         writer.finish(None)
+
+
+IN_ROCKSDB = ("--set", "storeType=defaultRocksDB")
+
+
+@pytest.mark.parametrize(
+    ("consumed", "next_offset", "said"),
+    [
+        ({"Old@g": {"0": 28}, "Old@h": {"0": 30}}, 30, "Old/0 goes on at 30, the farthest offset of a consumer"),
+        ({"Old@g": {"0": 0}}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
+        ({}, 0, "1 queue of topics.json may have been one, and begin at 0: Old/0"),
+    ],
+)
+def test_ends_of_expired_queues_that_a_damaged_database_loses_are_said_or_told_by_consumers(
+    consumed: dict[str, dict[str, int]], next_offset: int, said: str, tmp_path: Path
+) -> None:
+    root = expired_store(tmp_path / "store")
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "config", ignore_errors=True)
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": consumed}))
+    table = {topic: {"topicName": topic, "writeQueueNums": 1} for topic in ("Old", "TBW102")}
+    (root / "config/topics.json").write_text(json.dumps({"topicConfigTable": table}))
+    (root / "consumequeue").mkdir()
+    (root / "consumequeue/CURRENT").write_bytes(b"damage")
+    run = rmqctl(*IN_ROCKSDB, "--set", "mappedFileSizeConsumeQueue=400", "rebuild", "--queues", "--yes", store=root)
+    assert run.code == 1
+    assert [line.split("; ")[1:] for line in run.err.splitlines() if "have all expired" in line] == [[said]]
+    log_start = StoreReader(str(root)).segments()[0].number
+    ends = {one.topic: (one.min_offset, one.max_offset) for one in queue_ends(StoreReader(str(root)), log_start)}
+    assert ends.get("Old", (0, 0)) == (next_offset, next_offset)

@@ -85,6 +85,11 @@ class DatabaseWriter:
                 batch.put(key, value, self._offsets)
         self._write(batch)
 
+    @property
+    def queues(self) -> set[QueueKey]:
+        """The queues that have units or an end here."""
+        return set(self._newest)
+
     def keep_ends(self, newest: dict[QueueKey, Place]) -> None:
         """Takes over the newest places of those queues that have no units here."""
         self._newest = newest | self._newest
