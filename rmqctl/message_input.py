@@ -68,8 +68,9 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
 
     if "property_bytes" in row:
         # They say all of it; what the map shows of them need not be what a producer may give.
-        row = {name: value for name, value in row.items() if name not in _OF_THE_PROPERTIES}
         stored_properties = _decode(row["property_bytes"], "base64", "property_bytes")
+        _require_no_other_properties(row, stored_properties)
+        row = {name: value for name, value in row.items() if name not in _OF_THE_PROPERTIES}
     fields: dict[str, Any] = {name: _read_integer(row, name, bits) for name, bits in _INTEGERS.items() if name in row}
     fields.setdefault("born_timestamp_ms", now_ms)
     fields["sys_flag"] = _read_sys_flag(row, fields.get("sys_flag", 0))
@@ -90,6 +91,18 @@ def build_message(row: Mapping[str, object], body: bytes, now_ms: int) -> Messag
     if "property_bytes" in row:
         message.properties = stored_properties
     return message
+
+
+def _require_no_other_properties(row: Mapping[str, object], stored: bytes) -> None:
+    """ValueError where a name that was edited says something else than property_bytes."""
+    from store.formats import decode_properties
+
+    said = decode_properties(stored)
+    shown: dict[str, object] = {"properties": said, "keys": [key for key in said.get("KEYS", "").split(" ") if key]}
+    shown |= {"tags": said.get("TAGS"), "uniq_key": said.get("UNIQ_KEY")}
+    for name, value in shown.items():
+        if name in row and row[name] != value:
+            raise ValueError(f"{name} and property_bytes differ; leave property_bytes out to put what {name} says")
 
 
 def _read_object(line: str | bytes) -> dict[str, Any]:

@@ -122,11 +122,12 @@ def _message(row: Cells) -> dict[str, object]:
     for name in ("born_timestamp", "store_timestamp"):
         found[f"{name}_ms"] = _milliseconds(row[name], name)
     found["crc_ok"] = row["crc_ok"] in (True, "true")
-    properties = row["properties"]
-    found["properties"] = json.loads(properties or "{}") if isinstance(properties, str) else dict(properties)
     found["body"] = _base64(row["body"])
+    properties = row["properties"]
     if row["property_bytes"]:
         found["property_bytes"] = _base64(row["property_bytes"])
+    else:
+        found["properties"] = json.loads(properties or "{}") if isinstance(properties, str) else dict(properties)
     return found
 
 

@@ -39,7 +39,6 @@ from store.formats.properties import (
     KEYS,
     NAME_VALUE_SEPARATOR,
     PROPERTY_SEPARATOR,
-    PROPERTY_SEPARATOR_BYTE,
     TAGS,
     UNIQ_KEY,
     decode_properties,
@@ -237,8 +236,11 @@ class StoredMessage:
 
     @property
     def has_whole_properties(self) -> bool:
-        """Whether `properties` says all that the property string holds; else only the string itself does."""
-        return encode_properties(self.properties) == self.property_text.removesuffix(PROPERTY_SEPARATOR_BYTE)
+        """Whether `properties` says all that the property string holds; else only the string itself does.
+
+        5.x mostly sets a separator behind the last property, 4.9.8 none.
+        """
+        return encode_properties(self.properties) == self.property_text
 
     @property
     def is_crc_right(self) -> bool:

@@ -15,7 +15,9 @@ from rmqctl.exit_codes import OK, USAGE
 from store import Message, open_store
 from tests.bench.round_trip import digest, messages
 from tests.cli.running import rmqctl
-from tests.support.golden import golden
+from tests.five.stores import copy_of_five
+from tests.support.golden import golden, stored_properties
+from tests.support.random_damage import records
 
 # The size, because a property string may end with a separator or without.
 OF_THE_PLACE = ("log_offset", "msg_id", "store_timestamp_ms", "size")
@@ -234,19 +236,19 @@ def fingerprint(store: Path) -> str:
     return str(rmqctl("-f", "json", "fingerprint", store=store).json["sha256"])
 
 
-def copied_by(kind: str, source: Path, folder: Path, *words: object) -> Path:
+def copied_by(kind: str, source: Path, folder: Path, *words: object, compat: str = "4.9") -> Path:
     """A store of what `source` exports, each file as it is stored."""
     exported = rmqctl("export", "--to", folder / "out", "--as", kind, *words, store=source)
     assert exported.code == OK, exported.err
     settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
-    compat = "5.3" if source == golden("normal5").store else "4.9"
+    compat = "5.3" if source == golden("normal5").store else compat
     options = ("--from", folder / "out", "--as-stored", "--keep-times", "--compat", compat)
     run = rmqctl(*settings, "put", *options, store=folder / "new")
     assert (run.code, run.err) == (OK, "")
     return folder / "new"
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("name", ["normal", "normal5", "ipv6", "random bytes"])
 def test_a_table_of_messages_comes_back_byte_for_byte(kind: str, name: str, tmp_path: Path) -> None:
     source = tmp_path / "before" if name == "random bytes" else golden(name).store
@@ -255,6 +257,21 @@ def test_a_table_of_messages_comes_back_byte_for_byte(kind: str, name: str, tmp_
             for message in messages(300, seed=1):
                 store.put(message)
     assert fingerprint(copied_by(kind, source, tmp_path)) == fingerprint(source)
+
+
+# Copied timers have no timer wheel.
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+@pytest.mark.parametrize("name", ["compaction", "lmq", "timer", "timer-roll"])
+def test_property_strings_of_a_real_5_3_store_come_back_byte_for_byte(kind: str, name: str, tmp_path: Path) -> None:
+    """Most of them end in a separator."""
+    source = copy_of_five(name, tmp_path)
+    found, expected = (
+        [stored_properties(path.read_bytes()[at : at + size]) for path, at, size in records(root)]
+        for root in (copied_by(kind, source, tmp_path, compat="5.3"), source)
+    )
+    assert expected
+    assert found == expected
 
 
 @pytest.fixture
