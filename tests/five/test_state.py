@@ -12,7 +12,7 @@ import pytest
 from store import Message, check, open_store
 from store.commitlog.slices import LogSlice
 from store.disk.store_reader import StoreReader
-from store.five.state import epochs_of, state_lines
+from store.five.state import epochs_of, revive_line, state_lines
 from store.forensics.structures import DETECTED
 from store.formats.derived import units_of
 from store.rebuild.scope import RebuildScope
@@ -296,3 +296,137 @@ def test_pieces_for_spark_hold_confirmed_records_alone(tmp_path: Path) -> None:
     gather = Gatherer(str(root), tmp_path, RebuildScope(confirmed=confirm), ())
     found = gather(LogSlice(segment.path, segment.number, segment.size, 0, segment.size))
     assert (found.record_count, sum(piece.unit_count for of in found.queues.values() for piece in of)) == (5, 1)
+
+
+def fault_of(text: str) -> str:
+    return epochs_of(text)[1]
+
+
+STOPS = "torn: NumberFormatException, no broker in controller mode starts with it"
+RISE = "epochs or start offsets do not rise: a slave would cut its log at a wrong place"
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "fault"),
+    [
+        ("0\n0\n", [], ""),
+        ("x\n0\n", [], STOPS),
+        ("0\nx\n", [], STOPS),
+        ("1\n0\n0-0\n", [(0, 0)], ""),
+        ("1\n0\n-1-0\n", [], "'-1-0' is no epoch and start offset; the copy is loaded in its place"),
+        ("2\n0\n1-0\n2\n", [(1, 0)], "'2' is no epoch and start offset; the copy is loaded in its place"),
+        ("1\n0\n1--5\n", [], "'1--5' is no epoch and start offset; the copy is loaded in its place"),
+        ("1\n0\n1-0\n2-5\n", [(1, 0), (2, 5)], "counts 1 epochs, holds 2; the copy is loaded in its place"),
+        ("2\n0\n1-5\n2-5\n", [(1, 5), (2, 5)], ""),
+        ("2\n0\n1-5\n2-4\n", [(1, 5), (2, 4)], RISE),
+        ("2\n0\n1-5\n1-6\n", [(1, 5), (1, 6)], RISE),
+        ("3\n0\n1-0\n2-5\n2-6\n", [(1, 0), (2, 5), (2, 6)], RISE),
+    ],
+)
+def test_epochs_and_start_offsets_rise(text: str, found: list[tuple[int, int]], fault: str) -> None:
+    assert epochs_of(text) == (found, fault)
+
+
+def said(root: Path, path: str, text: str) -> list[tuple[str, str, str]]:
+    """Name, value and fault of each line of one file."""
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+    lines = list(state_lines(StoreReader(str(root))))
+    assert {line.file for line in lines} <= {path}
+    return [(line.name, line.value, line.fault) for line in lines]
+
+
+NO_ID = "parts between # instead of {}: the broker asks for a new id"
+NO_NUMBER = "no name and number"
+NO_TIERS = "minOffset is above maxOffset, or no number"
+NO_SEGMENT = "its size is no number, or baseOffset is not its key"
+FILES = [
+    ("brokerIdentity", "C#b#1\n", [("identity", "C#b#1", "")]),
+    ("brokerIdentity", "C#b#-1", [("identity", "C#b#-1", "")]),
+    ("brokerIdentity", "C#b#x", [("identity", "C#b#x", "3 " + NO_ID.format(3))]),
+    ("brokerIdentity", "C##1", [("identity", "C##1", "3 " + NO_ID.format(3))]),
+    ("brokerIdentity", "C#b", [("identity", "C#b", "2 " + NO_ID.format(3))]),
+    ("brokerIdentity-temp", "C#b#1#c", [("identity", "C#b#1#c", "")]),
+    ("brokerIdentity-temp", "C#b#1", [("identity", "C#b#1", "3 " + NO_ID.format(4))]),
+    ("epochFileCheckpoint", "2\n0\n1-0\n2-5\n", [("epoch 1", "0", ""), ("epoch 2", "5", "")]),
+    ("epochFileCheckpoint.bak", "", [("epochs", "0", STOPS)]),
+    (
+        "compaction/position-checkpoint",
+        '{"queueOffsetMap":{"T_0":5,"T_1":"x"}}',
+        [("T_0", "5", ""), ("T_1", "x", "no queue offset")],
+    ),
+    (
+        "config/consumerOrderInfo.json",
+        (
+            '{"table":{"T@g":{0:{"popTime":1,"o":[7,1],"cm":3},1:{"popTime":1,"o":[7,1],"cm":4},2:{"o":5},3:{"o":[],"cm":1},'
+            '4:{"o":[],"cm":2}},"Tg":{0:{"o":[1]}}}}'
+        ),
+        [
+            ("T@g 0", "popTime=1 offsets=2 acknowledged=3", ""),
+            ("T@g 1", "popTime=1 offsets=2 acknowledged=4", "cm acknowledges more than 2 messages"),
+            ("T@g 2", "popTime=None offsets=0 acknowledged=None", "o is no list of offsets"),
+            ("T@g 3", "popTime=None offsets=0 acknowledged=1", ""),
+            ("T@g 4", "popTime=None offsets=0 acknowledged=2", "cm acknowledges more than 0 messages"),
+            ("Tg 0", "popTime=None offsets=1 acknowledged=None", "the key is no topic@group"),
+        ],
+    ),
+    (
+        "config/tieredStoreMetadata.json",
+        (
+            '{"topicMetadataTable":{"T":{"topicId":1,"status":0}},"queueMetadataTable":{"T":{"0":{"minOffset":5,"maxOffset":5},'
+            '"1":{"minOffset":6,"maxOffset":5},"2":{"minOffset":0}}},"commitLogFileSegmentTable":{"a":{"0":{"baseOffset":0,'
+            '"size":0,"status":1},"5":{"baseOffset":4,"size":5},"9":{"baseOffset":9,"size":-1}}},'
+            '"indexFileSegmentTable":{"b":{"0":{"baseOffset":0,"size":"x"}}}}'
+        ),
+        [
+            ("topic T", "id=1 status=0", ""),
+            ("queue T/0", "5 to 5", ""),
+            ("queue T/1", "6 to 5", NO_TIERS),
+            ("queue T/2", "0 to None", NO_TIERS),
+            ("commitLog a 0", "size=0 status=1", ""),
+            ("commitLog a 5", "size=5 status=None", NO_SEGMENT),
+            ("commitLog a 9", "size=-1 status=None", NO_SEGMENT),
+            ("index b 0", "size=x status=None", NO_SEGMENT),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "lines"), FILES)
+def test_each_line_of_a_small_file_is_said_with_its_fault(
+    path: str, text: str, lines: list[tuple[str, str, str]], root: Path
+) -> None:
+    assert said(root, path, text) == lines
+
+
+def test_a_table_that_is_no_json_is_said_with_its_length(root: Path) -> None:
+    ((name, value, fault),) = said(root, "compaction/position-checkpoint", "{x")
+    assert (name, value, fault.split(":")[0]) == ("document", "2 characters", "not what a broker writes")
+
+
+TOO_MANY = "bm acknowledges more than"
+ACK = {"ao": 6, "so": 5, "c": "g", "t": "T", "q": 0, "pt": 1}
+CHECKPOINT = {"so": 5, "pt": 1, "it": 1, "n": 2, "q": 0, "t": "T", "c": "g"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "document", "line"),
+    [
+        ("ck", CHECKPOINT, ("checkpoint", "g T/0 from 5: 2 messages", "")),
+        ("ck", {**CHECKPOINT, "bm": 3}, ("checkpoint", "g T/0 from 5: 2 messages", "")),
+        ("ck", {**CHECKPOINT, "bm": 4}, ("checkpoint", "g T/0 from 5: 2 messages", f"{TOO_MANY} 2 messages")),
+        ("ck", {**CHECKPOINT, "n": 0, "bm": 1}, ("checkpoint", "g T/0 from 5: 0 messages", "")),
+        ("ck", {**CHECKPOINT, "n": 0, "bm": 2}, ("checkpoint", "g T/0 from 5: 0 messages", f"{TOO_MANY} 0 messages")),
+        ("ck", {"so": 5, "n": 2}, ("checkpoint", "None None/None from 5: 2 messages", "without c, it, pt, q, t")),
+        ("ack", ACK, ("acknowledgement", "g T/0: 6", "")),
+        ("ack", {"ao": 6, "c": "g", "t": "T", "q": 0}, ("acknowledgement", "g T/0: 6", "fields are missing")),
+        ("bAck", {**ACK, "aol": [7]}, ("acknowledgement", "g T/0: [7]", "")),
+        ("x", {}, ("x", "2 bytes", "neither ck, ack nor bAck")),
+        (None, {}, ("None", "2 bytes", "neither ck, ack nor bAck")),
+    ],
+)  # fmt: skip
+def test_each_message_of_a_pop_consumer_is_said(
+    tags: str | None, document: dict[str, object], line: tuple[str, str, str]
+) -> None:
+    found = revive_line("rmq_sys_REVIVE_LOG_C", tags, json.dumps(document, separators=(",", ":")).encode())
+    assert (found.file, found.name, found.value, found.fault) == ("rmq_sys_REVIVE_LOG_C", *line)
