@@ -109,7 +109,7 @@ def _plan(
     """Builds the scope's files in `folder`; gives the plan that publishes them."""
     from store import VERIFYING
     from store.formats import SCHEDULE_TOPIC
-    from store.opened import describe_inferred_delays, infer_config, refuse_mixed_delays
+    from store.opened import DELAY_LEVELS, describe_inferred_delays, infer_config, refuse_mixed_delays
     from store.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
     from store.recovery import describe_unconfirmed
 
@@ -117,9 +117,10 @@ def _plan(
     config = infer_config(layout, settings, fs)
     made = rebuild(folder, config, scope, VERIFYING)
     change = plan_publish(layout.root, folder, scope, fs)
-    if change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
+    in_rocksdb = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_rocksdb
+    if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
         change.remarks += describe_inferred_delays(config, settings)
-        if "messageDelayLevel" not in settings:
+        if DELAY_LEVELS not in settings:
             refuse_mixed_delays(layout, fs)
     lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
     change.notes += made.findings

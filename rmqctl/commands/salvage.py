@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from store.config import StoreConfig
     from store.disk import Filesystem
     from store.forensics import Gap, LostOps, SalvagedRun, SalvageReport
+    from store.layout import StoreLayout
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -256,6 +257,19 @@ def _logs_elsewhere(session: Session, path: Path) -> tuple[Path, ...]:
     return layout.commitlogs_elsewhere if layout.dledger is None else ()
 
 
+def _source_layout(session: Session, path: Path, config: StoreConfig, fs: Filesystem) -> StoreLayout:
+    """The source's layout; says its delays, and refuses those that its entries do not tell."""
+    from store.opened import DELAY_LEVELS, describe_inferred_delays, make_layout, refuse_mixed_delays
+
+    settings = session.store.settings()
+    layout = make_layout(path, settings, fs)
+    for remark in describe_inferred_delays(config, settings):
+        session.note(remark)
+    if DELAY_LEVELS not in settings:
+        refuse_mixed_delays(layout, fs)
+    return layout
+
+
 def _write_store(
     session: Session,
     path: Path,
@@ -266,9 +280,9 @@ def _write_store(
     fs: Filesystem,
 ) -> dict[str, Any]:
     from store.forensics import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
-    from store.opened import make_layout
 
     logs = _logs_elsewhere(session, path)
+    source = _source_layout(session, path, config, fs) if logs or is_store_root(path, fs) else None
 
     def walk() -> Iterator[SalvagedRun]:
         """The source's records; each walk counts anew."""
@@ -284,7 +298,7 @@ def _write_store(
         keep_offsets=target.keep_offsets,
         clock=session.environment.clock_ms,
         next_offsets=next_offsets_of(path, fs, logs, session.warn),
-        source=make_layout(path, session.store.settings(), fs) if logs or is_store_root(path, fs) else None,
+        source=source,
     )
     for one in made.brought:
         if not one.copied_from:

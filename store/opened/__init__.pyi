@@ -1,3 +1,4 @@
+from store.opened.delays import DELAY_LEVELS as DELAY_LEVELS
 from store.opened.delays import describe_inferred_delays as describe_inferred_delays
 from store.opened.delays import refuse_mixed_delays as refuse_mixed_delays
 from store.opened.detect import FoundStore as FoundStore

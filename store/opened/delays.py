@@ -2,8 +2,8 @@
 
     the entry's tags code - the record's store time = the level's delay
 
-Some entries of each level are read. Codes that are no times are passed over: a 4.9 broker that dispatches while it
-recovers writes the hash of the tags.
+Every entry is read where there are no more than MOST_ENTRIES, else as many, spread over each level. Codes that are no
+times are passed over: a 4.9 broker that dispatches while it recovers writes the hash of the tags.
 
 Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageService.computeDeliverTimestamp (4.9.8).
 """
@@ -11,19 +11,24 @@ Source: ConsumeQueue, CommitLogDispatcherBuildConsumeQueue, ScheduleMessageServi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+import numpy as np
 
 from store.config import DEFAULT_DELAY_LEVELS, MAX_DELAY_MS, StoreConfig, parse_delay_levels
 from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record, delay_level
-from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
+from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
+from store.opened.scratch import Scratch
 from store.opened.sizes import numbered_files, segments_of
 
 DELAY_LEVELS = "messageDelayLevel"
-_ENTRIES = 8
-_NEWEST_FILES = 2
+MOST_ENTRIES = 1 << 13
+"""Entries whose records are read, of all levels together: each may be a page of the disk."""
 _SECOND_MS = 1000
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", _SECOND_MS))
 Delays = dict[int, set[int]]
@@ -67,55 +72,68 @@ def refuse_mixed_delays(layout: StoreLayout, fs: Filesystem) -> None:
 
 
 def read_delays(layout: StoreLayout, fs: Filesystem) -> Delays:
-    """The delays in ms that some entries of each level have, by level."""
-    found: Delays = {}
-    folder = layout.consumequeue / SCHEDULE_TOPIC
+    """The delays in ms that the entries of each level have, by level."""
+    queues = dict([*_units_in_rocksdb(layout, fs), *_units_in_files(layout, fs)])
     segments = {parse_segment_name(file.path.name): file for file in segments_of(layout, fs)}
+    found: Delays = {}
+    for level, units in queues.items():
+        wanted = len(units) if len(units) * len(queues) <= MOST_ENTRIES else MOST_ENTRIES // len(queues)
+        rows = np.linspace(0, len(units) - 1, wanted).astype(np.int64).tolist() if len(units) else []
+        for row in rows:
+            delay_ms = _delay_of(units[row], level, segments, fs)
+            if delay_ms is not None:
+                found.setdefault(level, set()).add(delay_ms)
+    return found
+
+
+def _units_in_files(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
+    """The written units of each level's queue files, in order; none of an unreadable file."""
+    folder = layout.consumequeue / SCHEDULE_TOPIC
     for name in fs.list_names(folder) if fs.is_folder(folder) else ():
         queue_id = parse_queue_id(name)
         if queue_id is None or queue_id < 0:
             continue
-        files = sorted(numbered_files(folder / name, fs), key=lambda file: file.path.name)
-        for file in files[-_NEWEST_FILES:]:
-            for unit in _some_units(file, fs):
-                delay_ms = _delay_of(unit, queue_id + 1, segments, fs)
-                if delay_ms is not None:
-                    found.setdefault(queue_id + 1, set()).add(delay_ms)
-    return found
+        parts = []
+        for file in sorted(numbered_files(folder / name, fs), key=lambda file: file.path.name):
+            with suppress(StoreError):
+                parts.append(_written_units(fs.read_file(file.path)))
+        if parts:
+            yield queue_id + 1, np.concatenate(parts)
 
 
-def _some_units(file: Entry, fs: Filesystem) -> Iterator[QueueUnit]:
-    """The first, the last and some units between; nothing of an unreadable file."""
-    try:
-        descriptor = fs.open_read(file.path)
-
-        def unit(number: int) -> QueueUnit:
-            return decode_unit(fs.read(descriptor, number * UNIT_SIZE, UNIT_SIZE))
-
-        low, high = 0, file.size // UNIT_SIZE
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if unit(middle).is_written else (low, middle)
-        for number in {(low - 1) * step // (_ENTRIES - 1) for step in range(_ENTRIES)} if low else ():
-            yield unit(number)
-    except StoreError:
+def _units_in_rocksdb(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int, np.ndarray]]:
+    """The units of each level in a RocksDB (5.x); none without one, or without the package that reads it."""
+    if not fs.exists(layout.consumequeue / "CURRENT"):
         return
+    from store.five.rocksdb.database import open_database
+
+    with suppress(StoreError), Scratch() as scratch:
+        database = open_database(layout.consumequeue, scratch.folder, fs)
+        for topic, queue_id in sorted(database.newest):
+            if topic == SCHEDULE_TOPIC:
+                yield queue_id + 1, database.units((topic, queue_id))
 
 
-def _delay_of(unit: QueueUnit, level: int, segments: Mapping[int | None, Entry], fs: Filesystem) -> int | None:
+def _written_units(data: bytes) -> np.ndarray:
+    units = units_of(data[: len(data) // UNIT_SIZE * UNIT_SIZE])
+    return np.asarray(units[(units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)])
+
+
+def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], fs: Filesystem) -> int | None:
     """The delay of the unit's record; None where the unit or its record does not tell it."""
-    start = max((at for at in segments if at is not None and at <= unit.log_offset), default=None)
-    if unit.is_pre_blank or start is None or unit.log_offset + unit.size > start + segments[start].size:
+    log_offset, size = int(unit["log_offset"]), int(unit["size"])
+    start = max((at for at in segments if at is not None and at <= log_offset), default=None)
+    if start is None or log_offset + size > start + segments[start].size:
         return None
     try:
         descriptor = fs.open_read(segments[start].path)
-        record = decode_record(fs.read(descriptor, unit.log_offset - start, unit.size))
+        record = decode_record(fs.read(descriptor, log_offset - start, size))
         is_delayed = record.topic == SCHEDULE_TOPIC and delay_level(record.properties) == level
     except (StoreError, ValueError):
         return None
-    delay_ms = unit.tags_code - record.store_timestamp_ms
+    delay_ms = int(unit["tags_code"]) - record.store_timestamp_ms
     is_delay = 0 <= delay_ms <= MAX_DELAY_MS and delay_ms % _SECOND_MS == 0
-    return delay_ms if is_delayed and record.log_offset == unit.log_offset and is_delay else None
+    return delay_ms if is_delayed and record.log_offset == log_offset and is_delay else None
 
 
 def _word(delay_ms: int) -> str:

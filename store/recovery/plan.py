@@ -114,7 +114,9 @@ def plan_recovery(
 
 def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
     """Refuse to change delayed queues by delays that may not be the broker's."""
-    if not (as_broker or opened.gives_delays) and change.publishes_below(opened.layout.consumequeue / SCHEDULE_TOPIC):
+    folder = opened.layout.consumequeue
+    changed = folder if opened.config.queues_in_rocksdb else folder / SCHEDULE_TOPIC
+    if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
         refuse_mixed_delays(opened.layout, opened.fs)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from store import Message, open_store
 from store.disk.filesystem import Filesystem
-from store.opened.delays import infer_delay_levels
+from store.errors import BadRequest
+from store.opened import delays
+from store.opened.delays import infer_delay_levels, refuse_mixed_delays
 from store.opened.detect import make_layout
 from tests.cli.running import rmqctl
 from tests.support.snapshots import contents
@@ -96,6 +99,9 @@ def test_a_broker_that_got_other_delays_has_sound_entries(tmp_path: Path) -> Non
         (["recover", "--abnormal"], 2),
         (["recover", "--abnormal", "--set", "messageDelayLevel=1s 5s 10s 10m"], 0),
         (["recover", "--abnormal", "--as-broker"], 0),
+        (["salvage", "--to", "{new}"], 2),
+        (["salvage", "--to", "{new}", "--set", "messageDelayLevel=1s 5s 10s 10m"], 0),
+        (["salvage"], 0),
     ],
 )
 def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_delays(
@@ -103,6 +109,39 @@ def test_delayed_queues_are_not_built_where_entries_of_a_level_tell_several_dela
 ) -> None:
     root = delayed(delayed(tmp_path / "store", OWN, *[4] * 20), "1s 5s 10s 10m", *[4] * 30)
     (root / QUEUES / "SCHEDULE_TOPIC_XXXX/3" / f"{800:020d}").unlink()
-    run = rmqctl(*words, "--yes", store=root)
+    words = [word.format(new=tmp_path / "new") for word in words]
+    run = rmqctl(*words, *(["--yes"] if words[0] != "salvage" else []), store=root)
     assert run.code == code, run.err
     assert ("the entries of delay level 4 tell delays of 5m and 10m" in run.err) is (code == 2)
+
+
+@pytest.mark.parametrize("before", [1, 19, 57])
+def test_one_entry_of_another_delay_among_many_files_is_seen(before: int, tmp_path: Path) -> None:
+    root = delayed(tmp_path / "store", OWN, *[4] * before)
+    delayed(delayed(root, "1s 5s 10s 10m", 4), OWN, *[4] * (60 - before))
+    with pytest.raises(BadRequest, match="the entries of delay level 4 tell delays of 5m and 10m"):
+        refuse_mixed_delays(make_layout(root, {}), Filesystem())
+
+
+def test_entries_in_a_rocksdb_tell_the_delays_too(tmp_path: Path) -> None:
+    pytest.importorskip("rocksdict", reason="rocksdict is not installed: it writes RocksDBs")
+    root = delayed(delayed(tmp_path / "store", OWN, *[4] * 3), "1s 5s 10s 10m", *[4] * 3)
+    words = ("--set", "storeType=defaultRocksDB", "rebuild", "--queues", "--yes")
+    assert rmqctl("--set", f"messageDelayLevel={OWN}", *words, store=root).code == 0
+    for level in (root / QUEUES).iterdir():
+        if level.is_dir():
+            shutil.rmtree(level)
+    assert infer_delay_levels(make_layout(root, {}), Filesystem()) == INFERRED
+
+
+@pytest.mark.parametrize("most", [1, 2, 59, 60])
+def test_no_more_entries_are_read_than_are_affordable(
+    most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    root = delayed(tmp_path / "store", OWN, *[4] * 30, *[3] * 30)
+    read: list[object] = []
+    decode = delays.decode_record
+    monkeypatch.setattr(delays, "MOST_ENTRIES", most)
+    monkeypatch.setattr(delays, "decode_record", lambda data: read.append(data) or decode(data))
+    delays.read_delays(make_layout(root, {}), Filesystem())
+    assert len(read) == most // 2 * 2
