@@ -36,6 +36,7 @@ class GivenStore:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._told: list[str] = []
 
     @property
     def _options(self) -> Options:
@@ -325,8 +326,17 @@ class GivenStore:
             opened.close()
 
     def _warn_of_findings(self, closed: WritableStore) -> None:
-        said = len(closed.opening_findings)
-        self._warn_of(closed.describe_findings()[said:])
+        self.warn_of_news(closed)
+        if len(closed.describe_findings()) > len(closed.opening_findings):
+            self._session.met_findings = True
+
+    def warn_of_news(self, opened: WritableStore) -> None:
+        """Warn of findings that came up since the last call. One that passes leaves the exit code as it is."""
+        findings = opened.describe_findings()[len(opened.opening_findings) :]
+        for finding in findings:
+            if finding not in self._told:
+                self._session.warn(finding)
+        self._told = findings
 
     def warn_of_damage(self, readers: Iterable[StoreReader]) -> None:
         """Names the damage in the log that the readers passed over; the command then ends with FINDINGS."""

@@ -151,6 +151,11 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, StoreIOError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
+def is_no_space(error: BaseException) -> bool:
+    """Tell whether a full disk or a used-up quota refused a call; deleted files end that."""
+    return isinstance(error, StoreIOError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 _OS_HINTS = {
     errno.ENOSPC: "free some space and run the command again",
     errno.EDQUOT: "the quota is used up; free some space and run the command again",

@@ -80,7 +80,7 @@ def run(
             server, page = _open_ports(session, opened, open_ports, metrics_address, limits)
             # A signal that came before must not end the command here: it is raised when the block ends.
             facts = _facts(opened, server, page)
-            ended_by = _serve(session, server, ready)
+            ended_by = _serve(session, opened, server, ready)
             facts |= _counts(opened)
         opened.close()
     verdict = f"closed by {ended_by}, {count(facts['put_messages'], 'message')} taken, {facts['gets']} gets answered"
@@ -111,15 +111,15 @@ def _open_ports(
     return server, page
 
 
-def _serve(session: Session, server: ControlServer, ready: bool) -> str:
-    """Wait for the end; gives its cause."""
+def _serve(session: Session, opened: ServedStore, server: ControlServer, ready: bool) -> str:
+    """Wait for the end, and warn of findings when they come up; gives the cause of the end."""
     try:
         with session.interrupts.allowed():
             if ready:
                 session.environment.stdout.write("ready\n")
                 session.environment.stdout.flush()
             while not server.stop_asked.wait(_LOOK_FOR_SIGNALS_S):
-                pass
+                session.store.warn_of_news(opened)
     except KeyboardInterrupt:
         return "a signal"
     return "rmqctl stop"

@@ -1,7 +1,7 @@
 """Arrivals: tells listeners of every message that queues and index have.
 
     1. dispatch    keeps the runs that the walk hands over, if there is a listener
-    2. tell        calls the listeners for their messages, when every handler is done
+    2. tell        calls the listeners for their messages, when every handler is done; drops runs that come again
 
 A listener is called in the thread that dispatches, so it must be quick. A message for light queues is
 reported once more for each queue that it names. Slaves of 4.x call no listener.
@@ -76,10 +76,15 @@ class Arrivals:
         if self._listeners and not self._is_silent:
             self._runs.append(run)
 
-    def tell(self) -> None:
-        """Call the listeners for the messages of the kept runs."""
+    def tell(self, done_to: int) -> None:
+        """Call the listeners for the messages before log offset `done_to`.
+
+        Later runs are dropped: a handler refused one, so that all of them are handed over again.
+        """
         runs, self._runs = self._runs, []
         for run in runs:
+            if run.start >= done_to:
+                return
             for arrival in self._arrivals(run):
                 for listener in self._listeners:
                     self._call(listener, arrival)

@@ -20,6 +20,8 @@ from store.live.service import ServiceThread, monotonic_ms
 class CommitRealTimeService(ServiceThread):
     """Commits `segments`; intervals are ms of `clock`."""
 
+    outlasts_full_disk = True
+
     def __init__(
         self,
         segments: MappedFileQueue,

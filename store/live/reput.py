@@ -4,8 +4,9 @@
     stop                 dispatch the rest
 
 A consume queue that cannot be written is tried again as the broker does: QUEUE_TRIES times, a second apart; an index
-file that cannot be created INDEX_TRIES times. Then the bit in RunningFlags is set, the service ends, and the store
-refuses puts. The broker goes on, and what it could not build is not found before the next recovery.
+file that cannot be created INDEX_TRIES times. Then the bit in RunningFlags is set, and the store refuses puts. Where
+the disk is full, the run is tried again until there is space; after any other error the service ends. The broker goes
+on, and what it could not build is not found before the next recovery.
 
 Source: DefaultMessageStore.ReputMessageService, ConsumeQueue.putMessagePositionInfoWrapper,
 IndexService.retryGetAndCreateIndexFile (4.9.8).
@@ -36,9 +37,14 @@ INDEX_RETRY_S = 1.0
 
 
 class ReputMessageService(ServiceThread):
-    """Calls `dispatcher` while there is something to dispatch; stops at its first failure."""
+    """Calls `dispatcher` while there is something to dispatch; stops at its first failure.
 
-    def __init__(self, dispatcher: Dispatcher, after_dispatch: Callable[[], None] = lambda: None) -> None:
+    after_dispatch  called with the log offset up to which every handler is done; later runs are handed over again
+    """
+
+    outlasts_full_disk = True
+
+    def __init__(self, dispatcher: Dispatcher, after_dispatch: Callable[[int], None] = lambda log_offset: None) -> None:
         super().__init__(POLL_INTERVAL_MS)
         self.dispatcher = dispatcher
         self._after_dispatch = after_dispatch
@@ -49,9 +55,13 @@ class ReputMessageService(ServiceThread):
         super().stop()
 
     def work(self) -> None:
-        if self.failure is None and self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
-            self._after_dispatch()
-            self._pause.wait(GATHER_INTERVAL_S)
+        if self.failure is None and self.dispatcher.behind_bytes > 0:
+            try:
+                count = self.dispatcher.catch_up()
+            finally:
+                self._after_dispatch(self.dispatcher.log_offset)
+            if count:
+                self._pause.wait(GATHER_INTERVAL_S)
 
     def last_work(self) -> None:
         while self.failure is None and self.dispatcher.behind_bytes > 0 and self.dispatcher.catch_up():
@@ -72,6 +82,7 @@ class RetriedQueues:
         self._retry_seconds = retry_seconds
         self._is_refused = False
         self._stopping = threading.Event()
+        self._trouble: StoreIOError | None = None
 
     def stop(self) -> None:
         """Make the next failure final, so that a store can be closed while its disk refuses."""
@@ -97,13 +108,20 @@ class RetriedQueues:
                 self._note_success()
                 return
             except StoreIOError as error:
+                self._trouble = error
                 if attempt == QUEUE_TRIES or self._stopping.is_set():
                     self._is_refused = True
                     self._flags.set(RunningFlag.WRITE_LOGICS_QUEUE_ERROR, f"a queue cannot be written: {error}")
                     raise
                 self._stopping.wait(self._retry_seconds)
 
+    def describe_findings(self) -> list[str]:
+        """Why the last run is tried again, as a sentence for people."""
+        trouble = self._trouble
+        return [f"a queue cannot be written, and is tried again: {trouble}"] if trouble is not None else []
+
     def _note_success(self) -> None:
+        self._trouble = None
         if self._is_refused:
             self._is_refused = False
             self._flags.clear(RunningFlag.WRITE_LOGICS_QUEUE_ERROR)

@@ -8,6 +8,7 @@ The threads are no daemons: a daemon could be cut off in the middle of a flush. 
 main thread has ended without closing the store, so that a program can't hang at its exit.
 
     too many open files    `trouble` keeps the error until a round succeeds; the next one begins RETRY_S later
+    a full disk            the same, for a service that `outlasts_full_disk`; after a failed sync pages may be lost
     any other exception    `failure` keeps the first; the loop goes on, and the store refuses puts from then on
 
 Source: ServiceThread, 4.9.8.
@@ -21,16 +22,22 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
+from typing import ClassVar
 
 from store.disk.mapped_file_queue import MappedFileQueue
-from store.errors import StoreError, is_passing
+from store.errors import StoreError, is_no_space, is_passing
 from store.opened.checkpoint import StoreCheckpoint
 
 RETRY_S = 1.0
 
 
 class ServiceThread(ABC):
-    """Base of the services. A subclass gives `work` (once per round) and, if needed, `last_work`."""
+    """Base of the services. A subclass gives `work` (once per round) and, if needed, `last_work`.
+
+    outlasts_full_disk  a round that a full disk has refused can be done again from its beginning
+    """
+
+    outlasts_full_disk: ClassVar[bool] = False
 
     def __init__(self, interval_ms: int) -> None:
         self.failure: BaseException | None = None
@@ -102,7 +109,8 @@ class ServiceThread(ABC):
 
     def _waits_for_next_try(self, error: Exception) -> bool:
         """Wait where an error may pass; False where it may not, or the service is to end."""
-        if not is_passing(error) or self._is_over():
+        may_pass = is_passing(error) or (self.outlasts_full_disk and is_no_space(error))
+        if not may_pass or self._is_over():
             return False
         self.trouble = error
         self._stopping.wait(RETRY_S)

@@ -176,6 +176,7 @@ class StoreServices:
             self.ha.describe_findings()
             + self._reput.dispatcher.describe_findings()
             + self._opened.queues.describe_findings()
+            + self._queues.describe_findings()
             + self.arrivals.findings
         )
 

@@ -80,6 +80,7 @@ class ServedState(NamedTuple):
     halves_given_up: int | None
     listeners: list[ListenerState]
     failed_services: list[str]
+    retrying_services: list[str]
 
 
 class ServedStore(WritableStore):
@@ -288,6 +289,7 @@ class ServedStore(WritableStore):
     def state(self) -> ServedState:
         """The store's slaves, delayed messages, halves and connections at this moment."""
         master, transactions = self._services.ha.master, self._transactions
+        threads = self._services.threads + self._running
         return ServedState(
             master.push_to_slave_max_offset if master is not None else None,
             master.slaves() if master is not None else [],
@@ -295,7 +297,8 @@ class ServedStore(WritableStore):
             transactions.in_doubt_count if transactions is not None else None,
             transactions.given_up_count if transactions is not None else None,
             [listener.state() for listener in self.listeners],
-            [type(one).__name__ for one in self._services.threads + self._running if one.failure is not None],
+            [type(one).__name__ for one in threads if one.failure is not None],
+            [type(one).__name__ for one in threads if one.trouble is not None],
         )
 
     def describe_findings(self) -> list[str]:
@@ -305,7 +308,8 @@ class ServedStore(WritableStore):
         checked = self._transactions.findings if self._transactions is not None else []
         said = [finding for one in self._services.threads + self._running for finding in one.describe_findings()]
         listening = [finding for one in self.listeners for finding in one.describe_findings()]
-        return super().describe_findings() + timed + delivered + checked + said + listening
+        refused = [f"puts are refused: {self.flags.refusal}"] if self.flags.refusal else []
+        return super().describe_findings() + timed + delivered + checked + said + listening + refused
 
 
 def _named(services: Collection[str]) -> frozenset[Service]:

@@ -44,6 +44,8 @@ class StoreCollector:
         yield from _connections(state)
         failed = dict.fromkeys(state.failed_services, 1.0)
         yield _labelled("service_failed", "Services that have failed.", "service", failed)
+        retrying = dict.fromkeys(state.retrying_services, 1.0)
+        yield _labelled("service_retrying", "Services whose last round will be tried again.", "service", retrying)
 
     def _counters(self) -> Iterator[Metric]:
         from prometheus_client.metrics_core import CounterMetricFamily

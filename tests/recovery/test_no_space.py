@@ -6,17 +6,24 @@ import contextlib
 import errno
 import json
 import threading
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from store import MessageStore, PutResult, PutStatus, open_store
+from store.checking.check import check_files
+from store.disk.store_reader import StoreReader
 from store.errors import StoreIOError
+from store.live import reput, service
+from store.live.arrivals import Arrival
+from store.live.running_flags import RunningFlag
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import golden
 from tests.support.processes import namespace, run_script_on_small_disk
 from tests.support.stores import SMALL, recover, stored_messages, text_message
+from tests.support.threads import eventually
 
 needs_mounts = pytest.mark.skipif(not namespace(), reason="this system lets nobody mount")
 IO_ERROR = 5
@@ -142,6 +149,70 @@ def test_a_put_that_needs_a_new_file_on_a_full_disk_stores_nothing_and_keeps_the
         found = stored_messages(store)["T", 0]
     assert [body for _, body in found] == [text_message(number).body for number in range(len(found))]
     assert len(found) >= 40
+
+
+@pytest.mark.parametrize(
+    ("folder", "flag", "said"),
+    [
+        ("consumequeue", RunningFlag.WRITE_LOGICS_QUEUE_ERROR, "a queue cannot be written: "),
+        ("index", RunningFlag.WRITE_INDEX_FILE_ERROR, "the index cannot be written: "),
+    ],
+)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT], ids=errno.errorcode.get)
+def test_messages_that_a_full_disk_kept_from_dispatch_are_dispatched_when_there_is_space(
+    code: int, folder: str, flag: RunningFlag, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, value in ((reput, "QUEUE_TRIES", 1), (reput, "INDEX_TRIES", 1), (service, "RETRY_S", 0.01)):
+        monkeypatch.setattr(module, name, value)
+    full = False
+    names = ("preallocate", "open_new", "publish")
+    fs = FaultyFilesystem(
+        errno_code=code, when=lambda name, at: full and name in names and folder in Path(getattr(at, "path", at)).parts
+    )
+    heard = Heard()
+    with open_store(tmp_path / "store", settings=SMALL, read_only=False, services=[], fs=fs) as store:
+        store.add_listener(heard)
+        assert store.put(text_message(0)).is_ok
+        store.catch_up()
+        full = True
+        answers = put_until(store, lambda: flag in store.flags)
+        refused = store.put(text_message(999))
+        assert (refused.status, refused.reason[: len(said)]) == (PutStatus.SERVICE_NOT_AVAILABLE, said)
+        assert (store.state().retrying_services, store.state().failed_services) == (["ReputMessageService"], [])
+        told = [finding.partition(": ")[0] for finding in store.describe_findings()]
+        assert [one for one in told if one != "a queue cannot be written, and is tried again"] == [
+            "ReputMessageService tries again", "puts are refused"
+        ]  # fmt: skip
+        full = False
+        # The round has its success noted behind the dispatch.
+        assert eventually(lambda: (store.describe_findings(), store.state().retrying_services) == ([], []))
+        assert flag not in store.flags
+        assert store.put(text_message(len(answers) + 1)).is_ok
+        store.catch_up()
+        found = [body for _, body in stored_messages(store)["T", 0]]
+        assert found == [text_message(number).body for number in range(len(answers) + 2)]
+        assert eventually(lambda: heard.offsets == list(range(1, len(found) + 1)))
+    assert [finding.kind for finding in check_files(StoreReader(str(tmp_path / "store")))] == []
+
+
+class Heard:
+    """The queue offsets behind the messages that a listener heard of."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    def arriving(self, arrival: Arrival) -> None:
+        self.offsets.append(arrival.next_offset)
+
+
+def put_until(store: MessageStore, condition: Callable[[], bool]) -> list[PutResult]:
+    """Puts messages one by one, each dispatched or refused, until the condition holds."""
+    answers: list[PutResult] = []
+    while not condition() and len(answers) < 2000:
+        answers.append(store.put(text_message(len(answers) + 1)))
+        assert eventually(lambda: condition() or not store.behind_bytes)
+    assert all(answer.is_ok for answer in answers)
+    return answers
 
 
 def put_until_refused(store: MessageStore) -> PutResult:

@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rmqctl.commands import transaction
+from rmqctl.commands import serve, transaction
+from rmqctl.given_store import GivenStore
 from store import Message, WritableStore, open_store
 from store.formats import OP_TOPIC
 from store.live.running_flags import RunningFlag
@@ -66,6 +68,27 @@ def test_a_store_is_served_from_an_empty_folder_to_the_stop(root: Path) -> None:
         assert process.stdout.readline() == "closed by rmqctl stop, 1 message taken, 0 gets answered\n"
     assert not (root / "abort").exists()
     assert not (root / ".rmqctl" / "control.sock").exists()
+
+
+def test_a_finding_reaches_the_log_when_it_comes_up_and_once_until_it_passes() -> None:
+    rounds = iter([[], ["full"], ["full"], ["full", "failed"], [], ["full"], None])
+    now: list[str] | None = []
+    warned: list[tuple[str, ...]] = []
+
+    def wait(_seconds: float) -> bool:
+        nonlocal now
+        now = next(rounds)
+        warned.append(())
+        return now is None
+
+    def warn(text: str) -> None:
+        warned[-1] += (text,)
+
+    session = SimpleNamespace(interrupts=SimpleNamespace(allowed=contextlib.nullcontext), warn=warn)
+    session.store = GivenStore(session)
+    opened = SimpleNamespace(opening_findings=["damage"], describe_findings=lambda: ["damage", *(now or [])])
+    serve._serve(session, opened, SimpleNamespace(stop_asked=SimpleNamespace(wait=wait)), ready=False)
+    assert warned == [(), ("full",), (), ("failed",), (), ("full",), ()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -166,11 +166,13 @@ def test_the_page_names_what_failed_and_what_was_ended(tmp_path: Path) -> None:
         store.listeners.append(server.listener)
         server.listener.ended["idle"] += 2
         store.transactions.failure = StoreIOError("the disk is gone")
+        store.transactions.trouble = StoreIOError("the disk is full")
         samples = read_samples(server.address)
-        store.transactions.failure = None
+        store.transactions.failure = store.transactions.trouble = None
     assert samples["rocketmq_store_service_failed", "TransactionalMessageService"] == 1
     assert samples["rocketmq_store_ended_connections_total", "metrics port,idle"] == 2
-    assert samples["rocketmq_store_findings", ""] == 1
+    assert samples["rocketmq_store_service_retrying", "TransactionalMessageService"] == 1
+    assert samples["rocketmq_store_findings", ""] == 2
 
 
 def test_a_copy_that_follows_its_master_has_a_page(tmp_path: Path) -> None:
