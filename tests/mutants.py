@@ -28,7 +28,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from itertools import accumulate
-from operator import itemgetter
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -140,14 +139,18 @@ class Room:
         return at_import or any((path, line) in known.at_import for line in range(first, last + 1))
 
     def _change(self, mutant: Mutant, known: Known) -> Change:
-        """Choose the tests that run the statement, or any of the file where it runs at import; the shortest first."""
+        """Choose the tests that run the statement, or any of the file where it runs at import.
+
+        Those that are named for the module come first, and the shortest.
+        """
         path, place = str(ROOT / mutant.file), mutant.place
         source = (ROOT / mutant.file).read_text(encoding="utf-8")
         lines = frozenset(range(place.first, place.last + 1))
         if self._at_import(mutant, known):
             lines = frozenset(range(source.count("\n") + 1))
         near = {name: test.seconds for name, test in known.tests.items() if lines & test.lines.get(path, lines - lines)}
-        tests = dict(sorted(near.items(), key=itemgetter(1)))
+        stem = f"test_{Path(path).stem}.py"
+        tests = dict(sorted(near.items(), key=lambda test: (stem not in test[0], test[1])))
         sums = accumulate(tests.values())
         chosen = [name for name, total in zip(tests, sums, strict=True) if total <= MOST_S or name == next(iter(tests))]
         original = partial(compile, source, path, "exec", dont_inherit=True)

@@ -9,7 +9,7 @@ Source: DefaultMessageStore.addScheduleTask (4.9.8).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from store.errors import StoreError, is_passing
 from store.live.service import ServiceThread
@@ -25,7 +25,7 @@ class TimedTask:
     run: Callable[[], object]
     first_ms: int
     period_ms: int
-    next_ms: int = 0
+    next_ms: int = field(init=False)
 
 
 class Timetable(ServiceThread):

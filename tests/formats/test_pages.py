@@ -154,3 +154,22 @@ def test_hosts_are_written_as_they_were_read(text: str) -> None:
 def test_text_that_is_no_host_is_a_bad_request(text: str) -> None:
     with pytest.raises(BadRequest):
         Host.parse(text)
+
+
+# The times asked for, and whether an index file of the milliseconds 10 to 20 may hold messages of then.
+TIMES = [
+    (8, 9, False),
+    (9, 10, True),
+    (9, 20, True),
+    (9, 21, True),
+    (10, 10, True),
+    (10, 21, True),
+    (20, 20, True),
+    (20, 21, True),
+    (21, 22, False),
+]
+
+
+@pytest.mark.parametrize(("begin_ms", "end_ms", "matches"), TIMES)
+def test_an_index_file_matches_times_that_touch_its_own(begin_ms: int, end_ms: int, matches: bool) -> None:
+    assert IndexHeader(10, 20).matches_time(begin_ms, end_ms) is matches

@@ -24,6 +24,7 @@ from store.formats.java import key_hash
 from store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from store.index import index_file
 from store.index.index_service import IndexService
+from store.layout import index_file_name
 from tests.support.small_log import SMALL_CONFIG, START_MS, SmallLog, open_index, tree
 from tests.support.twice import KINDS
 
@@ -93,9 +94,8 @@ def test_two_files_of_one_millisecond_have_two_names(tmp_path: Path) -> None:
     log = SmallLog()
     log.put_many(25, keys="k")
     names = [file.path.name for file in built(tmp_path, log).files]
-    assert len(set(names)) == 3
-    assert names == sorted(names)
-    assert all(len(name) == 17 for name in names)
+    first = int(index_file_name(START_MS))
+    assert names == [f"{first + number:017d}" for number in range(3)]
 
 
 def test_a_file_is_filled_in_the_middle_of_a_message(tmp_path: Path) -> None:
@@ -242,6 +242,28 @@ def test_a_slot_that_a_writer_has_just_set_does_not_hide_what_a_held_file_counts
     assert offsets(index, "k") == [places[1], places[0]]
 
 
+def test_a_chain_beyond_the_count_that_leads_to_itself_is_empty(tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put_many(6, keys="k")
+    path = built(tmp_path, log).files[0].path
+    data = bytearray(path.read_bytes())
+    data[36:40] = (3).to_bytes(4, "big")
+    at = entry_position(SLOTS, 6) + ENTRY_SIZE - 4
+    data[at : at + 4] = (6).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert offsets(open_index(tmp_path, writable=True), "k") == []
+
+
+@pytest.mark.parametrize("end", [-1, 0, 1])
+def test_a_file_begins_with_the_end_of_the_one_before_it_or_with_zeros(end: int, tmp_path: Path) -> None:
+    log = SmallLog()
+    log.put(keys="k")
+    file = built(tmp_path, log).files[0]
+    file.start_after(IndexHeader(7, end, 7, end, 7, 7))
+    begin = max(0, end)
+    assert bytes(file.buffer[:40]) == IndexHeader(begin, begin, begin, begin, 0, 0).encode()
+
+
 def test_after_a_crash_a_broker_throws_away_what_the_checkpoint_does_not_cover(tmp_path: Path) -> None:
     log = SmallLog()
     log.put_many(25, keys="k")
@@ -264,6 +286,7 @@ def test_files_that_end_before_the_log_expire_but_never_the_newest(tmp_path: Pat
 def test_a_foreign_name_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     (tmp_path / "index/notes.txt").write_text("mine")
+    (tmp_path / "index/20260101000000000").mkdir()
     log = SmallLog()
     place = log.put(keys="k")
     assert offsets(built(tmp_path, log), "k") == [place]

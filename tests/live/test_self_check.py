@@ -8,7 +8,7 @@ import pytest
 
 from store import open_store
 from store.errors import DamagedFile
-from store.live.self_check import check_self
+from store.live.self_check import check_self, self_check_task
 from tests.support.stores import SMALL, Clock, text_message
 from tests.support.threads import eventually
 
@@ -20,6 +20,8 @@ def test_files_that_follow_one_another_are_no_finding(tmp_path: Path) -> None:
         store.catch_up()
         assert len(store.opened.log.segments.files) > 2
         check_self(store.opened)
+        task = self_check_task(store.opened)
+        assert (task.first_ms, task.period_ms) == (60_000, 600_000)
 
 
 @pytest.mark.leaves_damage

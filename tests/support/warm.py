@@ -28,12 +28,12 @@ WORKERS = 2
 PASSED, TESTS_FAILED, FAILED, NOT_IN_PLACE = 0, 1, 70, 71
 LEARNED_S = 300
 """What a file of tests may take while its lines are noted."""
-HANGS_S = 5
-"""A test that takes ten times its time and this in addition hangs."""
+HANGS_S = 10
+"""A test that takes ten times its processor time and this in addition hangs."""
 
 
 class Reached(NamedTuple):
-    """What a test takes, and the lines that it runs by file; both are of one that passes."""
+    """What a test that passes takes of the processor, whatever else runs, and the lines that it runs by file."""
 
     seconds: float
     lines: dict[str, frozenset[int]]
@@ -103,7 +103,7 @@ class Recorder:
             self.lines |= before
 
     def pytest_runtest_logstart(self) -> None:
-        self.lines, self._failed, self._started = set(), False, time.monotonic()
+        self.lines, self._failed, self._started = set(), False, time.process_time()
         self.trace()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -114,7 +114,7 @@ class Recorder:
             lines: dict[str, set[int]] = defaultdict(set)
             for file, line in self.lines | self._shared[nodeid.split("::")[0]]:
                 lines[file].add(line)
-            taken = time.monotonic() - self._started
+            taken = time.process_time() - self._started
             self.reached[nodeid] = Reached(taken, {file: frozenset(lines[file]) for file in lines})
 
     def _called(self, frame: FrameType, event: str, argument: object) -> Any:
