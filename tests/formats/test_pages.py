@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import BadRequest
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, YEAR_10000_MS, CheckpointPage, decode_checkpoint
 from store.formats.host import Host
 from store.formats.index_page import (
     IndexHeader,
@@ -22,6 +22,7 @@ from store.formats.java import key_hash, tags_code
 from store.formats.message import decode_record
 from store.formats.properties import TAGS, decode_properties
 from store.formats.queue_unit import (
+    EXT_UNIT,
     PRE_BLANK,
     ExtUnit,
     QueueUnit,
@@ -173,3 +174,66 @@ TIMES = [
 @pytest.mark.parametrize(("begin_ms", "end_ms", "matches"), TIMES)
 def test_an_index_file_matches_times_that_touch_its_own(begin_ms: int, end_ms: int, matches: bool) -> None:
     assert IndexHeader(10, 20).matches_time(begin_ms, end_ms) is matches
+
+
+# A unit's log offset and size, and whether it is written.
+UNITS = [(-1, 1, False), (0, 0, False), (0, 1, True), (1, -1, False)]
+
+
+@pytest.mark.parametrize(("log_offset", "size", "is_written"), UNITS)
+def test_a_unit_is_written_that_has_a_place_and_a_size(log_offset: int, size: int, is_written: bool) -> None:
+    assert QueueUnit(log_offset, size, 0).is_written is is_written
+
+
+@pytest.mark.parametrize(("tags_code", "is_address"), [(-(1 << 31), False), (-(1 << 31) - 1, True), (-(1 << 63), True)])
+def test_a_tags_code_below_all_ints_is_an_extension_address(tags_code: int, is_address: bool) -> None:
+    assert is_ext_address(tags_code) is is_address
+
+
+# An extension unit's size and that of its bit map in a buffer of 30 bytes behind two others, and whether it is one.
+SIZES = [(19, -1, False), (20, 0, True), (20, 1, False), (21, 0, False), (30, 10, True), (31, 11, False)]
+
+
+@pytest.mark.parametrize(("size", "bit_map_size", "is_unit"), SIZES)
+def test_an_extension_unit_is_as_long_as_it_says_and_ends_in_the_buffer(
+    size: int, bit_map_size: int, is_unit: bool
+) -> None:
+    data = b"xx" + EXT_UNIT.pack(size, 5, 6, bit_map_size) + b"0123456789"
+    expected = ExtUnit(5, 6, b"0123456789"[:bit_map_size]) if is_unit else None
+    assert decode_ext_unit(data, 2) == expected
+
+
+# Times of log, queues and index; what is trusted without and with the index.
+TRUSTED = [
+    (2_999, 9_000, 9_000, 0, 0),
+    (3_000, 9_000, 9_000, 0, 0),
+    (3_001, 9_000, 9_000, 1, 1),
+    (9_000, 3_001, 9_000, 1, 1),
+    (9_000, 9_000, 5_999, 6_000, 5_999),
+    (9_000, 9_000, 6_001, 6_000, 6_000),
+]
+
+
+@pytest.mark.parametrize(("physic_ms", "logics_ms", "index_ms", "without", "with_index"), TRUSTED)
+def test_the_oldest_time_of_a_checkpoint_counts(
+    physic_ms: int, logics_ms: int, index_ms: int, without: int, with_index: int
+) -> None:
+    page = CheckpointPage(physic_ms, logics_ms, index_ms)
+    assert (page.min_timestamp_ms, page.min_timestamp_index_ms) == (without, with_index)
+
+
+@pytest.mark.parametrize("field", FIELD_NAMES)
+@pytest.mark.parametrize(
+    ("number", "is_possible", "mended"),
+    [(-1, False, 0), (0, True, 0), (1, True, 1), (YEAR_10000_MS - 1, True, YEAR_10000_MS - 1)],
+)
+def test_a_checkpoint_has_no_negative_number(field: str, number: int, is_possible: bool, mended: int) -> None:
+    page = CheckpointPage(1, 2, 3, 4, 5, b"rest")._replace(**{field: number})
+    assert page.is_possible is is_possible
+    assert decode_checkpoint(page.encode_mended()) == page._replace(**{field: mended})
+
+
+@pytest.mark.parametrize("field", FIELD_NAMES)
+def test_a_time_of_a_checkpoint_is_before_the_year_10000_and_an_offset_may_be_any(field: str) -> None:
+    page = CheckpointPage()._replace(**{field: YEAR_10000_MS})
+    assert page.is_possible is field.endswith("offset")
