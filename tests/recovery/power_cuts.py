@@ -3,8 +3,8 @@
     python -m tests.recovery.power_cuts --cuts 10000 --seed 7        prints one line for each hundred cuts
 
 A run works on a simulated disk (tests/support/simulated_disk.py): it makes a store, puts with sync or async flush, and
-then recovers, rebuilds, truncates, cleans, undoes, rewrites the checkpoint or purges. For each cut the disk as it would
-be found is copied. Then
+then recovers, rebuilds, truncates, cleans, undoes, rewrites the checkpoint or purges; or it changes a store that a
+broker wrote (whole_changes.py). For each cut the disk as it would be found is copied. Then
     1. a change that was cut short is undone, and the store is recovered
     2. every message that was promised is there, at its queue offset, with its body: one put with sync flush that was
        acknowledged, or any put before a shutdown that came to its end; what truncate or clean takes is not promised
@@ -12,6 +12,7 @@ be found is copied. Then
        covers it (tests/recovery/served_records.py)
     4. check finds nothing, but what such a record says wrongly, keys that were indexed before the starting segment,
        which a rebuild of the index brings back, and records that a cut has left behind the log's end
+    5. a change of a broker's store is there as a whole, or undone and can be run again
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import argparse
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +51,7 @@ from store.rebuild.publish import plan_publish
 from store.rebuild.scope import RebuildScope
 from store.recovery.checkpoint_plan import plan_checkpoint
 from tests.recovery.served_records import records_of, torn_records, unexplained
+from tests.recovery.whole_changes import CASES, verify_whole
 from tests.support.simulated_disk import Cut, SimulatedDisk
 from tests.support.stores import SMALL, Clock, planning, recover, text_message, truncate
 
@@ -150,14 +152,16 @@ WORKS: dict[str, Callable[[Work], object]] = {
     "checkpoint rewrite": Work.rewrite_checkpoint,
     "purge": Work.purge,
 }
+NAMES = [*WORKS, *CASES]
 
 
 class Run(NamedTuple):
-    """The cuts of a run, the number of its operations, and every record that it put, by log offset."""
+    """The cuts of a run, the number of its operations, every record that it put, by log offset, and its store."""
 
     cuts: list[Cut]
     operation_count: int
     written: dict[int, bytes]
+    store: Path = Path("store")
 
 
 def run(folder: Path, name: str, cuts: range | list[int], chance: random.Random) -> Run:
@@ -173,6 +177,29 @@ def run(folder: Path, name: str, cuts: range | list[int], chance: random.Random)
     finally:
         disk.close()
     return Run(disk.taken, len(disk.operations), work.written)
+
+
+def run_whole(folder: Path, name: str, cuts: range | list[int], chance: random.Random) -> Run:
+    """One run of a change to a store that a broker wrote; the last cut comes after its end."""
+    (folder / "disk").mkdir(parents=True)
+    made = CASES[name].make(folder / "disk")
+    has_ended = False
+    disk = SimulatedDisk(folder / "disk", folder / "cuts", cuts=cuts, chance=chance, witness=lambda: has_ended)
+    try:
+        CASES[name].apply(made, disk)
+        has_ended = True
+        disk.cut_now()
+    finally:
+        disk.close()
+    return Run(disk.taken, len(disk.operations), {}, made.relative_to(folder / "disk"))
+
+
+def verify_run(name: str, ran: Run, cut: Cut) -> None:
+    """AssertionError where a cut of this run broke a promise."""
+    if name in WORKS:
+        verify(cut, ran.written)
+    else:
+        verify_whole(cut.root / ran.store, name, cut.operation, None, has_ended=cut.witness)
 
 
 def verify(cut: Cut, written: Mapping[int, bytes] | None = None) -> None:
@@ -220,19 +247,20 @@ def rebuild(root: Path, fs: Filesystem, clock: Clock, scope: RebuildScope | None
     return plan_publish(root, staging, scope, fs).apply()
 
 
-def power_cuts(folder: Path, count: int, seed: int) -> Iterator[str]:
+def power_cuts(folder: Path, count: int, seed: int, names: Collection[str] = NAMES) -> Iterator[str]:
     """So many cuts, verified; gives the name of the work for each. AssertionError names the seed of its run."""
     chance, done, lengths = random.Random(seed), 0, dict[str, int]()
     while done < count:
-        for name in WORKS:
+        for name in names:
             run_seed = chance.randrange(1 << 32)
             length = lengths.get(name)
-            cuts = [] if length is None else chance.sample(range(1, length), min(CUTS_PER_RUN, length - 1))
-            ran = run(folder / "run", name, cuts, random.Random(run_seed))
+            wanted = min(CUTS_PER_RUN, count - done)
+            cuts = [] if length is None else chance.sample(range(1, length), min(wanted, length - 1))
+            ran = (run if name in WORKS else run_whole)(folder / "run", name, cuts, random.Random(run_seed))
             lengths[name] = ran.operation_count
             for cut in ran.cuts[: count - done]:
                 try:
-                    verify(cut, ran.written)
+                    verify_run(name, ran, cut)
                 except Exception as error:
                     raise AssertionError(f"{name}, run seed {run_seed}, cuts {cuts}, {cut.root}") from error
                 done += 1
@@ -243,12 +271,13 @@ def power_cuts(folder: Path, count: int, seed: int) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=10_000)
+    parser.add_argument("--work", action="append", choices=NAMES)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="power-cuts-"))
     number = 0
-    for number, name in enumerate(power_cuts(folder, options.cuts, options.seed), 1):
+    for number, name in enumerate(power_cuts(folder, options.cuts, options.seed, options.work or NAMES), 1):
         if number % 100 == 0:
             print(f"{number} cuts, the last one in {name}", flush=True)
     shutil.rmtree(folder)

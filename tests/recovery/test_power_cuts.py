@@ -24,8 +24,13 @@ from tests.support.simulated_disk import Cut, SimulatedDisk
 
 
 def test_nothing_promised_is_lost_by_a_power_cut(tmp_path: Path) -> None:
-    done = Counter(power_cuts.power_cuts(tmp_path, 70, seed=20261121))
+    done = Counter(power_cuts.power_cuts(tmp_path, 70, seed=20261121, names=power_cuts.WORKS))
     assert done.total() == 70
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_of_a_brokers_store_is_whole_or_undone_after_a_power_cut(name: str, tmp_path: Path) -> None:
+    assert list(power_cuts.power_cuts(tmp_path, 4, seed=20261123, names=[name])) == [name] * 4
 
 
 class ForgetfulDisk(SimulatedDisk):
@@ -39,7 +44,16 @@ class ForgetfulDisk(SimulatedDisk):
 def test_a_disk_that_does_not_sync_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(power_cuts, "SimulatedDisk", ForgetfulDisk)
     with pytest.raises(AssertionError, match="run seed"):
-        list(power_cuts.power_cuts(tmp_path, 200, seed=1))
+        list(power_cuts.power_cuts(tmp_path, 200, seed=1, names=power_cuts.WORKS))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_change_of_a_brokers_store_on_a_disk_that_does_not_sync_is_found_out(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(power_cuts, "SimulatedDisk", ForgetfulDisk)
+    with pytest.raises(AssertionError, match="run seed"):
+        list(power_cuts.power_cuts(tmp_path, 200, seed=1, names=[name]))
 
 
 @pytest.fixture

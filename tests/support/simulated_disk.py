@@ -147,6 +147,11 @@ class SimulatedDisk(Filesystem):
         if len(self.operations) in self._at:
             self.taken.append(self._cut(len(self.operations)))
 
+    def cut_now(self) -> None:
+        """Takes one cut more, where the program has come to its end."""
+        self.operations.append("the end")
+        self.taken.append(self._cut(len(self.operations)))
+
     def after(self, name: str, argument: Any, rest: tuple[Any, ...], result: Any) -> None:
         """Notes what an operation did to names, and what it made durable."""
         if name in ("fdatasync", "fsync"):
