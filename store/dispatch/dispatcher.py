@@ -31,7 +31,7 @@ class Dispatcher:
     """Hands the records from `log_offset` on to the handlers, in log order.
 
     as_broker  skips what 4.9.8 skips at a record whose sum alone is wrong: it does not count that one as read, and
-               goes on as far behind the segment's end as the record is long
+               goes on as far behind the segment's end as the record is long; and stays at a missing segment
     """
 
     def __init__(
@@ -47,6 +47,8 @@ class Dispatcher:
         """The log offset up to which everything was handed over."""
         self.damages: list[Damage | End] = []
         """What was skipped, the newest 100; an End is one with records behind it in its segment."""
+        self.holes: list[tuple[int, int]] = []
+        """Log offsets of the beginning of each missing part that was passed over, and of its end."""
         self._log = log
         self._handlers = handlers
         self._rules = rules
@@ -54,7 +56,8 @@ class Dispatcher:
 
     def describe_findings(self) -> list[str]:
         """Describes the records that were not handed over, as sentences for people."""
-        return [f"not dispatched{_what_follows(skipped)}: {skipped.describe()}" for skipped in self.damages]
+        missing = [f"the log lacks {start} to {stop}: messages there are in no queue" for start, stop in self.holes]
+        return missing + [f"not dispatched{_what_follows(one)}: {one.describe()}" for one in self.damages]
 
     @property
     def behind_bytes(self) -> int:
@@ -67,7 +70,7 @@ class Dispatcher:
         end = self._log.max_offset
         count = 0
         while self.log_offset < end:
-            segment = self._log.segments.find_by_offset(self.log_offset)
+            segment = self._log.segments.find_by_offset(self.log_offset) or self._pass_hole()
             if segment is None:
                 break
             before = self.log_offset
@@ -75,6 +78,15 @@ class Dispatcher:
             if self.log_offset == before:
                 break
         return count
+
+    def _pass_hole(self) -> Segment | None:
+        """Goes on at the next segment where one is missing."""
+        behind = (file for file in self._log.segments.files if file.file_start > self.log_offset)
+        found = None if self._as_broker else next(behind, None)
+        if found is not None:
+            self.holes.append((self.log_offset, found.file_start))
+            self.log_offset = found.file_start
+        return found
 
     def _one_segment(self, segment: Segment, on_progress: Callable[[int], None] | None) -> int:
         position, readable = self.log_offset - segment.file_start, segment.readable_position

@@ -32,6 +32,7 @@ class Difference(StrEnum):
     MISPLACED_RECORD = "misplaced-record"
     RECORD_AT_QUEUE_END = "record-at-queue-end"
     ZERO_QUEUE_FILE = "zero-queue-file"
+    MISSING_SEGMENT = "missing-segment"
     KEPT_INDEX = "kept-index"
     DOUBLE_WRITE = "double-write"
     CLOSED = "closed"
@@ -67,6 +68,8 @@ _REASONS = {
     "shutdown the records that no queue holds where the queues are cut; rmqctl dispatches them",
     Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
     "does not start; rmqctl counts no unit there",
+    Difference.MISSING_SEGMENT: "4.9 waits for ever for a missing segment that it comes upon in its dispatch; rmqctl "
+    "goes on behind it",
     Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
     "starting segment only; rmqctl builds kept ones anew from their beginning",
     Difference.DOUBLE_WRITE: "a broker leaves the RocksDB beside queue files as it is, with units behind the log's "

@@ -124,6 +124,14 @@ def make_a_queue_file_ahead(root: Path) -> None:
     (root / "consumequeue" / "T" / "7" / f"{400:020d}").write_bytes(bytes(400))
 
 
+def lose_a_segment_and_the_queues(root: Path) -> None:
+    with open_store(root, read_only=False, settings=SMALL) as store:
+        for number in range(COUNT, 300):
+            store.put(text_message(number, queue_id=number % 3))
+    (root / "commitlog" / f"{SMALL['mappedFileSizeCommitLog']:020d}").unlink()
+    shutil.rmtree(root / "consumequeue")
+
+
 # What is done to a closed store, and options of the recovery.
 APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.ZEROED_CUT: (crash_over_a_bad_body, {}),
@@ -139,6 +147,7 @@ APPLYING: dict[Difference, tuple[Callable[[Path], None], dict[str, Any]]] = {
     Difference.MISPLACED_RECORD: (crash_without_queues_over_a_wrong_place, {}),
     Difference.RECORD_AT_QUEUE_END: (lose_the_last_unit, {"compat": "5.3"}),
     Difference.ZERO_QUEUE_FILE: (make_a_queue_file_ahead, {}),
+    Difference.MISSING_SEGMENT: (lose_a_segment_and_the_queues, {}),
     Difference.KEPT_INDEX: (crash, {"keep_index": True}),
 }
 
@@ -170,6 +179,21 @@ def test_as_a_broker_only_the_zeroed_cut_and_the_end_differ(difference: Differen
     spoil(root)
     options = {name: value for name, value in options.items() if name != "keep_index"}
     assert named(root, **options, as_broker=True) <= {"zeroed-cut", "closed"}
+
+
+@pytest.mark.leaves_damage
+def test_behind_a_missing_segment_recover_dispatches_as_5_3_does_and_says_so(tmp_path: Path) -> None:
+    queues = []
+    for as_broker in (True, False):
+        root = make_store(tmp_path / str(as_broker), COUNT)
+        lose_a_segment_and_the_queues(root)
+        change, _ = recover(root, settings=SMALL, compat="5.3", as_broker=as_broker)
+        names = [row["difference"] for row in change.facts["differs_from_broker"]]
+        queues.append({path.relative_to(root): path.read_bytes() for path in root.glob("consumequeue/T/*/*")})
+    assert names == []
+    assert queues[0] == queues[1]
+    assert len(queues[0]) == 12
+    assert change.notes[0] == "the log lacks 16384 to 32768: messages there are in no queue"
 
 
 @pytest.mark.parametrize("line", ["4.9", "5.3"])
