@@ -93,6 +93,9 @@ def run_tests(tests: Sequence[str], *plugins: object) -> int:
 
 def run_mutated(file: str, make: Callable[[], CodeType], tests: Sequence[str], *plugins: object) -> int:
     """Run the tests with the file's module changed; the exit code is pytest's."""
+    # What this process has imported for itself would stay as it is.
+    for name in [name for name in sys.modules if name.split(".")[0] in ("store", "rmqctl", "tests")]:
+        del sys.modules[name]
     imported_as(make)
     if file.startswith("store/kernels/"):
         os.environ["RMQCTL_NO_EXTENSIONS"] = "1"

@@ -185,7 +185,7 @@ correctLogicMinOffsetForceInterval 300000 0 int
 def test_numbers_have_the_brokers_defaults_and_their_limits() -> None:
     limits = {str(-MAX_INT - 1): "int", str(MAX_INT): "int", str(MAX_LONG): "long"}
     found = []
-    for field in dataclasses.fields(StoreConfig):
+    for field in dataclasses.fields(StoreConfig()):
         if str(field.type).startswith("int"):
             least, most = (str(field.metadata[name]) for name in ("least", "most"))
             found.append(f"{_camel(field.name)} {field.default} {limits.get(least, least)} {limits.get(most, most)}")
@@ -206,7 +206,7 @@ def test_a_number_is_taken_from_its_least_to_its_most(name: str, least: int, mos
 
 def test_these_flags_are_on_by_default() -> None:
     flags = {name: setting.default for name, setting in all_settings().items() if setting.type == "bool"}
-    ours = [_camel(field.name) for field in dataclasses.fields(StoreConfig) if field.type == "bool"]
+    ours = [_camel(field.name) for field in dataclasses.fields(StoreConfig()) if field.type == "bool"]
     assert [name for name in ours if flags[name]] == [
         "enableDLegerCommitLog",
         "messageIndexEnable",
