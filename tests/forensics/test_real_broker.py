@@ -1,0 +1,64 @@
+"""What the reading commands say of sound stores that the real broker left."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.cli.running import rmqctl
+from tests.support.refbroker import SETTINGS, cluster, needs_refbroker
+
+READERS = (
+    "info",
+    "check",
+    "doctor",
+    "salvage",
+    "recover --dry-run",
+    "audit",
+    "lag",
+    "delay show",
+    "transaction show",
+    "config check",
+    "usage",
+    "timeline",
+    "checkpoint show",
+    "stale",
+    "find again7",
+    "simulate --compat all",
+    "fingerprint",
+    "dump commitlog",
+    "dump consumequeue",
+    "dump index",
+    "dump delay",
+)
+
+
+@needs_refbroker
+def test_no_reading_command_raises_a_false_alarm_on_sound_stores(tmp_path: Path) -> None:
+    store, closed, crashed = (tmp_path / name for name in ("store", "closed", "crashed"))
+    settings = {**SETTINGS, "messageDelayLevel": "1s 2s 3s 1h"}
+    with cluster(tmp_path / "real") as real:
+        with real.broker(store, settings) as broker:
+            real.make_topic("Orders")
+            real.produce("Orders", 100, "--keys", "order#,all", "--tags", "A,B", "--body-size", 300)
+            real.produce("Orders", 5, "--delay", 2)
+            real.produce("Orders", 3, "--delay", 4)
+            real.transact("Orders", 6, "--group", "senders", "--outcome", "commit,rollback,unknown")
+            assert len(real.consume("Orders", "readers", 120, "--fail-first", 1, timeout_s=15)) >= 107
+            broker.stop()
+        shutil.copytree(store, closed)
+        with real.broker(store, settings) as broker:
+            real.produce("Orders", 50, "--keys", "again#")
+            real.produce("Orders", 2, "--delay", 4)
+            real.transact("Orders", 2, "--group", "senders", "--outcome", "commit,unknown")
+            broker.kill()
+        shutil.copytree(store, crashed)
+    rows = {
+        name: {words: rmqctl(*words.split(), store=root).code for words in READERS}
+        for name, root in (("closed", closed), ("crashed", crashed))
+    }
+    assert rows["closed"] == {**dict.fromkeys(READERS, 0), "find again7": 1}
+    lost = rmqctl("--format", "json", "simulate", "--compat", "all", store=crashed).json["losses"]
+    assert [row["lost_messages"] for row in lost] == [0, 0]
+    # That it was not shut down is said; a broker's start may cost it index files.
+    assert {**rows["crashed"], "simulate --compat all": 0} == {**dict.fromkeys(READERS, 0), "info": 1, "doctor": 1}
