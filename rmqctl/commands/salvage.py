@@ -300,6 +300,11 @@ def _write_store(
         next_offsets=next_offsets_of(path, fs, logs, session.warn),
         source=source,
     )
+    if lost := made.moved.lost_half_count:
+        session.warn(
+            f"{count(lost, 'committed message')} of half messages that were not saved: the log offset of the half "
+            "message is -1 there"
+        )
     for one in made.brought:
         if not one.copied_from:
             session.warn(f"{one.file} was not brought: {one.remark}")

@@ -43,6 +43,11 @@ def stored_crc(record: bytes | memoryview) -> int | None:
     return int(digits[::-1])
 
 
+def has_own_crc(record: bytes | memoryview) -> bool:
+    """Whether the record has a block, and it is of the record's bytes."""
+    return stored_crc(record) == crc32(bytes(record[:-BLOCK_SIZE]))
+
+
 def without_crc(properties: bytes) -> bytes:
     """Removes a block that came with a property string, as a broker does before it appends its own."""
     if _NAME not in properties:

@@ -27,12 +27,12 @@ from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
 from store.forensics.salvage.config_tables import BroughtFile, ConfigTables
 from store.forensics.salvage.grade import Grade, SalvagedRun
-from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter
+from store.forensics.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves
 from store.forensics.salvage.placeholder import Placeholder, encode_placeholder
 from store.forensics.salvage.queue_gaps import QueueGaps, plan_placeholders
 from store.formats.checkpoint_page import CheckpointPage
 from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
-from store.formats.run import Int64Array, Run
+from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import detect_line
@@ -42,7 +42,7 @@ from store.rebuild.scope import RebuildScope
 
 @dataclass(slots=True)
 class NewStore:
-    """Count the records written. `moved` has old and new log offsets, in runs."""
+    """Count the records written."""
 
     record_count: int = 0
     placeholder_count: int = 0
@@ -50,11 +50,11 @@ class NewStore:
     left_out_count: int = 0
     log_end: int = 0
     brought: list[BroughtFile] = field(default_factory=list)
-    moved: list[tuple[Int64Array, Int64Array]] = field(default_factory=list)
+    moved: Moves = field(default_factory=Moves)
 
     def moves(self) -> Iterator[tuple[int, int]]:
         """(old, new) log offset of every record."""
-        for old, new in self.moved:
+        for old, new in self.moved.runs:
             yield from zip(old.tolist(), new.tolist(), strict=True)
 
 
@@ -177,13 +177,11 @@ class _StoreWriter:
             columns.position[-1] + columns.size[-1] - columns.position[0]
         ):
             raise BadRequest("records in entries of a DLedger log cannot keep their log offsets in a plain one")
-        placed = self.log.append(data, columns.size, keep_offsets=self._planned is not None)
+        self.log.append(data, columns.size, moves=report.moved if self._planned is None else None)
         self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
         versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]
         self.has_v2 |= bool((versions == MESSAGE_MAGIC_V2 & 0xFF).any())
         report.record_count += part.count
-        if self._planned is None:
-            report.moved.append((part.log_offsets, placed))
 
     def _bridge(self, part: SalvagedRun, planned: dict[int, list[Placeholder]], report: NewStore) -> None:
         """Placeholders, a filler or blanks up to the run's log offset."""
@@ -200,5 +198,6 @@ class _StoreWriter:
 
     def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
         record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
-        self.log.append(memoryview(record), np.array([len(record)], np.int64))
+        # It may come to the next segment; no record refers to it.
+        self.log.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
         report.placeholder_count += 1

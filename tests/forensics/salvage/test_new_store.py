@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,17 @@ from store.forensics.salvage.grade import Grade, SalvagedRun
 from store.forensics.salvage.new_store import NewStore, write_new_store
 from store.forensics.salvage.salvage import SalvageReport, next_offsets_of, salvage_runs
 from store.forensics.salvage.sources import config_of
-from store.formats.message import QUEUE_OFFSET_AT
+from store.formats.host import Host
+from store.formats.message import BORN_HOST_IPV6, FLAG_AT, QUEUE_OFFSET_AT, STORE_HOST_IPV6, TRANSACTION_COMMIT
+from store.formats.property_crc import has_own_crc, stored_crc
+from store.formats.topics import HALF_TOPIC
+from tests.cli.running import rmqctl
 from tests.conftest import CopyOf
 from tests.forensics.salvage.test_salvage import flip_bit_in_a_body, records_of, remove_a_segment, zero_a_page
 from tests.rebuild.stores import expired_store
+from tests.services.stores import Builder
 from tests.support.golden import golden
-from tests.support.stores import SMALL, make_store
+from tests.support.stores import SMALL, Clock, make_store
 
 STORES = ("normal", "many", "batch", "normal5", "ipv6")
 NOW_MS = 1_800_000_000_000
@@ -88,6 +94,70 @@ def test_log_offsets_are_kept_or_mapped(copy_of: CopyOf, tmp_path: Path) -> None
     moved = dict(salvaged(root, tmp_path / "new").moves())
     assert moved.keys() == kept
     assert set(moved.values()) <= records_of(tmp_path / "new").keys()
+
+
+def committed(builder: Builder) -> None:
+    """A message in front, and two transactions: half, commit and op record of each; one commit has IPv6 hosts."""
+    builder.put("T", {}, bytes(200))
+    for number, hosts in enumerate((0, BORN_HOST_IPV6 | STORE_HOST_IPV6)):
+        half = builder.half(f"K{number}")
+        host = {"born_host": Host.parse("[::1]:1"), "store_host": Host.parse("[::2]:2")} if hosts else {}
+        message = Message("Pay", b"x", properties=f"UNIQ_KEY\x01K{number}".encode(), **host)
+        put = replace(message, sys_flag=TRANSACTION_COMMIT | hosts, prepared_transaction_offset=half)
+        assert builder.store.put(put).is_ok
+        builder.end(str(number))
+
+
+@pytest.mark.parametrize("keep_offsets", [False, True])
+@pytest.mark.parametrize("lost", ["T", HALF_TOPIC])
+@pytest.mark.parametrize("line", ["4.9", "5.3"])
+def test_a_moved_commit_names_the_new_place_of_its_half_message(
+    line: str, lost: str, keep_offsets: bool, tmp_path: Path
+) -> None:
+    settings = {"enabledAppendPropCRC": True} if line == "5.3" else {}
+    root = tmp_path / "store"
+    with open_store(
+        root, settings={**SMALL, **settings}, read_only=False, compat=line, clock=(clock := Clock())
+    ) as store:
+        committed(Builder(store, clock))
+    with open_store(root) as store:
+        gone = store.get(lost, 0, 0).messages[0]
+        before = [one.prepared_transaction_offset for one in store.messages("Pay", 0)]
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(gone.log_offset)
+        file.write(bytes(gone.size))
+    words = ("--keep-offsets",) if keep_offsets else ()
+    run = rmqctl("salvage", "--to", tmp_path / "new", *words, store=root)
+    assert run.code == 1
+    with open_store(tmp_path / "new") as store:
+        halves = {one.uniq_key: one.log_offset for one in store.messages(HALF_TOPIC, 0)}
+        named = {one.uniq_key: one.prepared_transaction_offset for one in store.messages("Pay", 0)}
+    is_half_lost = lost == HALF_TOPIC
+    unnamed = before[0] if keep_offsets else -1
+    assert named == {"K0": unnamed if is_half_lost else halves["K0"], "K1": halves["K1"]}
+    assert ("1 committed message of half messages that were not saved" in run.err) is (
+        is_half_lost and not keep_offsets
+    )
+    assert list(check_files(StoreReader(str(tmp_path / "new")))) == []
+
+
+@pytest.mark.parametrize(("properties", "is_own"), [(b"", True), (b"RETRY_TOPIC\x01T\x02", False)])
+def test_a_moved_record_has_the_crc_of_its_new_bytes_unless_it_had_none_of_its_own(
+    properties: bytes, is_own: bool, tmp_path: Path
+) -> None:
+    root = tmp_path / "store"
+    with open_store(root, read_only=False, compat="5.3", settings={**SMALL, "enabledAppendPropCRC": True}) as store:
+        first, second = (store.put(Message("T", b"body", 0, properties)) for _ in range(2))
+    log = root / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[: first.size] = bytes(first.size)
+    if not is_own:
+        data[second.log_offset + FLAG_AT] ^= 1
+    log.write_bytes(data)
+    old = stored_crc(data[second.log_offset : second.log_offset + second.size])
+    salvaged(root, tmp_path / "new")
+    [record] = (data for _, data in records_of(tmp_path / "new").values() if b"body" in data)
+    assert (has_own_crc(record), stored_crc(record) == old) == (is_own, not is_own)
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
