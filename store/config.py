@@ -73,6 +73,10 @@ class BrokerLine:
     def __str__(self) -> str:
         return self.name
 
+    def begins_at_end(self, newest: int, min_log_offset: int) -> bool:
+        """Whether a queue begins at its end: its newest record, at log offset `newest`, has expired."""
+        return self.begins_expired_queue_at_end and newest < min_log_offset
+
 
 LINE_4_9 = BrokerLine(
     name="4.9",

@@ -255,9 +255,9 @@ class ConsumeQueue:
         first, last = self.files.first, self.files.last
         if first is None or last is None:
             return
-        if self._line.begins_expired_queue_at_end and last.readable_position:
-            newest = unit_array(last)[last.readable_position // UNIT_SIZE - 1]
-            if newest["log_offset"] < min_log_offset:
+        if last.readable_position:
+            newest = unit_array(last)["log_offset"][last.readable_position // UNIT_SIZE - 1]
+            if self._line.begins_at_end(int(newest), min_log_offset):
                 self.begin_at(self.max_offset)
                 return
         units = units_of(first.head(FIRST_UNITS * UNIT_SIZE))

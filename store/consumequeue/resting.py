@@ -39,7 +39,7 @@ class RestingQueue(NamedTuple):
 
     def first_from(self, log_offset: int, line: BrokerLine) -> int:
         """Finds the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
-        if line.begins_expired_queue_at_end and self.last_unit()[0] < log_offset:
+        if line.begins_at_end(self.last_unit()[0], log_offset):
             return self.unit_count
         return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
 

@@ -59,7 +59,7 @@ def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = 
         files = reader.queue_files(topic, queue_id)
         try:
             end = _end_of(reader, topic, queue_id, files, min_log_offset)
-            is_expired = line.begins_expired_queue_at_end and end.newest < min_log_offset
+            is_expired = line.begins_at_end(end.newest, min_log_offset)
             yield replace(end, min_offset=end.max_offset) if is_expired else end
         except StoreError as error:
             yield _end_of_nothing(topic, queue_id, str(error))
