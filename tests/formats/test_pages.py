@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import BadRequest
+from store.formats import index_page
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, FIELD_NAMES, YEAR_10000_MS, CheckpointPage, decode_checkpoint
 from store.formats.host import Host
 from store.formats.index_page import (
@@ -24,6 +25,9 @@ from store.formats.properties import TAGS, decode_properties
 from store.formats.queue_unit import (
     EXT_UNIT,
     PRE_BLANK,
+    SIZE_AT,
+    TAGS_AT,
+    UNIT_SIZE,
     ExtUnit,
     QueueUnit,
     decode_ext_unit,
@@ -237,3 +241,13 @@ def test_a_checkpoint_has_no_negative_number(field: str, number: int, is_possibl
 def test_a_time_of_a_checkpoint_is_before_the_year_10000_and_an_offset_may_be_any(field: str) -> None:
     page = CheckpointPage()._replace(**{field: YEAR_10000_MS})
     assert page.is_possible is field.endswith("offset")
+
+
+def test_the_places_of_fields_are_those_where_they_are_written() -> None:
+    header, unit = IndexHeader(*range(1, 7)).encode(), QueueUnit(1, 2, 3).encode()
+    names = ("BEGIN_TIME_AT", "END_TIME_AT", "BEGIN_OFFSET_AT", "END_OFFSET_AT", "SLOT_COUNT_AT", "INDEX_COUNT_AT")
+    sizes = (8, 8, 8, 8, 4, 4)
+    places = [getattr(index_page, name) for name in names]
+    found = [int.from_bytes(header[at : at + size], "big") for at, size in zip(places, sizes, strict=True)]
+    assert found == [1, 2, 3, 4, 5, 6]
+    assert [int.from_bytes(unit[at:end], "big") for at, end in ((SIZE_AT, TAGS_AT), (TAGS_AT, UNIT_SIZE))] == [2, 3]
