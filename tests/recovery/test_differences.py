@@ -15,6 +15,10 @@ import pytest
 from store import Message, open_store
 from store.formats.message import TRANSACTION_PREPARED
 from store.recovery.differences import Difference
+from tests.recovery.differential import Reference, differing_files
+from tests.recovery.test_simulate import simulate
+from tests.support.golden import copy_store, golden
+from tests.support.refstore import COMMAND, needs_refstore
 from tests.support.stores import SMALL, make_store, recover, text_message
 
 COUNT, LAST = 61, 60
@@ -227,3 +231,24 @@ def test_5_3_alone_leaves_out_a_record_without_a_queue_before_a_cut(tmp_path: Pa
 def test_the_manual_lists_every_difference_with_its_reason(difference: Difference) -> None:
     page = MAN.read_text(encoding="utf-8").replace("\\-", "-")
     assert f"\\fB{difference.value}\\fR\n{difference.reason[:1].upper()}{difference.reason[1:]}." in page
+
+
+@needs_refstore
+@pytest.mark.parametrize("crashed", [False, True], ids=["closed", "crashed"])
+@pytest.mark.parametrize("zeroed", [{0}, {1}, {0, 1}], ids=["the first", "the last", "all"])
+@pytest.mark.parametrize("name", ["normal", "normal5"])
+def test_as_a_broker_queue_files_of_zeros_are_left_as_the_real_start_leaves_them(
+    name: str, zeroed: set[int], crashed: bool, tmp_path: Path
+) -> None:
+    archive = golden(name)
+    root = copy_store(archive.store, tmp_path / "store")
+    files = sorted((root / "consumequeue/TopicA/1").iterdir())
+    for number in zeroed:
+        files[number].write_bytes(bytes(files[number].stat().st_size))
+    if crashed:
+        (root / "abort").touch()
+    real, said = copy_store(root, tmp_path / "real"), simulate(root, archive.compat, **archive.settings)
+    loaded = Reference([COMMAND], archive.compat).load(real, archive, "abort")
+    assert (said.starts, loaded["loadOk"], said.log_end) == (True, True, loaded["maxPhyOffsetAfterLoad"])
+    recover(root, settings=archive.settings, compat=archive.compat, as_broker=True)
+    assert differing_files(real, root, said.log_end, archive.settings["mappedFileSizeCommitLog"]) == []
