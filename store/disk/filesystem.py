@@ -61,10 +61,12 @@ _O_TMPFILE = getattr(os, "O_TMPFILE", 0)
 class Filesystem(FileTree):
     """The real file system. One instance may serve all threads.
 
-    pace  the process's, for all instances
+    pace     the process's, for all instances
+    fetches  whether bytes come from an object store, where each costs more than a call
     """
 
     pace: ClassVar[Pace] = Pace()
+    fetches: ClassVar[bool] = False
 
     # Opening.
 

@@ -22,6 +22,8 @@ from store.errors import NotAStore
 class RemoteFilesystem(Filesystem):
     """The files at `address`, as files below `folder` that are fetched by ranges."""
 
+    fetches = True
+
     def __init__(self, address: str, folder: Path) -> None:
         place = connect(address, Filesystem())
         if not isinstance(place, RemotePlace):

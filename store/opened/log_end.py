@@ -24,6 +24,8 @@ NORMAL_SEGMENTS = 3
 """How many of the newest segments a normal recovery reads."""
 WALKED_ANYWAY_BYTES = 64 * 1024 * 1024
 """Up to here the broker's own walk costs less than is worth saving."""
+FETCHED_ANYWAY_BYTES = 1 << 20
+"""The same for bytes that are fetched: as many as the walk's first window."""
 _VERIFIED_RECORDS = 64
 
 
@@ -59,12 +61,18 @@ def find_crashed_end(
     return ViewedEnd(find_end(segments, start, rules, on_run), newest.record())
 
 
-def find_closed_end(segments: list[Segment], line: BrokerLine, rules: ScanRules) -> ViewedEnd:
-    """Walks the newest segments of a log that was closed, or is in use."""
+def find_closed_end(
+    segments: list[Segment], line: BrokerLine, rules: ScanRules, walked_anyway: int | None = None
+) -> ViewedEnd:
+    """Walks the newest segments of a log that was closed, or is in use.
+
+    walked_anyway  so many bytes are walked as a broker does; WALKED_ANYWAY_BYTES by default
+    """
+    walked_anyway = WALKED_ANYWAY_BYTES if walked_anyway is None else walked_anyway
     if not segments:
         return ViewedEnd(LogEnd(0, 0), None)
     newest = _Newest()
-    if sum(segment.size for segment in segments[-NORMAL_SEGMENTS:]) <= WALKED_ANYWAY_BYTES:
+    if sum(segment.size for segment in segments[-NORMAL_SEGMENTS:]) <= walked_anyway:
         first = segments[max(0, len(segments) - NORMAL_SEGMENTS)]
         if line.starts_at_queue_end:
             first = _newest_written(segments)

@@ -11,7 +11,7 @@ from store.commitlog.scan import Damage
 from store.errors import NotAStore
 from store.opened.detect import require_log
 from store.opened.index_view import IndexView
-from store.opened.log_end import NewestRecord, find_closed_end, find_crashed_end
+from store.opened.log_end import FETCHED_ANYWAY_BYTES, NewestRecord, find_closed_end, find_crashed_end
 from store.opened.missing import QueueBuilder, Stretch
 from store.opened.opened_store import OpenedStore
 from store.opened.queue_view import QueueView
@@ -34,7 +34,8 @@ def show_view(
     if is_crashed:
         found = find_crashed_end(list(segments), start, rules, progress)
     else:
-        found = find_closed_end(list(segments), opened.line, rules)
+        walked_anyway = FETCHED_ANYWAY_BYTES if opened.fs.fetches else None
+        found = find_closed_end(list(segments), opened.line, rules, walked_anyway)
     log_end = found.end.log_end
     opened.log.segments.truncate_dirty_files(log_end)
     opened.log.segments.flushed_where = opened.log.segments.committed_where = log_end

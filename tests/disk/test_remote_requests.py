@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from rmqctl.exit_codes import IO_ERROR, OK
+from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
+from store import Message, open_store
 from store.disk.remote_requests import BLOCK_BYTES, FIRST_PAUSE_S, LONGEST_PAUSE_S, RemoteRequests
 from store.errors import StoreIOError
 from tests.cli.running import rmqctl
 from tests.support.golden import golden
 from tests.support.s3 import s3_bucket
+from tests.support.stores import SMALL
 from tests.support.throttling import Proxy, proxy_before
 
 
@@ -28,6 +30,49 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
         with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found:
             monkeypatch.setenv("AWS_ENDPOINT_URL", found.url)
             yield found
+
+
+SEGMENT = 4 << 20
+LOG_BYTES = 5 * SEGMENT + (1 << 16)
+FETCHED = {
+    "get --log-offset 0": (0.1, 0.1),
+    "get T --queue 1 --offset 3 --max 1": (0.1, 1.0),
+    "index-query T k5": (0.5, 1.0),
+    "info": (1.0, 0.2),
+    "find k5": (1.0, 1.0),
+    "recover --normal --dry-run": (1.0, 1.0),
+    "doctor": (1.0, 1.0),
+}
+"""Parts of the log's files that a command fetches at most: of a store with queues and index, and of the log alone."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A proxy before a bucket with a store of six segments, `whole`, and its log alone, `bare`."""
+    from pyarrow.fs import copy_files
+
+    root = tmp_path_factory.mktemp("large") / "store"
+    settings = {**SMALL, "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 40000}
+    with open_store(root, read_only=False, settings=settings) as store:
+        number = 0
+        while store.max_log_offset < LOG_BYTES:
+            assert store.put(Message.of("T", bytes(30_000), queue_id=number % 4, keys=[f"k{number}"])).is_ok
+            number += 1
+    with s3_bucket("large") as files:
+        copy_files(str(root), "large/whole", destination_filesystem=files)
+        copy_files(str(root / "commitlog"), "large/bare/commitlog", destination_filesystem=files)
+        with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found, pytest.MonkeyPatch.context() as changed:
+            changed.setenv("AWS_ENDPOINT_URL", found.url)
+            yield found
+
+
+@pytest.mark.parametrize("words", FETCHED)
+@pytest.mark.parametrize("name", ["whole", "bare"])
+def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, words: str, large: Proxy) -> None:
+    large.fetched.clear()
+    run = rmqctl("-q", "--store", f"s3://large/{name}", *words.split())
+    assert run.code in (OK, FINDINGS), run.err
+    assert 0 < large.bytes_of("commitlog") <= FETCHED[words][name == "bare"] * 6 * SEGMENT
 
 
 @pytest.mark.parametrize("status", [429, 503])
