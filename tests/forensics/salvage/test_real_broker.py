@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import rmqctl
+from tests.forensics.salvage.real_group import run_round
 from tests.support.random_damage import records
 from tests.support.refbroker import SETTINGS, cluster, needs_refbroker, needs_refbroker55
 
@@ -83,3 +84,8 @@ def test_lost_delayed_messages_hold_up_none_and_delivered_ones_do_not_come_again
             assert ids(real.consume("Late", "audit", 36, "--from", "first", timeout_s=10)) == sent_ids(
                 [*delivered, *sound]
             )
+
+
+@needs_refbroker
+def test_a_group_misses_no_sound_message_of_a_store_that_was_broken_at_random(tmp_path: Path) -> None:
+    run_round(tmp_path, seed=1)
