@@ -80,7 +80,7 @@ def choose_backend(
         return Backend(True, "a Spark address is given")
     if log_bytes <= spark_above_bytes:
         return Backend(False, f"the commit log holds {_size(log_bytes)}, not more than {_size(spark_above_bytes)}")
-    from store.spark import why_not_here
+    from store.query.spark import why_not_here
 
     missing = why_not_here()
     if missing:
@@ -101,8 +101,8 @@ def stores_of(session: Session, given: Sequence[str] | None) -> list[str]:
 
 
 def _stores_in(text: str) -> list[str]:
-    from store.disk import Filesystem, find_dledgers
     from store.errors import BadRequest
+    from store.files import Filesystem, find_dledgers
 
     if text.startswith("@"):
         found = [store for line in _lines(Path(text[1:])) for store in _stores_in(line)]

@@ -69,7 +69,7 @@ class Session:
 
     def take_pace(self) -> None:
         """Sets the process's pace, priority and remote retries by the options, until the session ends."""
-        from store.disk import Filesystem, Pace, lower_priority
+        from store.files import Filesystem, Pace, lower_priority
 
         before, Filesystem.pace = (
             Filesystem.pace,
@@ -87,7 +87,7 @@ class Session:
         self.resources.callback(end)
 
     def _take_retries(self, retries: int) -> None:
-        from store.disk import RemoteRequests
+        from store.files import RemoteRequests
 
         self.resources.callback(setattr, RemoteRequests, "retries", RemoteRequests.retries)
         RemoteRequests.retries = retries
@@ -119,7 +119,7 @@ class Session:
         """Names the lost pages that no error and no finding has named; False without any."""
         if not self._catches_lost_pages:
             return False
-        from store.disk import settle_lost_pages
+        from store.files import settle_lost_pages
 
         errors = settle_lost_pages()
         for error in errors:

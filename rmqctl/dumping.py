@@ -16,8 +16,8 @@ from rmqctl.result import RowBlock
 from rmqctl.show import count_is, printable, show_value
 
 if TYPE_CHECKING:
-    from store.disk import StoredFile, StoreReader
-    from store.forensics import Entry, EntryBlock
+    from store.files import StoredFile, StoreReader
+    from store.verbs import Entry, EntryBlock
 
 WHERE_ROWS = 4096
 HEX_BYTES = 8
@@ -44,7 +44,7 @@ def rocksdb_of(session: Session, target: str | None) -> Path | None:
 
     It is the target, or the store's where that has no queue files.
     """
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.opened import has_rocksdb, has_rocksdb_queues, make_layout
 
     if target is not None and Path(target).exists():
@@ -55,7 +55,7 @@ def rocksdb_of(session: Session, target: str | None) -> Path | None:
 
 
 def _files_at(path: Path) -> Files:
-    from store.forensics import open_single_file
+    from store.verbs import open_single_file
 
     paths = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
     return [open_single_file(one) for one in paths]
@@ -67,7 +67,7 @@ def _files_in(session: Session, reader: StoreReader, kind: str, target: str | No
     if kind == "index":
         return reader.index_files()
     if kind == "state":
-        from store.forensics import files_of_state
+        from store.verbs import files_of_state
 
         return files_of_state(reader)
     single = {
@@ -225,7 +225,7 @@ class EntryRows:
 
     def blocks(self, pieces: Iterable[Entry | EntryBlock]) -> Iterator[dict[str, object] | RowBlock]:
         """The rows of entries and of blocks, up to --limit; for programs, without --where."""
-        from store.forensics import Entry
+        from store.verbs import Entry
 
         for piece in pieces:
             if self.count == self._limit and (isinstance(piece, Entry) or len(piece)):
@@ -287,7 +287,7 @@ class EntryRows:
         return {**row, **values}
 
     def _filtered(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        from store.embedded import RowWhere
+        from store.query.embedded import RowWhere
 
         assert self._where is not None
         with RowWhere(self._where, ("kind", "topic", "tags", "keys", "properties")) as where:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
     from rmqctl.progress import Progress
     from store import MessageStore, OpenOptions, ServedStore, WritableStore
-    from store.disk import Filesystem, StoreReader
+    from store.engine.serving import StoreClient
+    from store.files import Filesystem, StoreReader
     from store.opened import OpenedStore
-    from store.serving import StoreClient
 
 READ_ONLY_PATHS = "readOnlyCommitLogStorePaths"
 
@@ -126,7 +126,7 @@ class GivenStore:
         options = self._options
         if options.uri is not None or options.cold or options.nice or options.bwlimit is not None:
             return
-        from store.disk import EarlyRead
+        from store.files import EarlyRead
 
         early = EarlyRead([self.root / folder for folder in folders], newest)
         self._session.resources.callback(early.close)
@@ -147,7 +147,7 @@ class GivenStore:
 
     def open_reached(self, *, or_segment: bool = False) -> StoreReader:
         """The files of --store at `reached`, for a command that also reads them in other ways."""
-        from store.disk import StoreReader
+        from store.files import StoreReader
 
         if self._options.uri is None:
             return self.open_reader(as_it_is=True, or_segment=or_segment)
@@ -175,13 +175,13 @@ class GivenStore:
         return readers
 
     def _reader(self, store: str, *, or_segment: bool = False) -> StoreReader:
-        from store.disk import StoreReader
+        from store.files import StoreReader
         from store.opened import make_layout
 
         if "://" in store:
             return StoreReader(store)
         if or_segment and Path(store).expanduser().is_file():
-            from store.forensics import open_segment
+            from store.verbs import open_segment
 
             return open_segment(Path(store))
         layout = make_layout(Path(store).expanduser(), self.settings())
@@ -204,7 +204,7 @@ class GivenStore:
 
     def warn_of_holder(self) -> None:
         """Warn where a process holds the store: a start shown meanwhile is one after its abrupt end."""
-        from store.disk import find_lock_holder
+        from store.files import find_lock_holder
         from store.opened import make_layout
 
         root, fs = self.reached
@@ -214,7 +214,7 @@ class GivenStore:
 
     def warn_of_unloaded(self, opened: OpenedStore, *names: str) -> None:
         """Warn of each table under config/ that a broker would not load from its own file."""
-        from store.brokerconfig import review_loading
+        from store.structures.tables import review_loading
 
         for finding in review_loading(opened.layout.config, names, opened.line, opened.fs):
             self._session.warn(finding.detail)
@@ -268,11 +268,11 @@ class GivenStore:
         """The process that serves the store, connected until the result is printed; None without one."""
         if self._options.uri is not None:
             return None
-        from store.serving import has_socket
+        from store.engine.serving import has_socket
 
         if not has_socket(self.root):
             return None
-        from store.serving import StoreClient
+        from store.engine.serving import StoreClient
 
         client = StoreClient.find(self.root)
         if client is not None:
@@ -284,13 +284,13 @@ class GivenStore:
 
     def has_owner(self) -> bool:
         """Whether a broker or another rmqctl has the store open for writing."""
-        from store.disk import Filesystem, is_locked
+        from store.files import Filesystem, is_locked
 
         return self._options.uri is None and is_locked(self.root / "lock", Filesystem())
 
     def connect_served(self) -> StoreClient:
         """The same; BadRequest where no process serves the store."""
-        from store.serving import StoreClient
+        from store.engine.serving import StoreClient
 
         client = StoreClient.connect(self.root)
         self._session.resources.callback(client.close)

@@ -237,7 +237,7 @@ def global_options(
 def listen_address(text: str | None, option: str) -> str | None:
     """Return the address that an option gives, with a host; None where it is not given."""
     from store import BadRequest
-    from store.ha import Address
+    from store.engine.ha import Address
 
     if text is None:
         return None

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rmqctl.context import Session
     from rmqctl.replay import Replay
     from store import Message, WritableStore
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
     Timed = tuple[Message, int | None]
 
@@ -130,7 +130,7 @@ class LinePut:
 
     def _put(self, timed: list[Timed]) -> Iterator[PutRow]:
         """Stores the messages: in one go where all have the same hosts."""
-        from store.serving import StoreClient
+        from store.engine.serving import StoreClient
 
         opened, messages = self._opened, [message for message, _ in timed]
         hosts = {(message.born_host, message.store_host) for message in messages}

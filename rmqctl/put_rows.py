@@ -14,7 +14,7 @@ from rmqctl.result import Result, Table
 if TYPE_CHECKING:
     from rmqctl.context import Session
     from store import Message, PutResult, WritableStore
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
 NO_SEGMENT = "CREATE_MAPEDFILE_FAILED"
 SHOWN = ("status", "topic", "queue_id", "queue_offset", "log_offset", "size", "msg_id")

@@ -16,9 +16,9 @@ from rmqctl.spark import spark_session
 
 if TYPE_CHECKING:
     from store import CheckOptions, Finding
-    from store.disk import StoreReader
-    from store.embedded import Engine as EmbeddedEngine
-    from store.tables import Export
+    from store.files import StoreReader
+    from store.query.embedded import Engine as EmbeddedEngine
+    from store.query.tables import Export
 
 Rows = list[dict[str, Any]]
 
@@ -68,7 +68,7 @@ def open_tables(
         _check_spark_finds_log(session, list(stores))
         _check_spark_gets_folders(stores)
         with spark_session(session, master, remote, why=backend.why) as spark:
-            from store.spark import damage_noted
+            from store.query.spark import damage_noted
 
             with damage_noted(spark, next(iter(stores.values()))):
                 yield SparkTables(session, list(stores), spark, outer)
@@ -95,7 +95,7 @@ def embedded_engine(
     """
     with contextlib.ExitStack() as opened:
         with session.interrupts.deferred():
-            from store.embedded import open_engine
+            from store.query.embedded import open_engine
 
             engine = opened.enter_context(open_engine(stores, outer=outer, scratch=session.options.scratch))
         yield engine
@@ -157,19 +157,19 @@ class EmbeddedTables:
             return self.engine.query(text, limit=limit, on_progress=bar.update)
 
     def export(self, target: Path, export: Export) -> None:
-        from store.embedded import write_export
+        from store.query.embedded import write_export
 
         with self.session.progress("exporting") as bar:
             write_export(self.engine, target, export, on_progress=bar.update)
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        from store.embedded import export_lines
+        from store.query.embedded import export_lines
 
         with self.session.progress("exporting") as bar:
             yield from export_lines(self.engine, export, on_progress=bar.update)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        from store.checking import by_place, check_files
+        from store.verbs.check import by_place, check_files
 
         with self.session.progress("auditing") as bar:
             found = check_files(
@@ -190,24 +190,24 @@ class SparkTables:
     outer: bool = False
 
     def query(self, text: str, limit: int) -> tuple[Sequence[str], Rows]:
-        from store.spark import run_query
+        from store.query.spark import run_query
 
         with self.session.progress("asking", unit="tasks") as bar:
             return run_query(self.spark, self.stores, text, limit=limit, progress=bar.update, outer=self.outer)
 
     def export(self, target: Path, export: Export) -> None:
-        from store.spark import write_export
+        from store.query.spark import write_export
 
         with self.session.progress("exporting", unit="tasks") as bar:
             write_export(self.spark, self.stores, target, export, progress=bar.update, outer=self.outer)
 
     def export_lines(self, export: Export) -> Iterator[str]:
-        from store.spark import export_lines
+        from store.query.spark import export_lines
 
         return export_lines(self.spark, self.stores, export, outer=self.outer)
 
     def check(self, store: str, options: CheckOptions) -> Sequence[Finding]:
-        from store.spark import audit_store
+        from store.query.spark import audit_store
 
         with self.session.progress("auditing", unit="tasks") as bar:
             return audit_store(self.spark, store, options, bar.update)

@@ -12,9 +12,9 @@ from rmqctl.spark import spark_session
 if TYPE_CHECKING:
     from store import ScanRules
     from store.config import StoreConfig
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.layout import StoreLayout
-    from store.rebuild import Rebuild, RebuildReport, RebuildScope
+    from store.verbs.rebuild import Rebuild, RebuildReport, RebuildScope
 
 
 def make_rebuild(
@@ -32,7 +32,7 @@ def make_rebuild(
     address, clock = str(layout.root), session.environment.clock_ms
 
     def locally(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.rebuild import rebuild_locally
+        from store.verbs.rebuild import rebuild_locally
 
         with session.progress("rebuilding") as bar:
             return rebuild_locally(
@@ -48,7 +48,7 @@ def make_rebuild(
             )
 
     def by_tasks(staging: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
-        from store.spark import rebuild_on_spark
+        from store.query.spark import rebuild_on_spark
 
         with (
             spark_session(session, master, remote) as spark,

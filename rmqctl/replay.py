@@ -15,7 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from store import Host, Message, PutResult, WritableStore
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
 AsStored = Annotated[
     bool,

@@ -18,7 +18,7 @@ from rmqctl.querying import Tables
 from rmqctl.result import Result, Table
 from rmqctl.show import count
 from store.errors import StoreError
-from store.tables import QUERIES, TABLES
+from store.query.tables import QUERIES, TABLES
 
 PROMPT, CONTINUED = "sql> ", "...> "
 MOST_HISTORY = 1000

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from rmqctl.context import Session
 
 if TYPE_CHECKING:
-    from store.spark import Spark
+    from store.query.spark import Spark
 
 
 @contextlib.contextmanager
 def spark_session(session: Session, master: str | None, remote: str | None, why: str | None = None) -> Iterator[Spark]:
     """A running Spark, stopped on leaving; the user sees that it starts, and why."""
-    from store.spark import open_session
+    from store.query.spark import open_session
 
     def note() -> None:
         session.note(f"starting Spark ({why})" if why else "starting Spark")

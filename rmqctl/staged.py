@@ -11,7 +11,7 @@ from rmqctl.context import Session
 
 if TYPE_CHECKING:
     from store import StoreError
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.layout import StoreLayout
     from store.opened import OpenedStore
 

@@ -24,22 +24,22 @@ from random import Random
 from typing import NamedTuple
 
 from rmqctl.message_input import parse_message
-from store.brokerconfig.fastjson import parse_fastjson
-from store.checking.check import CheckOptions, check_files
-from store.commitlog.scan import ScanRules, scan_segment
 from store.config import parse_delay_levels, parse_hours, read_broker_conf
-from store.disk.store_reader import StoreReader
+from store.engine.open import open_store
 from store.errors import StoreError
+from store.files.store_reader import StoreReader
 from store.formats.body import decode_body
 from store.formats.checkpoint_page import decode_checkpoint
 from store.formats.message import Message, decode_record, encode_record
 from store.formats.message_id import decode_message_id
 from store.formats.properties import decode_properties, split_keys
 from store.formats.queue_unit import decode_ext_unit
-from store.index.geometry import geometry_of
-from store.open import open_store
 from store.reading.filter.sql92 import compile_sql
 from store.reading.filter.tags import TagExpression
+from store.structures.commitlog.scan import ScanRules, scan_segment
+from store.structures.index.geometry import geometry_of
+from store.structures.tables.fastjson import parse_fastjson
+from store.verbs.check.check import CheckOptions, check_files
 from tests.fuzzed_files import EVERY, FILE_EVERY, FILES
 from tests.fuzzed_peers import PEERS
 from tests.fuzzed_stores import STORE_EVERY, STORES

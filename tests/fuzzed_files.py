@@ -11,21 +11,29 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from store.brokerconfig.consumer_filters import read_consumer_filters
-from store.brokerconfig.consumer_offsets import read_consumer_offsets
-from store.brokerconfig.review import review_loading
 from store.change.manifest import decode_manifest, encode_manifest
 from store.change.quarantine import interrupted_change, list_quarantine, undo
 from store.change.workspace import quarantine_folder
 from store.config import LINE_4_9, LINE_5_3
-from store.disk.filesystem import Filesystem
-from store.disk.store_reader import StoredFile, StoreReader
+from store.engine.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epochs
 from store.errors import StoreError
-from store.five.compaction.files import read_positions, read_units, records_of, units_of_log
-from store.five.dledger.files import EntryIndex, headers_of, read_member_state
-from store.five.state import lines_of
-from store.five.timer.files import metrics_fault, read_timer_files
-from store.forensics.dump.derived import (
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.dledger import first_record_at, holds_record_entry
+from store.formats.index_page import HEADER_SIZE
+from store.formats.timer import TIMER_CHECK
+from store.layout import StoreLayout
+from store.structures.compaction.files import read_positions, read_units, records_of, units_of_log
+from store.structures.delayoffsets.review import read_delay_offsets
+from store.structures.dledger.files import EntryIndex, headers_of, read_member_state
+from store.structures.index.geometry import infer_geometry
+from store.structures.index.index_file import IndexFile
+from store.structures.state import lines_of
+from store.structures.tables.consumer_filters import read_consumer_filters
+from store.structures.tables.consumer_offsets import read_consumer_offsets
+from store.structures.tables.review import review_loading
+from store.structures.timer.files import metrics_fault, read_timer_files
+from store.verbs.dump.derived import (
     dump_batch_queue,
     dump_checkpoint,
     dump_delay_offsets,
@@ -34,18 +42,10 @@ from store.forensics.dump.derived import (
     dump_queue,
     is_batch_queue,
 )
-from store.forensics.dump.log import dump_log
-from store.forensics.dump.timer import dump_timer
-from store.formats.dledger import first_record_at, holds_record_entry
-from store.formats.index_page import HEADER_SIZE
-from store.formats.timer import TIMER_CHECK
-from store.ha.epochs import Epoch, EpochFile, decode_epochs, encode_epochs
-from store.index.geometry import infer_geometry
-from store.index.index_file import IndexFile
-from store.layout import StoreLayout
-from store.services.delay import read_delay_offsets
-from tests.five.stores import five
-from tests.services.stores import ARCHIVES
+from store.verbs.dump.log import dump_log
+from store.verbs.dump.timer import dump_timer
+from tests.engine.services.stores import ARCHIVES
+from tests.support.five_stores import five
 from tests.support.golden import golden, unpacked
 from tests.support.stores import make_store, truncate
 

@@ -19,18 +19,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from store import open_store
-from store.disk.filesystem import Filesystem
+from store.engine.ha.epochs import EpochFile
+from store.engine.ha.link import Address, MasterLink
+from store.engine.ha.log_copy import LogCopy
+from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions
+from store.engine.ha.protocol import HEADER, REPORT
+from store.engine.ha.receive import Begin, ReceiveOptions, Receiver
+from store.engine.ha.switch_link import EPOCH, RECEIVE_HANDSHAKE, RECEIVE_TRANSFER, AutoSwitchLink
+from store.engine.serving.frames import Frame, encode_frame, receive_parts
+from store.engine.serving.server import ControlServer
 from store.errors import StoreError
-from store.ha.epochs import EpochFile
-from store.ha.link import Address, MasterLink
-from store.ha.log_copy import LogCopy
-from store.ha.master import CommitLogSource, HAMaster, MasterOptions
-from store.ha.protocol import HEADER, REPORT
-from store.ha.receive import Begin, ReceiveOptions, Receiver
-from store.ha.switch_link import EPOCH, RECEIVE_HANDSHAKE, RECEIVE_TRANSFER, AutoSwitchLink
-from store.serving.frames import Frame, encode_frame, receive_parts
-from store.serving.server import ControlServer
-from tests.serving.test_frames import CALLS
+from store.files.filesystem import Filesystem
+from tests.engine.serving.test_frames import CALLS
 from tests.support.fake_master import log_of
 from tests.support.stores import SMALL, make_store
 from tests.support.threads import PATIENCE_S

@@ -12,18 +12,18 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 from store import check, open_store
-from store.disk.filesystem import Filesystem
 from store.errors import StoreError
-from store.five.rocksdb.keys import decode_long, decode_offset_key, decode_place, decode_unit_key
-from store.five.rocksdb.runs import UnitRun, runs_of
-from store.forensics.dump.rocksdb import dump_rocksdb
-from store.forensics.salvage.carve import BLOCK_SIZE, infer_segment_size, place_blocks, write_segments
-from store.forensics.salvage.grade import Grade
-from tests.five.stores import five, lines
-from tests.five.test_rocksdb import edit
-from tests.forensics.salvage.test_salvage import records_of
+from store.files.filesystem import Filesystem
+from store.structures.queuedb.keys import decode_long, decode_offset_key, decode_place, decode_unit_key
+from store.structures.queuedb.runs import UnitRun, runs_of
+from store.verbs.dump.rocksdb import dump_rocksdb
+from store.verbs.salvage.carve import BLOCK_SIZE, infer_segment_size, place_blocks, write_segments
+from store.verbs.salvage.grade import Grade
 from tests.fuzzed_files import SEGMENT, exhaust, folder
+from tests.structures.queuedb.test_rocksdb import edit
+from tests.support.five_stores import five, lines
 from tests.support.golden import golden
+from tests.verbs.salvage.test_salvage import records_of
 
 MAGIC = re.compile(rb"\xda\xa3\x20[\xa7\xab]")
 LOG_BYTES = 12_000

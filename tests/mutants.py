@@ -48,23 +48,23 @@ PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 
 TESTS = {
     "store/kernels": ("tests/kernels", "tests/index", "tests/consumequeue", "tests/dispatch"),
-    "store/commitlog": ("tests/commitlog", "tests/live", "tests/golden/test_writing.py", "tests/five/test_put.py"),
-    "store/consumequeue": ("tests/consumequeue", "tests/golden/test_reading.py", "tests/five/test_light_queues.py"),
-    "store/index": ("tests/index", "tests/golden/test_reading.py", "tests/recovery/test_lost_index_files.py"),
+    "store/commitlog": ("tests/commitlog", "tests/live", "tests/golden/test_writing.py", "tests/structures/test_put.py"),
+    "store/consumequeue": ("tests/consumequeue", "tests/golden/test_reading.py", "tests/structures/consumequeue/test_light_queues.py"),
+    "store/index": ("tests/index", "tests/golden/test_reading.py", "tests/verbs/recover/test_lost_index_files.py"),
     "store/disk": ("tests/disk", "tests/commitlog", "tests/consumequeue", "tests/opened", "tests/live", "tests/change"),
     "store/dispatch": (
         "tests/dispatch",
         "tests/commitlog",
-        "tests/live/test_reput.py",
-        "tests/five/test_light_queues.py",
-        "tests/checking/test_many_queues.py",
+        "tests/engine/live/test_reput.py",
+        "tests/structures/consumequeue/test_light_queues.py",
+        "tests/verbs/check/test_many_queues.py",
     ),
-    "store/opened": ("tests/opened", "tests/recovery/test_start.py", "tests/recovery/test_lost.py"),
+    "store/opened": ("tests/opened", "tests/verbs/recover/test_start.py", "tests/verbs/recover/test_lost.py"),
     "store/live": ("tests/live", "tests/commitlog", "tests/test_message_store.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
-    "store/change": ("tests/change", "tests/recovery/test_durable.py", "tests/recovery/test_undo.py"),
+    "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/layout.py": ("tests/test_layout.py",),
-    "store/formats": ("tests/formats", "tests/brokerconfig", "tests/commitlog", "tests/five/test_timer.py"),
+    "store/formats": ("tests/formats", "tests/brokerconfig", "tests/commitlog", "tests/structures/timer/test_timer.py"),
 }
 """The tests that hold a room, where those are more than the tests of its own name."""
 

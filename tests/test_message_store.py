@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from store import Message, MessageStore, open_store
-from store.commitlog.put_result import PutStatus
 from store.errors import BadRequest, StoreClosed, StoreError
-from store.recovery.plan import STALE_TAIL
+from store.structures.commitlog.put_result import PutStatus
+from store.verbs.recover.plan import STALE_TAIL
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.processes import environment
 from tests.support.stores import SMALL, Clock, make_store, text_message

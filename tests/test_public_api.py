@@ -45,7 +45,7 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
 
 
 def test_the_public_names_are_listed_before_anything_is_imported() -> None:
-    code = "import store, sys; print(set(store.__all__) <= set(dir(store)), 'store.open' in sys.modules)"
+    code = "import store, sys; print(set(store.__all__) <= set(dir(store)), 'store.engine.open' in sys.modules)"
     assert _python("-c", code).split() == ["True", "False"]
 
 
@@ -90,9 +90,9 @@ def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, mon
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", ["store", "store.open", "store.message_store", "store.writable_store",
-                                    "store.formats.message", "store.checking.check",
-                                    "store.recovery.plan"])  # fmt: skip
+@pytest.mark.parametrize("module", ["store", "store.engine.open", "store.reading.message_store", "store.engine.writable_store",
+                                    "store.formats.message", "store.verbs.check.check",
+                                    "store.verbs.recover.plan"])  # fmt: skip
 def test_the_modules_that_a_user_meets_first_have_examples(module: str) -> None:
     assert any(test.examples for test in doctest.DocTestFinder().find(import_module(module)))
 

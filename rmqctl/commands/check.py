@@ -16,8 +16,8 @@ from rmqctl.show import count, show_bytes
 
 if TYPE_CHECKING:
     from store import CheckOptions
-    from store.checking import Finding
-    from store.disk import StoreReader
+    from store.files import StoreReader
+    from store.verbs.check import Finding
 
 EXAMPLES = (
     "rmqctl --store /data/store check",
@@ -91,8 +91,8 @@ class _Check:
     """A check under way; it counts the findings as they are printed."""
 
     def __init__(self, session: Session, files: StoreReader, options: CheckOptions) -> None:
-        from store.checking import Progress
         from store.opened import make_layout
+        from store.verbs.check import Progress
 
         self.session, self.files, self.options = session, files, options
         self.progress, self.count = Progress(), 0
@@ -105,7 +105,7 @@ class _Check:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The findings as they are found."""
-        from store.checking import MISSING_SEGMENT, NEWER, check_files
+        from store.verbs.check import MISSING_SEGMENT, NEWER, check_files
 
         kinds: dict[str, None] = {}
         commands: set[str | None] = set()

@@ -33,7 +33,7 @@ def run_show(ctx: typer.Context) -> Result:
     abnormal recovery would start, and why. Nothing is written. Exit code 1 when the checkpoint is ahead of the
     files, missing, short or negative.
     """
-    from store.recovery import review_checkpoint
+    from store.verbs.recover import review_checkpoint
 
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)

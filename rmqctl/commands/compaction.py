@@ -38,7 +38,7 @@ def run_mend(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.five import plan_compaction_mend
+    from store.structures import plan_compaction_mend
 
     with (
         locked(session, take=not dry_run) as (layout, fs),

@@ -20,9 +20,9 @@ from rmqctl.show import count
 from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
-    from store.brokerconfig import ConfigFile, ConfigFinding
     from store.config import Setting
-    from store.forensics import ConfigReview
+    from store.structures.tables import ConfigFile, ConfigFinding
+    from store.verbs import ConfigReview
 
 EXAMPLES = {
     "config check": (
@@ -133,9 +133,9 @@ def run_show(
     Every entry of topics.json, subscriptionGroup.json, consumerOffset.json, delayOffset.json, consumerFilter.json and
     the other tables under config/, from the copy that a broker would load.
     """
-    from store.brokerconfig import read_config_files
-    from store.forensics import table_entries
     from store.opened import make_layout
+    from store.structures.tables import read_config_files
+    from store.verbs import table_entries
 
     session: Session = ctx.obj
     root, fs = session.store.reached
@@ -169,8 +169,8 @@ def run_rebuild_topics(
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
     from store.config import broker_line
-    from store.forensics import plan_topics
     from store.opened import detect_line
+    from store.verbs import plan_topics
 
     with locked(session, take=not consent.dry_run) as (layout, fs):
         line = broker_line(compat.value) if compat is not None else detect_line(layout, fs)
@@ -188,8 +188,8 @@ def run_rebuild_topics(
 
 
 def _review(session: Session) -> ConfigReview:
-    from store.forensics import review_tables
     from store.opened import detect_line, make_layout
+    from store.verbs import review_tables
 
     root, fs = session.store.reached
     layout = make_layout(root, session.store.settings(), fs)

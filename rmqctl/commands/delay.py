@@ -15,7 +15,7 @@ from rmqctl.result import Result, Table
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
-    from store.services import DelayedMessage, DelayLevel
+    from store.engine.services import DelayedMessage, DelayLevel
 
 EXAMPLES = {
     "delay show": (
@@ -47,7 +47,7 @@ def run_show(
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
 
-    from store.services import DelayState, review_delays
+    from store.engine.services import DelayState, review_delays
 
     if state is not None and state not in list(DelayState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(DelayState)}", param_hint="--state")
@@ -84,7 +84,7 @@ def run_rewrite_offsets(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.services import plan_delay_offsets
+    from store.engine.services import plan_delay_offsets
 
     with planning(session, consent, with_dledger=True) as opened:
         change = plan_delay_offsets(opened, session.environment.clock_ms())

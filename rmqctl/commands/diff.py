@@ -13,7 +13,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics import StoreDiff
+    from store.verbs import StoreDiff
 
 EXAMPLES = (
     "rmqctl diff /data/master/store /data/slave/store",
@@ -35,8 +35,8 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.disk import StoreReader
-    from store.forensics import diff_stores
+    from store.files import StoreReader
+    from store.verbs import diff_stores
 
     readers = StoreReader(a), StoreReader(b)
     for reader in readers:

@@ -15,7 +15,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics import Diagnosis, Examination
+    from store.verbs import Diagnosis, Examination
 
 EXAMPLES = ("rmqctl --store /data/store doctor", "rmqctl --store /data/store --format json doctor --compat all")
 EXIT_CODES = {1: "Something is wrong."}
@@ -39,8 +39,8 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.forensics import examine
     from store.opened import make_layout
+    from store.verbs import examine
 
     settings = session.store.settings()
     lines = tuple(BROKER_LINES) if compat is StartingLine.ALL else (compat.value,) if compat is not None else ()

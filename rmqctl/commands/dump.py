@@ -19,8 +19,8 @@ from rmqctl.result import Result, Row, RowBlock, Table
 from rmqctl.show import count, show_value
 
 if TYPE_CHECKING:
-    from store.disk import StoredFile, StoreReader
-    from store.forensics import Choice, Entry
+    from store.files import StoredFile, StoreReader
+    from store.verbs import Choice, Entry
 
 EXAMPLES = (
     "rmqctl --store /data/store dump commitlog --from 1073741824 --limit 20",
@@ -220,7 +220,7 @@ class _Dump:
         folder = self._rocksdb()
         if folder is None or rows.is_filtered:
             return None
-        from store.forensics import Entry, dump_rocksdb_blocks
+        from store.verbs import Entry, dump_rocksdb_blocks
 
         found = dump_rocksdb_blocks(folder, self._choice(self.wanted.from_number or 0))
         singles = (one for one in found if not isinstance(one, Entry) or self.wanted.wants(one))
@@ -230,18 +230,18 @@ class _Dump:
         return rocksdb_of(self._session, self._target) if self.kind is Kind.CONSUMEQUEUE else None
 
     def _choice(self, first: int) -> Choice:
-        from store.forensics import Choice
+        from store.verbs import Choice
 
         is_folder = self._target is not None and Path(self._target).exists()
         return Choice(*split_target(None if is_folder else self._target), first)
 
     def _of_rocksdb(self, folder: Path, first: int) -> Iterator[Entry]:
-        from store.forensics import dump_rocksdb
+        from store.verbs import dump_rocksdb
 
         return filter(self.wanted.wants, dump_rocksdb(folder, self._choice(first)))
 
     def _of_file(self, reader: StoreReader, file: StoredFile, first: int, *, is_exact: bool) -> Iterator[Entry]:
-        from store.forensics import (
+        from store.verbs import (
             dump_batch_queue,
             dump_checkpoint,
             dump_delay_offsets,
@@ -270,7 +270,7 @@ class _Dump:
             case Kind.DELAY:
                 return dump_delay_offsets(reader, file)
             case Kind.STATE:
-                from store.forensics import dump_state
+                from store.verbs import dump_state
 
                 return dump_state(reader, file)
         return dump_timer(reader, file)

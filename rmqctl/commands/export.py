@@ -62,7 +62,7 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.tables import STDOUT, Export, check_export
+    from store.query.tables import STDOUT, Export, check_export
 
     columns = [name.strip() for name in partition_by.split(",") if name.strip()]
     encoding = getattr(session.environment.stdout, "encoding", None) if str(to) == STDOUT else None

@@ -13,7 +13,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.brokerconfig import ConsumerFilter
+    from store.structures.tables import ConsumerFilter
 
 EXAMPLES = {
     "filter show": ("rmqctl --store /data/store filter show", "rmqctl --store /data/store filter show --group billing"),
@@ -56,8 +56,8 @@ def run_show(
     """
     session: Session = ctx.obj
 
-    from store.brokerconfig import read_consumer_filters
     from store.reading import load_filters
+    from store.structures.tables import read_consumer_filters
 
     opened = session.store.open().opened
     session.store.warn_of_unloaded(opened, "consumerFilter.json")

@@ -16,7 +16,7 @@ from rmqctl.show import count, count_is
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.forensics import Finder, Found, Place
+    from store.verbs import Finder, Found, Place
 
 EXAMPLES = (
     "rmqctl --store /data/store find order-4711",
@@ -66,8 +66,8 @@ def run(
     if [text, body_pattern, where].count(None) != 2:
         raise typer.BadParameter("give a TEXT, or --body, or --where")
 
-    from store.forensics import Finder
     from store.opened import make_layout
+    from store.verbs import Finder
 
     settings, (root, fs) = session.store.settings(), session.store.reached
     reader = session.store.open_reached(or_segment=True)
@@ -99,7 +99,7 @@ def _where(session: Session, finder: Finder, condition: str, most: int, *, outer
 def _result(
     session: Session, finder: Finder, found: Found, lives: dict[str, list[StoredMessage]], messages: MessageRows
 ) -> Result:
-    from store.forensics import consumers_of, life_of
+    from store.verbs import consumers_of, life_of
 
     if found.is_cut:
         session.note(f"only the first {count_is(len(found.messages), 'message')} shown; --max shows more")

@@ -16,7 +16,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics import Digest
+    from store.verbs import Digest
 
 EXAMPLES = (
     "rmqctl --store /data/store --format json fingerprint > before.json",
@@ -43,7 +43,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics import digest_differences, fingerprint_files
+    from store.verbs import digest_differences, fingerprint_files
 
     before = _read(verify) if verify is not None else None
     reader = session.store.open_reader(or_segment=True)
@@ -81,7 +81,7 @@ def _short(digest: str) -> str:
 
 def _read(path: Path) -> list[Digest]:
     """The parts of an earlier fingerprint; a usage error for a file that holds none."""
-    from store.forensics import Digest
+    from store.verbs import Digest
 
     try:
         document: Any = json.loads(path.read_text("utf-8"))

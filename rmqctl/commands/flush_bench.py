@@ -89,7 +89,7 @@ def run(
 def _settings(session: Session) -> dict[str, Any]:
     """Settings for the scratch store: those given, the sizes of the store's files, else small ones."""
     from rmqctl.bench import GEOMETRY
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.opened import infer_settings, make_layout
 
     given = session.store.settings()

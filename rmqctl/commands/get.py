@@ -22,7 +22,7 @@ from rmqctl.watching import FileWatcher
 
 if TYPE_CHECKING:
     from store import MessageIterator, MessageStore, StoredMessage
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
 EXAMPLES = (
     "rmqctl --store /data/store get OrderTopic --queue 3 --offset 100 --max 10",
@@ -139,7 +139,7 @@ def _waiter(
     session: Session, opened: MessageStore | StoreClient, queue: tuple[str, int], message_filter: Any
 ) -> Callable[[int], None]:
     """The way to wait for a message: by the owner's notice, else by watching the files."""
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
     if isinstance(opened, StoreClient):
         served = opened

@@ -16,7 +16,7 @@ from rmqctl.show import count, did_you_mean
 
 if TYPE_CHECKING:
     from store import MessageStore, QueryResult, StoredMessage
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
 EXAMPLES = (
     "rmqctl --store /data/store index-query OrderTopic order-4711",

@@ -13,7 +13,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.forensics import Problem, StoreInfo
+    from store.verbs import Problem, StoreInfo
 
 EXAMPLES = ("rmqctl --store /data/store info", "rmqctl --store /data/store --format json info")
 EXIT_CODES = {1: "Something is missing, behind or wrong."}
@@ -35,8 +35,8 @@ def run(ctx: typer.Context) -> Result:
     session: Session = ctx.obj
 
     from rmqctl.settings import with_sources
-    from store.forensics import look_at_store
     from store.opened import make_layout
+    from store.verbs import look_at_store
 
     given = session.store.settings()
     root, fs = session.store.reached

@@ -14,7 +14,7 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count, count_is, did_you_mean, list_some, printable
 
 if TYPE_CHECKING:
-    from store.forensics import LagReport
+    from store.verbs import LagReport
 
 EXAMPLES = (
     "rmqctl --store /data/store lag",
@@ -40,7 +40,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics import review_lag
+    from store.verbs import review_lag
 
     report = review_lag(session.store.open(), group, topic)
     if report.source is None:

@@ -22,7 +22,7 @@ from rmqctl.result import Result
 
 if TYPE_CHECKING:
     from store import Host, Message, WritableStore
-    from store.serving import StoreClient
+    from store.engine.serving import StoreClient
 
 EXAMPLES = (
     "rmqctl --store /tmp/store put OrderTopic 'hello' --queue 3 --tags paid --key order-4711",
@@ -148,9 +148,9 @@ def run(
 
 def _tell_of_compaction(session: Session, topic: str | None) -> None:
     """Warns that messages of compacted topics (5.x) get no copy in the compaction log."""
-    from store.brokerconfig import compacted_topics
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.layout import StoreLayout
+    from store.structures.tables import compacted_topics
 
     found = compacted_topics(StoreLayout(session.store.root).config, Filesystem())
     named = sorted(found if topic is None else found & {topic})
@@ -257,9 +257,9 @@ def _check_half(group: str | None, from_file: str | None, transaction: Transacti
 
 
 def _put_half(session: Session, opened: WritableStore | StoreClient, message: Message, *, group: str) -> Result:
+    from store.engine.services import TransactionalMessageService
+    from store.engine.serving import StoreClient
     from store.formats import HALF_TOPIC
-    from store.services import TransactionalMessageService
-    from store.serving import StoreClient
 
     with session.interrupts.deferred():
         if isinstance(opened, StoreClient):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from store import Change
-    from store.disk import Filesystem, StoreReader
+    from store.files import Filesystem, StoreReader
     from store.layout import StoreLayout
-    from store.rebuild import Rebuild, RebuildScope
+    from store.verbs.rebuild import Rebuild, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
@@ -75,9 +75,9 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.checking import confirmed_offset
     from store.opened import require_log
-    from store.rebuild import RebuildScope, staged_files
+    from store.verbs.check import confirmed_offset
+    from store.verbs.rebuild import RebuildScope, staged_files
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
     with (
@@ -110,8 +110,8 @@ def _plan(
     from store import VERIFYING
     from store.formats import SCHEDULE_TOPIC
     from store.opened import DELAY_LEVELS, describe_inferred_delays, infer_config, refuse_mixed_delays
-    from store.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
-    from store.recovery import describe_unconfirmed
+    from store.verbs.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
+    from store.verbs.recover import describe_unconfirmed
 
     settings, has_log = session.store.settings(), bool(reader.segments())
     config = infer_config(layout, settings, fs)
@@ -146,7 +146,7 @@ def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
 
 def _shown(session: Session, layout: StoreLayout, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
     """The messages, by topic, that queues of the scope show beside an empty log."""
-    from store.forensics import look_at_store
+    from store.verbs import look_at_store
 
     counts: Counter[str] = Counter()
     for queue in look_at_store(layout, session.store.settings(), fs).queues if scope.queues else ():

@@ -19,7 +19,7 @@ from rmqctl.result import Result
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
+    from store.engine.ha import Address, Begin, LogCopy, MasterLink, Receiver, ReceiveReport
 
 EXAMPLES = (
     "rmqctl receive broker-a:10912 --to /backup/broker-a",
@@ -102,8 +102,8 @@ class _Choice:
 
 
 def _receive(session: Session, address: str, to: Path, choice: _Choice) -> ReceiveReport:
-    from store.disk import Filesystem
-    from store.ha import Address, LogCopy, ReceiveOptions, Receiver
+    from store.engine.ha import Address, LogCopy, ReceiveOptions, Receiver
+    from store.files import Filesystem
 
     master = Address.parse(address)
     compat = choice.compat and choice.compat.value
@@ -130,8 +130,8 @@ def _metrics_page(
     session: Session, address: str | None, receiver: Receiver, copy: LogCopy
 ) -> AbstractContextManager[object]:
     """The page of the copy's metrics, where one is asked for."""
-    from store.ha import Address
-    from store.serving import CopyCollector, MetricsServer
+    from store.engine.ha import Address
+    from store.engine.serving import CopyCollector, MetricsServer
 
     if address is None:
         return nullcontext()
@@ -142,8 +142,8 @@ def _metrics_page(
 
 def _connector(copy: LogCopy, to: Path, choice: _Choice) -> Callable[[Address, float], MasterLink]:
     """Makes the connections of the protocol that was chosen."""
-    from store.disk import Filesystem
-    from store.ha import AutoSwitchLink, Begin, EpochFile, MasterLink
+    from store.engine.ha import AutoSwitchLink, Begin, EpochFile, MasterLink
+    from store.files import Filesystem
 
     if not choice.controller:
         return lambda address, stall_s: MasterLink(address, stall_s=stall_s)
@@ -170,7 +170,7 @@ def _received(receiver: Receiver, session: Session, copy: LogCopy) -> ReceiveRep
 
 
 def _begin_of(text: str) -> Begin | int:
-    from store.ha import Begin
+    from store.engine.ha import Begin
     from store.layout import parse_whole_number
 
     if text in list(Begin):

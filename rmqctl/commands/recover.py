@@ -31,7 +31,7 @@ SEE_ALSO = ("simulate", "truncate-dirty", "undo", "check")
 
 
 def _differences() -> list[tuple[str, str]]:
-    from store.recovery import Difference
+    from store.verbs.recover import Difference
 
     return [(difference.value, f"{difference.reason[:1].upper()}{difference.reason[1:]}.") for difference in Difference]
 
@@ -188,7 +188,7 @@ def _choose(
 ) -> Backend:
     """The engine; by size alone Spark is taken only where this process would read the whole log as well."""
     from rmqctl.backend import Backend, choose_backend
-    from store.recovery import reads_whole_log
+    from store.verbs.recover import reads_whole_log
 
     log_size = sum(segment.size for segment in opened.log.segments.files)
     choice = choose_backend(engine, log_size, master=master, remote=remote, spark_above_bytes=spark_above)

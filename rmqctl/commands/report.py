@@ -16,7 +16,7 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from rmqctl.report.contents import Usage
-    from store.forensics import Examination, Timeline
+    from store.verbs import Examination, Timeline
 
 EXAMPLES = ("rmqctl --store /data/store report --html /tmp/store.html",)
 EXIT_CODES = {1: "The report was written, and something is wrong with the store."}
@@ -45,9 +45,9 @@ def run(
     from rmqctl.report.page import make_page
     from rmqctl.settings import with_sources
     from store.config import BROKER_LINES
-    from store.disk import os_errors
-    from store.forensics import examine
+    from store.files import os_errors
     from store.opened import make_layout
+    from store.verbs import examine
 
     given, clock = session.store.settings(), session.environment.clock_ms
     with session.progress("examining the store") as bar:
@@ -72,7 +72,7 @@ def run(
 def _read_log(session: Session, found: Examination) -> tuple[list[Usage], Timeline]:
     """Usage by topic and the timeline; of a store without commitlog/ they are empty."""
     from rmqctl.report.contents import Usage
-    from store.forensics import Timeline, build_timeline
+    from store.verbs import Timeline, build_timeline
 
     if not found.info.log.segment_count:
         return [], Timeline("day")

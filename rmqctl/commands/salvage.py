@@ -21,9 +21,9 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store.config import StoreConfig
-    from store.disk import Filesystem
-    from store.forensics import Gap, LostOps, SalvagedRun, SalvageReport
+    from store.files import Filesystem
     from store.layout import StoreLayout
+    from store.verbs import Gap, LostOps, SalvagedRun, SalvageReport
 
 EXAMPLES = (
     "rmqctl --store /data/store salvage",
@@ -124,9 +124,9 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
     if image is None:
         yield None
         return
-    from store.disk import Filesystem
-    from store.forensics import infer_segment_size, place_blocks, write_segments
+    from store.files import Filesystem
     from store.opened import Scratch
+    from store.verbs import infer_segment_size, place_blocks, write_segments
 
     fs = Filesystem()
     with Scratch(session.options.scratch) as scratch:
@@ -138,7 +138,7 @@ def _segments(session: Session, image: Path | None) -> Iterator[Path | None]:
 
 
 def _result(session: Session, path: Path, target: _Target) -> Result:
-    from store.forensics import SalvageReport
+    from store.verbs import SalvageReport
 
     report = SalvageReport()
     facts = {**_save(session, path, target, report), **report.lost.lost_facts()}
@@ -199,8 +199,8 @@ def _verdict(report: SalvageReport) -> str:
 
 def _save(session: Session, path: Path, target: _Target, report: SalvageReport) -> dict[str, Any]:
     """Walks the source and writes the target; the facts of the result."""
-    from store.disk import Filesystem
-    from store.forensics import Grade, config_of, salvage_runs, write_parquet
+    from store.files import Filesystem
+    from store.verbs import Grade, config_of, salvage_runs, write_parquet
 
     to, written = target.path, {}
     fs = session.store.reached[1] if session.options.uri is not None else Filesystem()
@@ -279,7 +279,7 @@ def _write_store(
     target: _Target,
     fs: Filesystem,
 ) -> dict[str, Any]:
-    from store.forensics import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
+    from store.verbs import Grade, is_store_root, next_offsets_of, salvage_runs, write_new_store
 
     logs = _logs_elsewhere(session, path)
     source = _source_layout(session, path, config, fs) if logs or is_store_root(path, fs) else None

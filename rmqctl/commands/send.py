@@ -13,7 +13,7 @@ from rmqctl.options import MOST_CONNECTIONS, Connections
 from rmqctl.result import Result
 
 if TYPE_CHECKING:
-    from store.ha import HAMaster
+    from store.engine.ha import HAMaster
 
 EXAMPLES = (
     "rmqctl --store /data/store send --listen 127.0.0.1:10912",
@@ -42,7 +42,7 @@ def run(
     Ends at Ctrl-C or SIGTERM, with --once when a slave has everything. Exit code 1 when none has.
     """
     session: Session = ctx.obj
-    from store.ha import Address, CommitLogSource, HAMaster, MasterOptions
+    from store.engine.ha import Address, CommitLogSource, HAMaster, MasterOptions
 
     connected: list[str] = []
 

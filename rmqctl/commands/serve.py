@@ -15,8 +15,8 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from store import ServedStore
-    from store.ha import Limits
-    from store.serving import ControlServer, MetricsServer
+    from store.engine.ha import Limits
+    from store.engine.serving import ControlServer, MetricsServer
 
 EXAMPLES = (
     "rmqctl --store /tmp/store serve",
@@ -67,7 +67,7 @@ def run(
     marker. Like a broker it keeps the marker where a full disk or a failed service refuses puts.
     """
     session: Session = ctx.obj
-    from store.ha import Limits
+    from store.engine.ha import Limits
 
     # Before a store is created for nothing.
     slaves_address, metrics_address = listen_address(ha_listen, "--ha-listen"), listen_address(metrics, "--metrics")
@@ -94,8 +94,8 @@ def _services(no_clean: bool) -> list[str]:
 def _open_ports(
     session: Session, opened: ServedStore, open_ports: ExitStack, metrics: str | None, limits: Limits
 ) -> tuple[ControlServer, MetricsServer | None]:
-    from store.ha import Address
-    from store.serving import ControlServer, MetricsServer, StoreCollector
+    from store.engine.ha import Address
+    from store.engine.serving import ControlServer, MetricsServer, StoreCollector
 
     opened.limit_connections(limits.connections)
     page = None

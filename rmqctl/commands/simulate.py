@@ -15,9 +15,9 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.disk import Filesystem
+    from store.files import Filesystem
     from store.opened import FoundStore
-    from store.recovery import SimulatedStart, Trap
+    from store.verbs.recover import SimulatedStart, Trap
 
 EXAMPLES = (
     "rmqctl --store /data/store simulate",
@@ -61,7 +61,7 @@ def run(
 
 def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedStart:
     from store.opened import Scratch
-    from store.recovery import simulate_start
+    from store.verbs.recover import simulate_start
 
     with Scratch(session.options.scratch) as scratch, session.progress(f"starting as {found.line}") as bar:
         clock = session.environment.clock_ms

@@ -48,7 +48,7 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.tables import check_is_query
+    from store.query.tables import check_is_query
 
     if text is not None:
         check_is_query(text)

@@ -16,8 +16,8 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.disk import Filesystem
-    from store.forensics import StaleRecord
+    from store.files import Filesystem
+    from store.verbs import StaleRecord
 
 EXAMPLES = (
     "rmqctl --store /data/store stale",
@@ -53,7 +53,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics import find_stale
+    from store.verbs import find_stale
 
     root, fs = session.store.reached
     session.refuse_inside(root, to)
@@ -79,7 +79,7 @@ def run(
 def _write(session: Session, to: Path, records: list[StaleRecord], fs: Filesystem) -> None:
     if to.exists():
         raise typer.BadParameter(f"{to} exists", param_hint="--to")
-    from store.disk import os_errors
+    from store.files import os_errors
 
     with os_errors(to, "write the messages"), to.open("x", encoding="utf-8") as stream:
         for one in records:

@@ -45,7 +45,7 @@ def run(
     """
     session: Session = ctx.obj
 
-    from store.forensics import build_timeline
+    from store.verbs import build_timeline
 
     reader = session.store.open_reader(or_segment=True)
     with session.progress("reading the log", sum(file.size for file in reader.segments())) as bar:

@@ -16,7 +16,7 @@ from rmqctl.show import did_you_mean, list_some
 from rmqctl.staged import planning
 
 if TYPE_CHECKING:
-    from store.five import TimerMessage
+    from store.structures import TimerMessage
 
 EXAMPLES = {
     "timer show": (
@@ -57,7 +57,7 @@ def run_show(
     session: Session = ctx.obj
     time_ms = session.parse_time(at, "--at")
 
-    from store.five import TimerState, review_timers
+    from store.structures import TimerState, review_timers
 
     review = review_timers(session.store.open().opened, time_ms)
     messages = [one for one in review.messages if topic in (None, one.topic)]
@@ -103,7 +103,7 @@ def run_rebuild(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.five import plan_timer_rebuild
+    from store.structures import plan_timer_rebuild
 
     with planning(session, consent, with_dledger=True) as opened:
         change = plan_timer_rebuild(opened, roll_window_slots=roll_window)

@@ -18,8 +18,8 @@ from rmqctl.staged import planning
 
 if TYPE_CHECKING:
     from store import StoredMessage
-    from store.services import Transaction, TransactionReview
-    from store.serving import StoreClient
+    from store.engine.services import Transaction, TransactionReview
+    from store.engine.serving import StoreClient
 
 EXAMPLES = {
     "transaction show": (
@@ -61,7 +61,7 @@ def run_show(
     session: Session = ctx.obj
     born_before_ms = None if older_than is None else _born_before(session, older_than)
 
-    from store.services import TransactionState, review_transactions
+    from store.engine.services import TransactionState, review_transactions
 
     if state is not None and state not in list(TransactionState):
         raise typer.BadParameter(f"{state!r} is not one of {', '.join(TransactionState)}", param_hint="--state")
@@ -135,7 +135,7 @@ def run_resolve(
     if served is not None:
         return _resolve_served(session, served, transaction_id, consent, commit=commit)
 
-    from store.services import plan_resolve
+    from store.engine.services import plan_resolve
 
     with planning(session, consent) as opened:
         change = plan_resolve(opened, transaction_id, commit=commit)
@@ -146,8 +146,8 @@ def _resolve_served(
     session: Session, served: StoreClient, transaction_id: str, consent: ChangeOptions, *, commit: bool
 ) -> Result:
     """Let the process that serves the store end the transaction that its files show."""
+    from store.engine.services import TransactionState, find_open_transaction, review_transactions
     from store.formats import OP_TOPIC
-    from store.services import TransactionState, find_open_transaction, review_transactions
 
     if consent.quarantine is not None or not consent.keep:
         raise typer.BadParameter("a store that is served is only appended to; leave out --quarantine, --no-quarantine")

@@ -37,7 +37,7 @@ def run(
     session: Session = ctx.obj
 
     from rmqctl.querying import open_tables
-    from store.tables import usage_query, usage_rows
+    from store.query.tables import usage_query, usage_rows
 
     names = [name.strip() for name in by.split(",") if name.strip()]
     usage_query(names)

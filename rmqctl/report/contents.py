@@ -14,8 +14,8 @@ from rmqctl.show import count, show_bytes, show_value, words
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from store.forensics import Diagnosis, Examination, QueueLag, Timeline
-    from store.recovery import SimulatedStart
+    from store.verbs import Diagnosis, Examination, QueueLag, Timeline
+    from store.verbs.recover import SimulatedStart
 
 MOST_ROWS = 500
 """Rows of one table on the page; how many were left out is said below it."""

@@ -26,8 +26,8 @@ from typing import Any
 
 from store.change.manifest import sha256_of
 from store.change.workspace import require_no_link, stored_name
-from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreIOError
+from store.files.filesystem import Filesystem
 
 # Hashing bigger files would take longer than the change itself; a rename can't alter them.
 HASH_SIZE_LIMIT = 32 * 1024 * 1024

@@ -22,10 +22,10 @@ from store.change.actions import Action, Patch, Publish
 from store.change.journal import Journal
 from store.change.quarantine import purge
 from store.change.workspace import quarantine_folder, relative_name
-from store.disk import lost_pages
-from store.disk.durable import sync_files
-from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile, StoreError
+from store.files import lost_pages
+from store.files.durable import sync_files
+from store.files.filesystem import Filesystem
 
 
 @dataclass(slots=True)

@@ -25,9 +25,9 @@ from store.change.manifest import (
     require_sound_actions,
 )
 from store.change.workspace import quarantine_folder, relative_name, require_no_link
-from store.disk.durable import sync_folders
-from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError
+from store.files.durable import sync_folders
+from store.files.filesystem import Entry, Filesystem
 from store.layout import OWN_FOLDER
 
 HALF_DONE = ("applying", "undoing")

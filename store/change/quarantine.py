@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from store.change.journal import ELSEWHERE, HALF_DONE, Journal
 from store.change.workspace import quarantine_folder
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, StoreIOError
+from store.files.filesystem import Filesystem
 from store.layout import OWN_FOLDER
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.disk.filesystem import MOVE_IT_OUT, Filesystem
 from store.errors import ForeignFile
+from store.files.filesystem import MOVE_IT_OUT, Filesystem
 from store.layout import OWN_FOLDER
 
 

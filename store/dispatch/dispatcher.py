@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from store.commitlog.commit_log import CommitLog
-from store.commitlog.resync import find_record
-from store.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 from store.dispatch.fan_out import FanOut, Handler
 from store.formats.columns import DamageReason
 from store.formats.run import Run
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.resync import find_record
+from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Segment, Step, scan_segment
 
 # With less to do, starting threads takes longer than they save.
 THREADS_WORTH_BYTES = 4 << 20

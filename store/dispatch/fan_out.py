@@ -22,7 +22,7 @@ import numpy as np
 
 from store import kernels
 from store.formats.run import Int64Array, Run
-from store.index.keys import KeyHasher, Keys
+from store.structures.index.keys import KeyHasher, Keys
 
 RUNS_IN_FLIGHT = 4
 FINISH_POLL_S = 0.5

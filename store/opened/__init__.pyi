@@ -1,3 +1,5 @@
+from store.files.scratch import Scratch as Scratch
+from store.files.scratch import is_in_scratch as is_in_scratch
 from store.opened.delays import DELAY_LEVELS as DELAY_LEVELS
 from store.opened.delays import describe_inferred_delays as describe_inferred_delays
 from store.opened.delays import refuse_mixed_delays as refuse_mixed_delays
@@ -16,7 +18,5 @@ from store.opened.detect import require_store as require_store
 from store.opened.opened_store import OpenedStore as OpenedStore
 from store.opened.opened_store import foreign_only as foreign_only
 from store.opened.reach import reach_store as reach_store
-from store.opened.scratch import Scratch as Scratch
-from store.opened.scratch import is_in_scratch as is_in_scratch
 from store.opened.staged import locked_store as locked_store
 from store.opened.staged import staging as staging

@@ -16,8 +16,8 @@ import errno
 import threading
 from pathlib import Path
 
-from store.disk.filesystem import Descriptor, Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
 
 

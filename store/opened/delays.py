@@ -16,14 +16,14 @@ from contextlib import suppress
 import numpy as np
 
 from store.config import DEFAULT_DELAY_LEVELS, MAX_DELAY_MS, StoreConfig, parse_delay_levels
-from store.disk.filesystem import Entry, Filesystem
 from store.errors import BadRequest, StoreError
+from store.files.filesystem import Entry, Filesystem
+from store.files.scratch import Scratch
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record, delay_level
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
-from store.opened.scratch import Scratch
 from store.opened.sizes import numbered_files, segments_of
 
 DELAY_LEVELS = "messageDelayLevel"
@@ -105,7 +105,7 @@ def _units_in_rocksdb(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[int
     """The units of each level in a RocksDB (5.x); none without one, or without the package that reads it."""
     if not fs.exists(layout.consumequeue / "CURRENT"):
         return
-    from store.five.rocksdb.database import open_database
+    from store.structures.queuedb.database import open_database
 
     with suppress(StoreError), Scratch() as scratch:
         database = open_database(layout.consumequeue, scratch.folder, fs)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
-from store.disk.filesystem import Entry, Filesystem
-from store.disk.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.errors import BadRequest, ForeignFile, NotAStore, StoreIOError, UnsupportedFormat
+from store.files.filesystem import Entry, Filesystem
+from store.files.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
 from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
 from store.formats.topics import LMQ_PREFIX
@@ -62,7 +62,7 @@ def find_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
     """Finds the topics with batch queues: none without a trace of them, or with queues in a RocksDB."""
     if not has_trace_of_batch_queues(layout, fs) or has_rocksdb_queues(layout, fs):
         return frozenset()
-    from store.five.batchqueue.topics import batch_topics
+    from store.structures.batchqueue.topics import batch_topics
 
     return batch_topics(layout, fs)
 
@@ -74,7 +74,7 @@ def queue_type_faults(layout: StoreLayout, fs: Filesystem) -> list[str]:
     """
     if not has_trace_of_batch_queues(layout, fs):
         return []
-    from store.five.batchqueue.topics import mismatched_topics
+    from store.structures.batchqueue.topics import mismatched_topics
 
     return mismatched_topics(layout, fs)
 
@@ -243,8 +243,8 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         if page.rest and page.is_possible:
             yield layout.checkpoint, "fields in the checkpoint that 5.3 does not know"
     if layout.dledger is not None:
-        from store.disk.store_reader import StoreReader
-        from store.five.dledger.files import EntryIndex
+        from store.files.store_reader import StoreReader
+        from store.structures.dledger.files import EntryIndex
 
         index = EntryIndex(StoreReader(str(layout.dledger.parent), fs), layout.dledger.name)
         for unit in index.first_newer():

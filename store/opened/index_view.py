@@ -17,21 +17,21 @@ from pathlib import Path
 
 import numpy as np
 
-from store.commitlog.resync import runs_between
-from store.commitlog.scan import ScanRules, Segment
 from store.config import StoreConfig
-from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Filesystem
 from store.formats.derived import entries_of
 from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header, index_file_size
 from store.formats.java import key_hash
 from store.formats.run import Int64Array, Run
 from store.formats.wording import amount_is
-from store.index.index_file import IndexFile
-from store.index.index_service import IndexService, IndexSource, QueryOffsets
-from store.index.keys import KeyHasher
 from store.layout import StoreLayout, parse_index_file_name
 from store.opened.missing import Stretch
+from store.structures.commitlog.resync import runs_between
+from store.structures.commitlog.scan import ScanRules, Segment
+from store.structures.index.index_file import IndexFile
+from store.structures.index.index_service import IndexService, IndexSource, QueryOffsets
+from store.structures.index.keys import KeyHasher
 
 _KEPT_PIECES = 256
 _SECOND_MS = 1000

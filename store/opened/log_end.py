@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from store.commitlog.end import LogEnd, find_end
-from store.commitlog.scan import VERIFYING, ScanRules, Segment
 from store.config import BrokerLine
 from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
 from store.formats.java import decode_utf8
 from store.formats.message import is_queued
 from store.formats.run import Run
+from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.scan import VERIFYING, ScanRules, Segment
 
 NORMAL_SEGMENTS = 3
 """How many of the newest segments a normal recovery reads."""

@@ -20,21 +20,21 @@ from typing import NamedTuple
 import numpy as np
 
 from store import kernels
-from store.commitlog.resync import readable_behind
-from store.commitlog.scan import Damage, Outcome, ScanRules, Segment
-from store.consumequeue.consume_queue import ConsumeQueue
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.consumequeue.numbering import QueueTable
-from store.consumequeue.queue_set import QueueKey
-from store.consumequeue.unit_array import extension_positions, unit_array
-from store.disk.mapped_file import MappedFile
-from store.disk.overlay import OverlayFileQueue
+from store.files.mapped_file import MappedFile
+from store.files.overlay import OverlayFileQueue
 from store.formats.derived import is_pre_blank
 from store.formats.queue_unit import PRE_BLANK, UNIT_SIZE, encode_ext_address
 from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct
 from store.formats.topics import LMQ_PREFIX
 from store.layout import is_topic_folder_name
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import Damage, Outcome, ScanRules, Segment
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.unit_array import extension_positions, unit_array
 
 
 class Stretch(NamedTuple):

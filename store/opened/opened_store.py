@@ -10,27 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from store.commitlog.commit_log import CommitLog
-from store.commitlog.scan import ScanRules
 from store.config import BrokerLine, StoreConfig
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.consumequeue.queue_set import QueueKey
-from store.consumequeue.resting import RestingQueue
-from store.disk.allocate import AllocateMappedFileService
-from store.disk.filesystem import Filesystem
-from store.disk.lock import AbortMarker
-from store.disk.mapped_file_queue import MappedFileQueue
-from store.disk.overlay import Overlay, OverlayFileQueue
-from store.disk.segment_folders import SegmentFolders
-from store.disk.transient_pool import TransientStorePool
 from store.errors import ForeignFile, StoreError, WrongFileSize
-from store.index.index_service import IndexService
+from store.files.allocate import AllocateMappedFileService
+from store.files.filesystem import Filesystem
+from store.files.lock import AbortMarker
+from store.files.mapped_file_queue import MappedFileQueue
+from store.files.overlay import Overlay, OverlayFileQueue
+from store.files.scratch import Scratch
+from store.files.segment_folders import SegmentFolders
+from store.files.transient_pool import TransientStorePool
 from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.detect import FoundStore
 from store.opened.index_view import IndexView
 from store.opened.queue_view import QueueView
-from store.opened.scratch import Scratch
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.resting import RestingQueue
+from store.structures.index.index_service import IndexService
 
 
 @dataclass(slots=True)

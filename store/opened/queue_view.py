@@ -3,7 +3,7 @@
 A queue is read to its end, cut where the log ends, and completed from the log where units are missing: those that
 dispatch had not written yet, and those of lost files (store.opened.missing). What is built goes into a scratch folder.
 So the cost grows with what is asked for, not with the number of queues. Where all are asked for, small ones that lack
-nothing rest (store.consumequeue.resting).
+nothing rest (store.structures.consumequeue.resting).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from store.config import BrokerLine, StoreConfig
-from store.consumequeue.consume_queue import ConsumeQueue
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.consumequeue.queue_set import QueueKey, QueueState
-from store.consumequeue.resting import RestingQueue
-from store.disk.filesystem import Filesystem
-from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount, amount_is
 from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.queue_set import QueueKey, QueueState
+from store.structures.consumequeue.resting import RestingQueue
 
 NOTED_QUEUES = 8
 """With more queues to complete, one note counts them."""

@@ -6,9 +6,9 @@ import weakref
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
-from store.opened.scratch import Scratch
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
 
 
 def reach_store(
@@ -26,7 +26,7 @@ def reach_store(
         return Path(unquote(parts.path)), fs or Filesystem()
     if to_change:
         raise BadRequest("this needs a store in a folder of this machine", file=address)
-    from store.disk.mirror import RemoteFilesystem
+    from store.files.mirror import RemoteFilesystem
 
     folder = Scratch(scratch)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from store.disk.filesystem import Filesystem
+from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
 from store.opened.detect import FoundStore, find_store
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from store.consumequeue.consume_queue import ConsumeQueue
-from store.consumequeue.queue_set import QueueKey
-from store.consumequeue.resting import RestingQueue
 from store.errors import StoreError
-from store.five.rocksdb.database import QueueDatabase, open_database
-from store.five.rocksdb.queue import SCRATCH_FILE_SIZE, RocksQueue
 from store.opened.missing import Repair
 from store.opened.queue_view import QueueView
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.resting import RestingQueue
+from store.structures.queuedb.database import QueueDatabase, open_database
+from store.structures.queuedb.queue import SCRATCH_FILE_SIZE, RocksQueue
 
 
 class RocksQueueView(QueueView):

@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 from store.config import StoreConfig
-from store.disk.filesystem import Entry, Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Entry, Filesystem
 from store.formats.index_page import index_file_size
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
-from store.index.geometry import geometry_of_size, infer_geometry
 from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
+from store.structures.index.geometry import geometry_of_size, infer_geometry
 
 _SOME_FILES = 16
 

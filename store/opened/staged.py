@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 from store.change.workspace import staging_folder
-from store.disk.filesystem import Filesystem
-from store.disk.lock import StoreLock
-from store.disk.overlay import Overlay
 from store.errors import StoreError, StoreIOError
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from store.files.overlay import Overlay
+from store.files.scratch import Scratch
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, refuse_links, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, foreign_only
 from store.opened.reach import reach_store
-from store.opened.scratch import Scratch
 
 P = ParamSpec("P")
 

@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from store.commitlog.commit_log import CommitLog
 from store.config import StoreConfig
-from store.disk import lost_pages
 from store.errors import DamagedRecord
+from store.files import lost_pages
 from store.formats.message import StoredMessage, decode_record
 from store.formats.queue_unit import (
     BATCH_UNIT_SIZE,
@@ -35,6 +34,7 @@ from store.formats.queue_unit import (
     decode_unit,
     is_ext_address,
 )
+from store.structures.commitlog.commit_log import CommitLog
 
 MAX_FILTERED_UNIT_BYTES = 16_000
 _SKIP_NONE = -(1 << 63)

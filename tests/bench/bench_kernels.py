@@ -27,9 +27,9 @@ from isal import isal_zlib
 from tabulate import tabulate
 
 from store import kernels
-from store.consumequeue.numbering import QueueTable
 from store.formats.columns import COLUMN_NAMES
 from store.kernels.encode import NUMBER_NAMES, QUEUE, QUEUE_ID, STORE_TIME
+from store.structures.consumequeue.numbering import QueueTable
 
 # As the walk has it: rows that are not a power of two apart, or they would fight for the same cache lines.
 RUN_CAPACITY = 8192 + 64

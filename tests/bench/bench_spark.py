@@ -3,9 +3,9 @@
 A store of 1 KiB bodies (unique key, two keys, four topics of four queues) is made by bulk put with a fixed seed; then,
 each after Spark has started:
 
-    local rebuild   store.rebuild.local, this process
+    local rebuild   store.verbs.rebuild.local, this process
     spark rebuild   the same on local[2]
-    check           store.checking.check, this process
+    check           store.verbs.check.check, this process
     sql, first      count and sum by topic, without bodies, on local[2]; Spark loads and compiles itself on the way
     sql             the same once more
     export          everything to Parquet, on local[2]
@@ -30,18 +30,18 @@ from typing import Any
 import numpy as np
 
 from store import open_store
-from store.checking.check import check_files
-from store.commitlog.bulk import MessageColumns
-from store.disk.filesystem import Filesystem
-from store.disk.store_reader import StoreReader
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
 from store.formats.message import Message
 from store.opened.detect import infer_config, make_layout
-from store.rebuild.local import rebuild_locally
-from store.rebuild.scope import RebuildScope
-from store.spark.query import run_query, write_export
-from store.spark.rebuild import rebuild_on_spark
-from store.spark.session import open_session
-from store.tables.export import Export
+from store.query.spark.query import run_query, write_export
+from store.query.spark.rebuild import rebuild_on_spark
+from store.query.spark.session import open_session
+from store.query.tables.export import Export
+from store.structures.commitlog.bulk import MessageColumns
+from store.verbs.check.check import check_files
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.scope import RebuildScope
 from tests.bench.spark_start import children_cpu_s
 
 BATCH = 20_000

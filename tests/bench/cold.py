@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from store import check, open_store
-from store.commitlog.scan import ScanRules, scan_log
-from store.disk.filesystem import Filesystem
-from store.forensics.salvage.salvage import SalvageReport, salvage_runs
+from store.files.filesystem import Filesystem
+from store.structures.commitlog.scan import ScanRules, scan_log
+from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.bench import stores
 from tests.bench.cold_files import run_command, timed
 from tests.bench.context import KIB, Bench

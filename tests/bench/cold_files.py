@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from store.disk.filesystem import Filesystem
+from store.files.filesystem import Filesystem
 
 
 def timed(files: Iterable[Path], work: Callable[[], object]) -> float:

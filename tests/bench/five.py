@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 
 from store import check
-from store.commitlog.scan import ScanRules, scan_log
-from store.disk.filesystem import Filesystem
-from store.disk.store_reader import StoreReader
-from store.disk.stored_segment import StoredSegment
-from store.five.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
-from store.five.dledger.files import headers_of
-from store.five.rocksdb.database import open_database
-from store.five.rocksdb.writer import DatabaseWriter
-from store.five.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
-from store.forensics.dump.rocksdb import dump_rocksdb_blocks
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.message import Message, encode_record
 from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout, segment_name
-from store.opened.scratch import Scratch
+from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, batch_units_of, written_count
+from store.structures.commitlog.scan import ScanRules, scan_log
+from store.structures.dledger.files import headers_of
+from store.structures.queuedb.database import open_database
+from store.structures.queuedb.writer import DatabaseWriter
+from store.structures.timer.files import SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE, read_timer_files
+from store.verbs.dump.rocksdb import dump_rocksdb_blocks
 from tests.bench import five_stores, limits
 from tests.bench.context import Bench
 from tests.bench.report import Row

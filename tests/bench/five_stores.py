@@ -13,13 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from store.commitlog.scan import scan_segment
-from store.disk.store_reader import StoreReader
-from store.disk.stored_segment import StoredSegment
-from store.five.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
-from store.five.compaction.files import expected_units
-from store.five.dledger.files import INDEX_DTYPE, headers_of
-from store.five.timer.files import CHECK_SIZE, SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
 from store.formats.derived import UNIT_DTYPE as QUEUE_UNIT_DTYPE
 from store.formats.dledger import DLEDGER_HEADER
 from store.formats.java import string_hash
@@ -28,6 +23,11 @@ from store.formats.run import Run
 from store.formats.timer import TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
 from store.layout import segment_name
+from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.commitlog.scan import scan_segment
+from store.structures.compaction.files import expected_units
+from store.structures.dledger.files import INDEX_DTYPE, headers_of
+from store.structures.timer.files import CHECK_SIZE, SLOT_COUNT, SLOT_DTYPE, UNIT_DTYPE
 
 BODY, FIRST_MS, PRECISION_MS = "x" * 1024, 1_700_000_000_000, 1000
 """Body of every message, the first store time, and the milliseconds of a slot of the wheel."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from store.disk.filesystem import Filesystem
-from store.forensics.salvage.salvage import SalvageReport, salvage_runs
+from store.files.filesystem import Filesystem
+from store.verbs.salvage.salvage import SalvageReport, salvage_runs
 from tests.bench import limits, stores
 from tests.bench.context import KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.report import Row

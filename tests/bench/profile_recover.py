@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import store.recovery.recover as recovery
+import store.verbs.recover.recover as recovery
 from store import kernels
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
 from store.dispatch.fan_out import FanOut
-from store.index.index_service import IndexService
-from store.recovery.lost import LossCounter
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.index.index_service import IndexService
+from store.verbs.recover.lost import LossCounter
 from tests.bench.context import KIB, SMALL_BODY, Bench
 from tests.bench.walks import recover_here
 

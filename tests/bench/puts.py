@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rmqctl import bench as flush_bench
 from store import Message, open_store
-from store.commitlog.bulk import MessageColumns
+from store.structures.commitlog.bulk import MessageColumns
 from tests.bench import limits, stores
 from tests.bench.context import KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.memory import PeakMemory

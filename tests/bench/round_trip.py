@@ -75,7 +75,7 @@ def digest(store: Path) -> tuple[int, str]:
 
 
 def _records(store: Path) -> Iterator[list[bytes]]:
-    from store.embedded.engine import MESSAGES_WITH_RECORDS, open_engine
+    from store.query.embedded.engine import MESSAGES_WITH_RECORDS, open_engine
 
     with open_engine([str(store)]) as engine:
         for batch in engine.ask(f"select record from {MESSAGES_WITH_RECORDS}"):

@@ -1,6 +1,6 @@
 """How long a local Spark session takes to its first answer: `python -m tests.bench.spark_start [--runs 3]`.
 
-In turns with Java's class archive (store.spark.class_archive) and without; seconds on the wall, and of CPU of Python
+In turns with Java's class archive (store.query.spark.class_archive) and without; seconds on the wall, and of CPU of Python
 and JVM up to then. The archive is made by one more session before, in a folder that is deleted.
 """
 
@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from store.spark.class_archive import FOLDER_VARIABLE
+from store.query.spark.class_archive import FOLDER_VARIABLE
 
 
 def measure() -> dict[str, float]:
     """Starts a session in this process and asks for one answer."""
-    from store.spark.session import open_session
+    from store.query.spark.session import open_session
 
     began = time.perf_counter()
     with open_session("local[2]") as spark:

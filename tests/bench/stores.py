@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store import open_store
-from store.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
+from store.structures.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
 
 BATCH_COUNT = 100_000
 TOPIC_COUNT, QUEUE_COUNT = 4, 4

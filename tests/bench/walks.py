@@ -13,14 +13,14 @@ from pathlib import Path
 
 from store import open_store
 from store.change.workspace import staging_folder
-from store.commitlog.scan import ScanRules, scan_log
-from store.disk.filesystem import Filesystem
-from store.disk.overlay import Overlay
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
 from store.formats.run import Run
 from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.opened.opened_store import OpenedStore
-from store.recovery.plan import plan_recovery
+from store.structures.commitlog.scan import ScanRules, scan_log
+from store.verbs.recover.plan import plan_recovery
 from tests.bench import limits, stores
 from tests.bench.context import GIB, KIB, MIB, SMALL_BODY, Bench, size_name
 from tests.bench.memory import PeakMemory

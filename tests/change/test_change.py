@@ -9,8 +9,8 @@ import pytest
 from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.change.quarantine import UndoReport, list_quarantine, undo
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, ForeignFile
+from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
 
 FS = Filesystem()

@@ -15,8 +15,8 @@ from store.change.change import Change
 from store.change.manifest import encode_manifest
 from store.change.quarantine import interrupted_change, list_quarantine, purge, undo
 from store.change.workspace import staging_folder
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, DamagedFile, ForeignFile, StoreError, StoreIOError, UnsupportedFormat
+from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
 
 FS = Filesystem()

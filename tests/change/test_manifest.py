@@ -14,8 +14,8 @@ from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.change.manifest import MOST_IN_LINES, STATES, decode_manifest, encode_manifest
 from store.change.quarantine import QuarantineEntry, list_quarantine, purge, undo
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest, DamagedFile, StoreIOError, UnsupportedFormat
+from store.files.filesystem import Filesystem
 from tests.support.snapshots import snapshot
 
 FS = Filesystem()

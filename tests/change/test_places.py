@@ -9,11 +9,11 @@ import pytest
 
 from store.change.actions import Remove
 from store.change.change import Change
-from store.disk.filesystem import Filesystem
 from store.errors import DamagedFile
+from store.files.filesystem import Filesystem
 from tests.cli.running import rmqctl
-from tests.recovery import whole_changes
-from tests.recovery.whole_changes import files_of
+from tests.runs import whole_changes
+from tests.runs.whole_changes import files_of
 from tests.support.snapshots import contents
 from tests.support.stores import make_store
 

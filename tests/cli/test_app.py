@@ -16,7 +16,7 @@ from rmqctl.commands import COMMANDS
 from rmqctl.environment import Environment
 from rmqctl.exit_codes import exit_code_of
 from store import Message, errors, open_store
-from store.disk import Filesystem
+from store.files import Filesystem
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from store import open_store
-from store.checking import check as checking
-from store.checking.findings import BAD_CRC, Finding
+from store.structures.findings import BAD_CRC, Finding
+from store.verbs.check import check as checking
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from store.brokerconfig.fastjson import parse_fastjson
+from store.structures.tables.fastjson import parse_fastjson
 from tests.cli.running import Run, rmqctl
 from tests.support.snapshots import snapshot
 from tests.support.stores import make_store

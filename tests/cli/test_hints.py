@@ -10,8 +10,8 @@ from pathlib import Path
 import store
 from rmqctl.commands import COMMANDS
 from rmqctl.hints import HINTS, MENDED_BY, NEXT, command_for, describe
-from store.checking.findings import KINDS
 from store.errors import BadRequest
+from store.structures.findings import KINDS
 
 MODULES = sorted(Path(store.__file__).parent.rglob("*.py"))
 SOURCES = [path.read_text("utf-8") for path in MODULES]

@@ -9,7 +9,7 @@ import pytest
 
 from rmqctl.backend import Engine
 from rmqctl.commands import recover
-from store.spark import session
+from store.query.spark import session
 from tests.cli.running import rmqctl
 from tests.support.golden import copy_store, golden
 from tests.support.snapshots import snapshot

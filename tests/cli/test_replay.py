@@ -15,7 +15,7 @@ from rmqctl.exit_codes import OK, USAGE
 from store import Message, open_store
 from tests.bench.round_trip import digest, messages
 from tests.cli.running import rmqctl
-from tests.five.stores import copy_of_five
+from tests.support.five_stores import copy_of_five
 from tests.support.golden import golden, stored_properties
 from tests.support.random_damage import records
 
@@ -114,7 +114,7 @@ def test_the_options_of_a_replay_are_for_many_messages(tmp_path: Path) -> None:
 
 def test_lines_for_a_stream_that_is_no_utf_8_are_ascii() -> None:
     from rmqctl.messages import message_line
-    from tests.spark.test_tables import records_of
+    from tests.query.spark.test_tables import records_of
 
     lines = [message_line(message.raw, encoding="latin-1") for _, message in records_of(str(golden("normal").store))]
     assert all(line.isascii() for line in lines)

@@ -16,10 +16,10 @@ from jsonschema import Draft202012Validator
 from rmqctl.commands import COMMANDS
 from rmqctl.result import Result
 from rmqctl.schema import VOCABULARY, load_schema
-from store.checking import findings
-from store.commitlog.put_result import PutStatus
 from store.formats.body import BodyState
 from store.reading.get import GetStatus
+from store.structures import findings
+from store.structures.commitlog.put_result import PutStatus
 from tests.cli.running import rmqctl
 
 FOLDER = files("rmqctl").joinpath("schemas")

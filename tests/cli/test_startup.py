@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.disk import early_read
+from store.files import early_read
 from tests.cli.running import rmqctl
 from tests.support.stores import make_store
 
@@ -24,8 +24,8 @@ print(json.dumps([sorted(sys.modules), sorted(set(sys.modules) - of_libraries)])
 LIBRARIES = {"pyarrow", "pyspark", "pandas", "duckdb", "rich", "lark", "jinja2", "pygal", "rocksdict", "socketserver"}
 OF_PYTHON = {"decimal", "hashlib", "socket", "logging", "asyncio", "email"}
 FOR_WRITING = {"live", "ha", "services", "stats", "cleaning", "rebuild", "five", "tables"}
-FOR_CHANGING = {"store.change.change", "store.recovery.recover"}
-FOR_FEW_STORES = {"store.reading.filter", "store.brokerconfig.config_file"}
+FOR_CHANGING = {"store.change.change", "store.verbs.recover.recover"}
+FOR_FEW_STORES = {"store.reading.filter", "store.structures.tables.config_file"}
 QUICK = {
     "get": (["get", "T", "--max", "1"], FOR_CHANGING | FOR_FEW_STORES, 110),
     "index-query": (["index-query", "T", "K"], FOR_CHANGING | FOR_FEW_STORES, 110),

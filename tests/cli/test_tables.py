@@ -17,10 +17,10 @@ from rmqctl.environment import Environment
 from rmqctl.exit_codes import FINDINGS, OK, USAGE
 from rmqctl.shell import completions
 from store.errors import BadRequest
-from store.spark import session as spark_session
-from store.tables.schema import TABLES, arrow_schema
+from store.query.spark import session as spark_session
+from store.query.tables.schema import TABLES, arrow_schema
 from tests.cli.running import rmqctl
-from tests.spark.test_tables import records_of
+from tests.query.spark.test_tables import records_of
 from tests.support.golden import copy_store, golden
 
 COUNT = "select topic, count(*) n from messages group by topic order by topic"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from store.disk.filesystem import Descriptor, Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
 from tests.cli.running import Run, rmqctl
 from tests.support import eio_mirror
 from tests.support.bad_sectors import BadSectors

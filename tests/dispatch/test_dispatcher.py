@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from store import kernels
-from store.commitlog.commit_log import CommitLog
-from store.commitlog.scan import ScanRules
 from store.config import StoreConfig
-from store.disk.filesystem import Filesystem
-from store.disk.mapped_file_queue import MappedFileQueue
-from store.disk.mapping import PAGE_SIZE
 from store.dispatch.dispatcher import Dispatcher
 from store.dispatch.fan_out import FanOut, _Worker
+from store.files.filesystem import Filesystem
+from store.files.mapped_file_queue import MappedFileQueue
+from store.files.mapping import PAGE_SIZE
 from store.formats.message import Message
 from store.formats.run import Int64Array, Run
-from store.index.keys import Keys
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.scan import ScanRules
+from store.structures.index.keys import Keys
 from tests.support.bad_sectors import BadSectors
 from tests.support.small_log import START_MS, SmallLog
 

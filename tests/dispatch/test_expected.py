@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from store.consumequeue.numbering import QueueTable
-from store.dispatch.expected import Entries, Units, expected_entries, expected_units, with_light_units
 from store.formats.java import key_hash
 from store.formats.run import Run
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.expected import Entries, Units, expected_entries, expected_units, with_light_units
 from tests.support.small_log import START_MS, SmallLog
 
 PREPARED, COMMITTED, ROLLED_BACK = 4, 8, 12

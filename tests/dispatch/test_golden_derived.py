@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from store.commitlog.scan import ScanRules, scan_log
 from store.config import broker_line
-from store.disk.filesystem import Filesystem
-from store.disk.mapped_file_queue import MappedFileQueue
-from store.disk.overlay import Overlay, StagedFile
+from store.files.filesystem import Filesystem
+from store.files.mapped_file_queue import MappedFileQueue
+from store.files.overlay import Overlay, StagedFile
 from store.formats.run import Run
+from store.structures.commitlog.scan import ScanRules, scan_log
 from tests.support.golden import Golden, golden
 from tests.support.small_log import open_index, open_queues
 from tests.support.twice import KINDS

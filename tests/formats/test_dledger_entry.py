@@ -6,7 +6,7 @@ import pytest
 
 from store.formats.dledger import DLEDGER_HEADER, holds_record_entry
 from store.formats.message import Message, encode_record
-from tests.five.stores import five
+from tests.support.five_stores import five
 
 START = 1 << 14
 RECORD = encode_record(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from store import BadRequest, Message, MessageColumns, WritableStore, open_store
+from store.engine.serving import ControlServer, StoreClient
 from store.formats.given import check_flag, check_number
 from store.formats.host import Host
-from store.serving import ControlServer, StoreClient
 
 LARGE, LARGEST = 1 << 31, 1 << 63
 MESSAGE = Message("T", b"body")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from store import kernels
 from store.config import StoreConfig
-from store.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.numbering import QueueTable
 from tests.support import naive
 from tests.support.golden import ALL, golden
 from tests.support.guarded import GuardedBuffer

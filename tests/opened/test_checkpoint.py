@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store.disk.filesystem import Descriptor, Filesystem
+from store.files.filesystem import Descriptor, Filesystem
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, YEAR_10000_MS, CheckpointPage
 from store.opened.checkpoint import StoreCheckpoint
 from tests.support.faulty_filesystem import FaultyFilesystem

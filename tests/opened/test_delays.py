@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from store import Message, open_store
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
+from store.files.filesystem import Filesystem
 from store.opened import delays
 from store.opened.delays import infer_delay_levels, refuse_mixed_delays
 from store.opened.detect import make_layout

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from store import Message, open_store
-from store.checking.check import check
 from store.errors import ForeignFile, UnsupportedFormat
+from store.verbs.check.check import check
 from tests.cli.running import rmqctl
 from tests.support.snapshots import snapshot
 from tests.support.stores import SMALL, make_store, recover, text_message, truncate

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.commitlog.end import LogEnd
-from store.commitlog.scan import ScanRules
 from store.config import LINE_4_9, LINE_5_3, BrokerLine
 from store.formats.message import BLANK_MAGIC
 from store.opened import log_end
 from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
+from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.scan import ScanRules
 from tests.support.small_log import SmallLog, SmallSegment
 
 COUNT = 100

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from store import Message, check, open_store
-from store.checking.findings import LOST_EXTENSION
 from store.reading.filter.tags import TagExpression
+from store.structures.findings import LOST_EXTENSION
 from tests.support.snapshots import contents
 from tests.support.stores import SMALL, make_store, recover
 

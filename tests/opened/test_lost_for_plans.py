@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from store import check, open_store
-from store.checking.findings import LOST_INDEX, STALE_TAIL
+from store.structures.findings import LOST_INDEX, STALE_TAIL
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import COUNT, LOST, QUEUES
 from tests.support.stores import SMALL, make_store, recover, stored_messages, text_message

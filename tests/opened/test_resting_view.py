@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from store import open_store, staged_store
-from store.consumequeue.queue_set import QueueKey, QueueState
 from store.opened import queue_view
 from store.opened.missing import QueueBuilder, Repair
 from store.opened.queue_view import QueueView
-from store.recovery import review_checkpoint
+from store.structures.consumequeue.queue_set import QueueKey, QueueState
+from store.verbs.recover import review_checkpoint
 from tests.support.many_queues import many_queues
 
 QUEUE_COUNT = 30
@@ -117,7 +117,7 @@ def test_the_checkpoints_review_is_the_same(root: Path, monkeypatch: pytest.Monk
             return review_checkpoint(opened)
 
     rested = reviewed()
-    monkeypatch.setattr("store.consumequeue.queue_set.read_resting", lambda folder, size, fs: None)
+    monkeypatch.setattr("store.structures.consumequeue.queue_set.read_resting", lambda folder, size, fs: None)
     assert rested == reviewed()
 
 

@@ -15,7 +15,7 @@ import pytest
 from rmqctl.hints import describe
 from store import open_store
 from store.errors import StoreIOError
-from store.opened.scratch import Scratch
+from store.files.scratch import Scratch
 from tests.cli.running import rmqctl
 from tests.opened.test_missing_parts import LOST
 from tests.support.stores import make_store
@@ -30,7 +30,7 @@ def test_the_folder_is_this_users_alone_and_goes_at_the_end(tmp_path: Path) -> N
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
     program = (
-        "import os, sys, pathlib; from store.opened.scratch import Scratch; s = Scratch(pathlib.Path(sys.argv[1]))"
+        "import os, sys, pathlib; from store.files.scratch import Scratch; s = Scratch(pathlib.Path(sys.argv[1]))"
     )
     words = [sys.executable, "-c", f"{program}; (s.folder / 'part').touch(); os.kill(os.getpid(), 9)", str(tmp_path)]
     assert subprocess.run(words, check=False, timeout=60).returncode == -9

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from store.writable_store import WritableStore
+from store.engine.writable_store import WritableStore
 from tests.cli.running import Run, rmqctl
 from tests.support.stores import make_store
 

@@ -12,9 +12,9 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from store.disk.filesystem import Descriptor, Filesystem
-from store.disk.mapping import PAGE_SIZE
 from store.errors import StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
+from store.files.mapping import PAGE_SIZE
 
 
 class BadSectors(Filesystem):

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from store.disk.filesystem import Descriptor, Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
 
 PATIENCE_S = 60
 

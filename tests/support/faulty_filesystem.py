@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from store.disk.filesystem import Filesystem
 from store.errors import StoreIOError
+from store.files.filesystem import Filesystem
 
 MADE_OF_OTHERS = frozenset(
     {

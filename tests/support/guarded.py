@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from store import kernels
-from store.consumequeue.numbering import QueueTable
 from store.formats.columns import COLUMN_NAMES, ScanOutcome
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
 from store.formats.queue_unit import UNIT_SIZE
 from store.kernels.index import FOUND_COUNT, WRONG_ENTRIES
+from store.structures.consumequeue.numbering import QueueTable
 
 CAPACITY = 64
 _libc = ctypes.CDLL(None, use_errno=True)

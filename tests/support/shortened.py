@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from store import kernels
-from store.disk.filesystem import Filesystem
+from store.files.filesystem import Filesystem
 from tests.support import processes
 from tests.support.processes import Finished
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from store.disk.filesystem import Descriptor, Filesystem
+from store.files.filesystem import Descriptor, Filesystem
 from tests.support.faulty_filesystem import ADVICE, MADE_OF_OTHERS
 
 SECTOR = 512

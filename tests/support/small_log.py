@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from store.commitlog.scan import ScanRules, scan_segment
 from store.config import LINE_4_9, BrokerLine, StoreConfig
-from store.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.disk.filesystem import Filesystem
-from store.disk.overlay import Overlay
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
 from store.formats.message import Message, encode_record
 from store.formats.queue_unit import UNIT_SIZE, QueueUnit, decode_unit
 from store.formats.run import Run
-from store.index.index_service import IndexService
 from store.layout import StoreLayout
+from store.structures.commitlog.scan import ScanRules, scan_segment
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.index.index_service import IndexService
 
 RECORDS_PER_RUN = 5
 START_MS = 1_700_000_000_000

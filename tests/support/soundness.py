@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from rmqctl.hints import MENDED_BY
-from store.checking.check import CheckOptions, check_files
-from store.checking.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL
-from store.disk.filesystem import Filesystem
-from store.disk.lock import StoreLock
-from store.disk.store_reader import StoreReader
 from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from store.files.store_reader import StoreReader
+from store.structures.findings import INDEX_ENTRY_NOWHERE, LOST_INDEX, MISSING_UNIT, STALE_TAIL
+from store.verbs.check.check import CheckOptions, check_files
 
 # A cut zeroes the place where the log ends and keeps what is behind it, and full index files that point there.
 LEFT_BY_CUTS = {INDEX_ENTRY_NOWHERE, STALE_TAIL}

@@ -8,8 +8,8 @@ from typing import Any
 from store import Message, MessageStore, open_store
 from store.change.change import Change
 from store.opened.staged import staged_store
-from store.recovery.plan import plan_recovery
-from store.recovery.truncate import plan_truncate
+from store.verbs.recover.plan import plan_recovery
+from store.verbs.recover.truncate import plan_truncate
 
 PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000}
 """A machine under load refuses no put."""

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from store.brokerconfig.consumer_filters import ConsumerFilter, ConsumerFilterTable
 from store.config import StoreConfig
-from store.disk.filesystem import Filesystem
 from store.errors import BadRequest
+from store.files.filesystem import Filesystem
 from store.formats.bloom import BloomFilter, has_bits
 from store.formats.columns import Column
 from store.formats.message import StoredMessage, decode_record
@@ -33,6 +32,7 @@ from store.formats.topics import RETRY_PREFIX
 from store.layout import StoreLayout
 from store.opened.opened_store import OpenedStore
 from store.reading.filter.sql92 import SqlFilter, compile_sql
+from store.structures.tables.consumer_filters import ConsumerFilter, ConsumerFilterTable
 
 RETRY_TOPIC = "RETRY_TOPIC"
 TAG_TYPES = ("", "TAG")

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store import Message, open_store
-from store.brokerconfig.consumer_filters import ConsumerFilter, ConsumerFilterTable
-from store.disk.filesystem import Filesystem
+from store.files.filesystem import Filesystem
 from store.formats.bloom import BloomFilter
 from store.formats.message import StoredMessage, decode_record, encode_record
 from store.formats.queue_unit import ExtUnit
 from store.reading.filter import compile_sql
 from store.reading.filter.subscription import SubscriptionFilter
+from store.structures.tables.consumer_filters import ConsumerFilter, ConsumerFilterTable
 from tests.cli.running import rmqctl
 from tests.support.stores import SMALL, Clock, recover
 

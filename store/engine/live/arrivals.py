@@ -1,0 +1,121 @@
+"""Arrivals: tells listeners of every message that queues and index have.
+
+    1. dispatch    keeps the runs that the walk hands over, if there is a listener
+    2. tell        calls the listeners for their messages, when every handler is done; drops runs that come again
+
+A listener is called in the thread that dispatches, so it must be quick. A message for light queues is
+reported once more for each queue that it names. Slaves of 4.x call no listener.
+
+Source: MessageArrivingListener; doReput and notifyMessageArrive4MultiQueue of ReputMessageService (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from store.config import LINE_4_9
+from store.formats.properties import decode_properties
+from store.formats.run import Run
+from store.opened.opened_store import OpenedStore
+from store.structures.consumequeue.light_queues import find_light_parts
+from store.structures.expected import Units, expected_units
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One message that can be got; `next_offset` is the queue offset behind it."""
+
+    topic: str
+    queue_id: int
+    next_offset: int
+    tags_code: int
+    """Of the tags; of a delayed message its deliver time."""
+    run: Run
+    row: int
+
+    @property
+    def store_timestamp_ms(self) -> int:
+        return int(self.run.columns.store_timestamp_ms[self.row])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The message's properties, decoded when asked for."""
+        columns, row = self.run.columns, self.row
+        at, size = int(columns.properties_position[row]), int(columns.properties_size[row])
+        return decode_properties(bytes(self.run.buffer[at : at + size]))
+
+
+class MessageArrivingListener(Protocol):
+    """Learns of messages that can be got."""
+
+    def arriving(self, arrival: Arrival) -> None: ...
+
+
+class Arrivals:
+    """The listeners of one store, and the runs that they still have to hear of."""
+
+    def __init__(self, opened: OpenedStore) -> None:
+        self.findings: list[str] = []
+        """Failures of listeners, each once."""
+        self._delay_levels_ms = opened.config.delay_levels_ms
+        self._config = opened.config
+        self._is_silent = opened.line is LINE_4_9 and opened.config.broker_role == "SLAVE"
+        self._listeners: list[MessageArrivingListener] = []
+        self._runs: list[Run] = []
+
+    def add(self, listener: MessageArrivingListener) -> None:
+        """Tell this one too, of messages that come from here on."""
+        self._listeners = [*self._listeners, listener]
+
+    def dispatch(self, run: Run) -> None:
+        """Keep a run until `tell`."""
+        if self._listeners and not self._is_silent:
+            self._runs.append(run)
+
+    def tell(self, done_to: int) -> None:
+        """Call the listeners for the messages before log offset `done_to`.
+
+        Later runs are dropped: a handler refused one, so that all of them are handed over again.
+        """
+        runs, self._runs = self._runs, []
+        for run in runs:
+            if run.start >= done_to:
+                return
+            for arrival in self._arrivals(run):
+                for listener in self._listeners:
+                    self._call(listener, arrival)
+
+    def _call(self, listener: MessageArrivingListener, arrival: Arrival) -> None:
+        try:
+            listener.arriving(arrival)
+        except Exception as error:
+            # A listener's failure must not end the dispatch.
+            finding = f"{type(listener).__name__} failed: {error!r}"
+            if finding not in self.findings:
+                self.findings = [*self.findings[-99:], finding]
+
+    def _arrivals(self, run: Run) -> Iterator[Arrival]:
+        units = expected_units(run, self._delay_levels_ms)
+        for place, row in enumerate(_rows_of(run, units)):
+            topic, queue_id = units.queues[int(units.queue[place])]
+            tags_code, next_offset = int(units.tags_code[place]), int(units.queue_offset[place]) + 1
+            arrival = Arrival(topic, queue_id, next_offset, tags_code, run, row)
+            yield arrival
+            if self._config.enable_multi_dispatch:
+                yield from self._light_arrivals(arrival)
+
+    def _light_arrivals(self, arrival: Arrival) -> Iterator[Arrival]:
+        rows = np.array([arrival.row], np.int64)
+        for part in find_light_parts(arrival.run, rows, enable_lmq=self._config.enable_lmq).parts:
+            (topic, queue_id), queue_offset = part.key, int(part.run.columns.queue_offset[0])
+            yield Arrival(topic, queue_id, queue_offset + 1, arrival.tags_code, arrival.run, arrival.row)
+
+
+def _rows_of(run: Run, units: Units) -> Iterator[int]:
+    """The row of each unit; units are in log order, as the records are."""
+    offsets = {int(position) + run.file_start: row for row, position in enumerate(run.columns.position[: run.count])}
+    return (offsets[int(log_offset)] for log_offset in units.log_offset)

@@ -1,0 +1,105 @@
+"""GroupCommitService: one fdatasync for all waiting messages (flushDiskType SYNC_FLUSH).
+
+    put threads    join the group that gathers, wait until it is answered       kernels/commit_groups.py
+    this service   takes the group, flushes until its last byte is durable or a flush moves nothing, answers it
+
+Usual groups are flushed by CommitGroups.flush_file, one after another, and the interpreter's lock is not needed between
+two of them. The service's own steps, in Python, are for the rest: a new segment, a file system with an fdatasync of its
+own, kernels that run uncompiled, a file that was shortened, a lost page.
+
+While the device works, the next group gathers. A flush covers whatever was appended before it. The service also
+flushes every GROUP_INTERVAL_MS whatever waits.
+
+A flush covers one segment. The broker makes at most two per request, so it answers FLUSH_DISK_TIMEOUT to messages more
+than a segment behind the flushed place. Here flushes go on as long as they move, and PUT_OK means durable.
+
+The broker completes late requests from a watcher thread. Here the waiting thread is its own watcher: its wait ends
+at the deadline with FLUSH_DISK_TIMEOUT. So no thread that puts ever syncs by itself: a device that hangs would hold it.
+
+After a failed flush every request fails with the error. It must not be answered by a later fdatasync, which would
+succeed because the kernel has already given the dirty pages up.
+
+Source: CommitLog.GroupCommitService, GroupCommitRequest and FlushDiskWatcher, 4.9.8.
+"""
+
+from __future__ import annotations
+
+import time
+
+from store.engine.live.service import ServiceThread, note_flushed
+from store.errors import StoreClosed, StoreError
+from store.files.mapped_file_queue import MappedFileQueue
+from store.kernels import CommitGroups
+from store.kernels.commit_groups import CLOSED, DURABLE, FAILED
+from store.opened.checkpoint import StoreCheckpoint
+
+GROUP_INTERVAL_MS = 10
+LAST_GATHERING_SECONDS = 0.01
+
+
+class GroupCommitService(ServiceThread):
+    """Flushes `segments` for the groups, and gives `checkpoint` the time of the last durable message."""
+
+    def __init__(self, segments: MappedFileQueue, checkpoint: StoreCheckpoint) -> None:
+        super().__init__(GROUP_INTERVAL_MS)
+        self._segments = segments
+        self._checkpoint = checkpoint
+        self._groups = CommitGroups()
+        self._flush_error: Exception | None = None
+        """The error of the last flush that failed."""
+
+    def flush_to(self, next_offset: int, timeout_ms: int) -> bool:
+        """Wait until everything before `next_offset` is durable; False when the time is over first."""
+        answer = self._groups.wait(next_offset, timeout_ms)
+        if answer == CLOSED:
+            raise StoreClosed("the store is closed")
+        if answer == FAILED and self._flush_error is not None:
+            raise self._flush_error.with_traceback(None)
+        return answer == DURABLE
+
+    def sleep(self) -> None:
+        """Wait for a group until the interval is over or a wake-up comes."""
+        self._groups.sleep(GROUP_INTERVAL_MS)
+
+    def _ring(self) -> None:
+        self._groups.ring()
+
+    def work(self) -> None:
+        next_offset = self._groups.take()
+        if next_offset < 0:
+            # Messages without a waiting producer are flushed in passing; like the broker's, the checkpoint stays.
+            self._segments.flush(0)
+            return
+        try:
+            while not self._flush_group(next_offset):
+                pass
+        except Exception as error:
+            self._flush_error = error
+            self._groups.fail()
+            raise
+        note_flushed(self._segments, self._checkpoint)
+
+    def last_work(self) -> None:
+        """Flush for the requests that were under way when the store began to close."""
+        time.sleep(LAST_GATHERING_SECONDS)
+        self._groups.close()
+        self._guarded(self.work)
+        while self._groups.take() >= 0:
+            self._guarded(self.work)
+
+    def _flush_group(self, next_offset: int) -> bool:
+        """Flush and answer the group that ends at `next_offset`; False where it is to be tried again."""
+        try:
+            if not self._segments.flush_groups(self._groups):
+                self._flush_to(next_offset)
+                self._groups.answer(self._segments.flushed_where)
+        except StoreError as error:
+            if not self._waits_for_next_try(error):
+                raise
+            return False
+        return True
+
+    def _flush_to(self, next_offset: int) -> None:
+        unmoved = 0
+        while self._segments.flushed_where < next_offset and unmoved < 2:
+            unmoved = unmoved + 1 if self._segments.flush(0) else 0

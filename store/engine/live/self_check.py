@@ -1,0 +1,36 @@
+"""Looks for gaps between the segments of a live store, and between the files of its queues.
+
+A broker logs such a gap and goes on. Here it is a finding: a file was deleted beside the owner, or by a fault.
+
+Source: DefaultMessageStore.checkSelf, MappedFileQueue.checkSelf (4.9.8).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from store.engine.live.timetable import TimedTask
+from store.errors import DamagedFile
+from store.files.mapped_file_queue import MappedFileQueue
+from store.opened.opened_store import OpenedStore
+
+FIRST_MS = 60_000
+PERIOD_MS = 600_000
+
+
+def self_check_task(opened: OpenedStore) -> TimedTask:
+    """The timed task that checks `opened`."""
+    return TimedTask("checking the files", lambda: check_self(opened), FIRST_MS, PERIOD_MS)
+
+
+def check_self(opened: OpenedStore) -> None:
+    """DamagedFile where a file is missing between two others."""
+    for files in (opened.log.segments, *(queue.files for queue in opened.queues.awake())):
+        _require_no_gap(files)
+
+
+def _require_no_gap(files: MappedFileQueue) -> None:
+    for before, file in pairwise(list(files.files)):
+        expected = before.file_start + files.file_size
+        if file.file_start != expected:
+            raise DamagedFile(f"the file before it ends at {expected}: a file is missing between them", file=file.path)

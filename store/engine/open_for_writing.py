@@ -1,0 +1,228 @@
+"""Opening a store for writing.
+
+    1. take the lock
+    2. refuse after an unclean exit, unless asked to recover
+    3. plan and apply the recovery
+    4. load the files, each part where the recovery found its end
+    5. start the services, and leave the abort marker
+
+WritableStore.close undoes that in the broker's order.
+
+Source: DefaultMessageStore.load, start (4.9.8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from store.change.change import Change
+from store.config import StoreConfig
+from store.engine.ha.link import Address
+from store.engine.live.services import StoreServices
+from store.engine.writable_store import WritableStore
+from store.errors import BadRequest, DamagedFile, ForeignFile, UncleanStore
+from store.files.allocate import AllocateMappedFileService
+from store.files.filesystem import MOVE_IT_OUT
+from store.files.lock import StoreLock
+from store.files.overlay import Overlay
+from store.files.transient_pool import TransientStorePool
+from store.formats.wording import amount_is
+from store.layout import StoreLayout
+from store.opened.detect import (
+    FoundStore,
+    is_absent_or_empty,
+    refuse_links,
+    refuse_unchangeable,
+    refuse_wrong_queue_types,
+    require_store,
+)
+from store.opened.opened_store import OpenedStore
+from store.opened.request import OpenRequest
+from store.opened.staged import staging
+from store.opened.verified import remember_verified
+from store.reading.filter.subscription import use_bit_maps
+from store.structures.commitlog.resync import has_bytes_behind
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.resting import RestingQueue
+from store.structures.tables.review import review_loading
+from store.verbs.recover.plan import plan_recovery
+
+if TYPE_CHECKING:
+    from store.engine.services.served_store import ServedStore
+
+
+SERVICE_TABLES = ("consumerOffset.json", "delayOffset.json", "consumerFilter.json")
+"""The tables under config/ that services load and write."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritingOpener:
+    """Opens one store for writing; the fields are options of open_store."""
+
+    request: OpenRequest
+    recover: bool
+    force_empty_log: bool
+    listen: Address | None
+    master: Address | None
+
+    def open(self, services: Collection[str] | None) -> WritableStore:
+        """The store, with the services of a broker if they are named."""
+        layout, fs = self.request.layout, self.request.fs
+        _refuse_other_kinds(self.request.settings)
+        if is_absent_or_empty(layout, fs):
+            made = fs.make_folder(layout.root)
+            for folder in layout.writable_commitlogs:
+                made += fs.make_folder(folder)
+            for folder in made:
+                fs.fsync_folder(folder.parent)
+        else:
+            require_store(layout, fs)
+            refuse_unchangeable(layout, fs)
+            refuse_links(layout, fs)
+            if fs.is_link(layout.checkpoint):
+                # It is written when the store is closed, after the messages.
+                raise ForeignFile("a link, where a file is expected", file=layout.checkpoint, hint=MOVE_IT_OUT)
+            refuse_wrong_queue_types(layout, fs)
+        lock = StoreLock(layout.lock, fs)
+        lock.acquire()
+        try:
+            return self._with_lock(lock, services)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _with_lock(self, lock: StoreLock, services: Collection[str] | None) -> WritableStore:
+        layout, fs = self.request.layout, self.request.fs
+        if fs.exists(layout.abort) and not self.recover:
+            raise UncleanStore(
+                "the last owner did not shut down",
+                file=layout.abort,
+                code="unclean",
+            )
+        # Found before the recovery: it may take away the files that tell the sizes.
+        found = self.request.find()
+        unloaded = [] if services is None else _unloaded_tables(found, self.request)
+        with (
+            staging(layout, fs, "open", dry_run=False) as folder,
+            contextlib.closing(self._load(found, overlay=Overlay(folder))) as staged,
+        ):
+            change = plan_recovery(
+                staged,
+                force_empty_log=self.force_empty_log,
+                every_unit=False,
+                # An owner without slaves: what is in its log is confirmed.
+                only_confirmed=False,
+                progress=self.request.progress,
+            )
+            log_end, confirmed = int(change.facts["log_end"]), staged.checkpoint.confirm_log_offset
+            resting = _unchanged(staged.queues.resting(), change, layout)
+            change_id = change.apply()
+        pool = _transient_pool(found.config)
+        allocate = AllocateMappedFileService(fs, warm=found.config.warm_maped_file_enable, transient_pool=pool)
+        opened = self._load(found, writable=True, allocate=allocate, transient_pool=pool, resting=resting)
+        _set_positions(opened, log_end)
+        if found.config.enable_calc_filter_bit_map:
+            use_bit_maps(opened)
+        opened.checkpoint.confirm_log_offset = confirmed
+        base = StoreServices(opened, lock, allocate, pool, listen=self.listen, master=self.master)
+        store = _store_with(opened, base, services)
+        remember_verified(opened)
+        base.start()
+        if services is not None:
+            _start_services(store)
+        store.notes += [*unloaded, *change.remarks, *change.foreign]
+        cut = _what_opening_cut(change, change_id, layout.commitlogs)
+        # A recovery that was asked for may cut; in a store that was shut down the cut is damage.
+        (store.notes if self.recover else store.opening_findings).extend(cut)
+        store.opening_findings += change.notes
+        return store
+
+    def _load(self, found: FoundStore, **options: Any) -> OpenedStore:
+        return OpenedStore.load(found, self.request.fs, self.request.clock, **options)
+
+
+def _unloaded_tables(found: FoundStore, request: OpenRequest) -> list[str]:
+    """Name the services' tables that are not loaded. DamagedFile where a broker does not start."""
+    folder = request.layout.config
+    findings = review_loading(folder, SERVICE_TABLES, found.line, request.fs)
+    for finding in findings:
+        if finding.kind == "refused":
+            raise DamagedFile(finding.detail, file=folder / finding.file, code=finding.code, subject=finding.subject)
+    return [finding.detail for finding in findings]
+
+
+def _refuse_other_kinds(settings: Mapping[str, object]) -> None:
+    """BadRequest for settings of a store whose files are not written here.
+
+    A broker with them would not see what a put writes into a plain log and queue files.
+    """
+    if str(settings.get("enableDLegerCommitLog", "false")).strip().lower() == "true":
+        raise BadRequest("with enableDLegerCommitLog=true only the leader of the DLedger group may write to the log")
+    if StoreConfig().with_settings(settings).queues_in_rocksdb:
+        raise BadRequest("with storeType=defaultRocksDB the consume queues are a RocksDB, to which no put is made here")
+
+
+def _store_with(opened: OpenedStore, base: StoreServices, services: Collection[str] | None) -> WritableStore:
+    if services is None:
+        return WritableStore(opened, base)
+    from store.engine.services.served_store import ServedStore
+
+    return ServedStore(opened, base, services)
+
+
+def _start_services(store: WritableStore) -> None:
+    try:
+        cast("ServedStore", store).start_services()
+    except BaseException:
+        # The caller gets no store to close.
+        store.close()
+        raise
+
+
+def _what_opening_cut(change: Change, change_id: str | None, commitlogs: Sequence[Path]) -> list[str]:
+    """Describes the cut of a damaged log or of its queues, for people."""
+    if not change.lost:
+        return []
+    messages, end, why = sum(change.lost.values()), change.facts["log_end"], change.facts["stopped_by"]
+    if any(action.path.parent in commitlogs for action in change.actions):
+        cut = f"the log was cut at {end} because of {why}"
+        return [f"{cut}; {amount_is(messages, 'message')} behind it, kept in the quarantine as {change_id}"]
+    cut = f"the log ends at {end} because of {why}, and queues went on behind it"
+    return [f"{cut}; {amount_is(messages, 'message')} lost, whose units are kept in the quarantine as {change_id}"]
+
+
+def _unchanged(
+    resting: Mapping[QueueKey, RestingQueue], change: Change, layout: StoreLayout
+) -> Mapping[QueueKey, RestingQueue]:
+    """Leaves out the queues of topics that the change touches."""
+    in_queues = [action.path for action in change.actions if action.path.is_relative_to(layout.consumequeue)]
+    if layout.consumequeue in in_queues:
+        return {}
+    topics = {path.relative_to(layout.consumequeue).parts[0] for path in in_queues}
+    return {key: queue for key, queue in resting.items() if key[0] not in topics} if topics else resting
+
+
+def _set_positions(opened: OpenedStore, log_end: int) -> None:
+    """Puts every part where the recovery found its end (DefaultMessageStore.recoverTopicQueueTable)."""
+    files = opened.log.segments
+    files.truncate_dirty_files(log_end)
+    files.flushed_where = files.committed_where = log_end
+    last = files.last
+    if last is not None and has_bytes_behind(last, log_end - last.file_start, opened.fs):
+        opened.log.stale_segment = last.file_start
+    opened.queues.recover()
+    if files.files:
+        opened.queues.truncate_dirty(log_end)
+    opened.queues.correct_min_offsets(opened.log.min_offset)
+    for (topic, queue_id), next_offset in opened.queues.next_offsets():
+        opened.log.set_queue_offset(topic, queue_id, next_offset)
+
+
+def _transient_pool(config: StoreConfig) -> TransientStorePool | None:
+    if not config.uses_transient_pool:
+        return None
+    return TransientStorePool(config.transient_store_pool_size, config.mapped_file_size_commit_log)

@@ -1,0 +1,77 @@
+"""ConsumerFilterManager: the SQL subscriptions of a store that is written to.
+
+    register     takes in a group's expression; from here on dispatch sets the group's bits, where bit maps are on
+    unregister   lets the filters of a group be dead: it has no consumer left
+    persist      every 10 s, and at the end: writes config/consumerFilter.json where a filter changed
+
+A broker writes the file also where nothing changed, and so replaces one that it ignores by an empty one.
+
+Source: ConsumerFilterManager (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from store.engine.live.timetable import TimedTask
+from store.opened.opened_store import OpenedStore
+from store.reading.filter.sql92 import compile_sql
+from store.reading.filter.subscription import BitMaps, SubscriptionFilter, load_filters
+
+PERSIST_MS = 10_000
+
+
+class ConsumerFilterManager:
+    """The filters of `opened`, those that its dispatch sets bits for."""
+
+    def __init__(self, opened: OpenedStore, clock: Callable[[], int]) -> None:
+        self._opened, self._clock = opened, clock
+        of_dispatch = opened.queues.bit_maps
+        self.table = (
+            of_dispatch.filters
+            if isinstance(of_dispatch, BitMaps)
+            else load_filters(opened.layout, opened.config, opened.fs, clock())
+        )
+        self._is_changed = False
+        self._persist_lock = threading.Lock()
+
+    def register(self, group: str, topic: str, expression: str, client_version: int | None = None) -> bool:
+        """Whether the subscription was taken in; BadRequest for an expression that does not compile.
+
+        `client_version` is the present time where it is not given, as clients have it.
+        """
+        compile_sql(expression)
+        with self.table.lock:
+            # Read with the lock: no record that dispatch has seen without this filter is younger than its bornTime.
+            now_ms = self._clock()
+            version = client_version if client_version is not None else now_ms
+            is_taken = self.table.register(group, topic, expression, version, now_ms)
+        self._is_changed |= is_taken
+        return is_taken
+
+    def unregister(self, group: str) -> None:
+        """Let the filters of a group be dead; their bits are set as before."""
+        with self.table.lock:
+            self.table.unregister(group, self._clock())
+        self._is_changed = True
+
+    def of_group(self, topic: str, group: str) -> SubscriptionFilter:
+        """The filter of a group for get() and wait_for_message()."""
+        return SubscriptionFilter(self.table, topic, group, supports_retry=self._opened.config.filter_support_retry)
+
+    def persist(self) -> None:
+        """Write the file where a filter changed."""
+        # Callers of the control socket persist in their threads, and the timetable in its own: one .tmp for all.
+        with self._persist_lock:
+            if self._is_changed:
+                self._is_changed = False
+                try:
+                    self.table.persist(self._opened.layout.config, self._opened.fs, self._clock())
+                except BaseException:
+                    self._is_changed = True
+                    raise
+
+    def task(self) -> TimedTask:
+        """The timed task that persists."""
+        return TimedTask("writing the consumer filters", self.persist, PERSIST_MS, PERSIST_MS)

@@ -1,0 +1,101 @@
+"""Ending a transaction of a closed store, as its producer's answer would end it in a broker.
+
+    commit      the commit record of the newest half, and op records
+    rollback    op records
+
+Op records name each half that the check pass has still to come to, else the newest one. A transaction that was
+committed and has no op record gets the op records alone, so that it is not committed twice.
+"""
+
+from __future__ import annotations
+
+from store.change.change import Change
+from store.config import LINE_4_9
+from store.engine.services.transaction_messages import commit_message, op_body, op_message
+from store.engine.services.transactions import Transaction, TransactionReview, TransactionState, review_transactions
+from store.errors import BadRequest, UncleanStore
+from store.formats.message import Message, StoredMessage
+from store.formats.message_id import decode_message_id
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.verbs.recover.append import plan_append, recover_to_append
+
+_OPEN = (TransactionState.IN_DOUBT, TransactionState.INCONSISTENT)
+
+
+@takes_path()
+def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change:
+    """Plan the end of the transaction with this UNIQ_KEY, or with a half of this message id.
+
+    BadRequest where there is none, or it has ended otherwise.
+    """
+    if opened.abort.exists():
+        raise UncleanStore("the last owner did not shut down", file=opened.layout.abort, code="unclean-copy")
+    found = recover_to_append(opened)
+    review = review_transactions(opened)
+    transaction = find_open_transaction(review, transaction_id, commit=commit)
+    half = opened.log.lookup(transaction.halves[-1].log_offset)
+    assert half is not None, "the review has read it"
+    named = _halves_to_name(transaction, review)
+    messages = _op_messages(opened, half, named)
+    if commit and transaction.committed_log_offset < 0:
+        messages.insert(0, commit_message(half, opened.line))
+    change, results = plan_append(opened, found, "transaction resolve", messages)
+    change.facts = {
+        "transaction": transaction_id,
+        "resolution": "commit" if commit else "rollback",
+        "state_before": transaction.state.value,
+        "appended": [
+            {"topic": message.topic, "log_offset": result.log_offset, "size": result.size}
+            for message, result in zip(messages, results, strict=True)
+        ],
+        "half_log_offset": half.log_offset,
+        "half_queue_offsets": named,
+    }
+    return change
+
+
+def find_open_transaction(review: TransactionReview, transaction_id: str, *, commit: bool) -> Transaction:
+    """The transaction with this UNIQ_KEY, or with a half of this message id.
+
+    BadRequest where there is none, or it has ended otherwise.
+    """
+    transaction = _find(review, transaction_id)
+    _require_open(transaction, transaction_id, commit=commit)
+    return transaction
+
+
+def _find(review: TransactionReview, transaction_id: str) -> Transaction:
+    log_offset = _log_offset(transaction_id)
+    for one in review.transactions:
+        if one.uniq_key == transaction_id or any(half.log_offset == log_offset for half in one.halves):
+            return one
+    raise BadRequest(f"no half message has the UNIQ_KEY or message id {transaction_id[:80]}", code="no-transaction")
+
+
+def _log_offset(transaction_id: str) -> int:
+    try:
+        return decode_message_id(transaction_id)[1]
+    except BadRequest:
+        return -1
+
+
+def _require_open(transaction: Transaction, transaction_id: str, *, commit: bool) -> None:
+    lacks_op = not any(half.has_op for half in transaction.halves)
+    if transaction.state in _OPEN or (transaction.state is TransactionState.COMMITTED and commit and lacks_op):
+        return
+    raise BadRequest(f"the transaction {transaction_id} is {transaction.state.value} already", code="no-transaction")
+
+
+def _halves_to_name(transaction: Transaction, review: TransactionReview) -> list[int]:
+    checked_to = review.queues.checked_to
+    ahead = [half.queue_offset for half in transaction.halves if half.queue_offset >= checked_to and not half.has_op]
+    return ahead or [transaction.halves[-1].queue_offset]
+
+
+def _op_messages(opened: OpenedStore, half: StoredMessage, named: list[int]) -> list[Message]:
+    """One record for each half (4.9), or one for all (5.3)."""
+    line, bodies = opened.line, [op_body(offset, opened.line) for offset in named]
+    if line is not LINE_4_9:
+        bodies = ["".join(bodies)]
+    return [op_message(body, half.store_host, opened.clock(), line) for body in bodies]

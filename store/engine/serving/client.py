@@ -1,0 +1,273 @@
+"""StoreClient: a store that another process serves, used through its control socket.
+
+    with StoreClient.connect("/data/store") as store:
+        store.put(Message.of("Orders", "hello"))
+        store.flush()
+
+The methods are those of WritableStore. Errors are those of the engine, raised here. One connection answers one call
+after the other; threads that are to put at the same time need a client each. The owner may end a connection that was
+quiet for long: the next call makes another.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from store import errors
+from store.engine.serving.filters import describe_filter
+from store.engine.serving.frames import Frame, Head, pack_messages, receive_frame, send_frame, split_records
+from store.engine.serving.place import connect_to, socket_path
+from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
+from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
+from store.formats.message import Message, StoredMessage, decode_record
+from store.reading.get import GetResult, GetStatus, MessageFilter
+from store.reading.message_store import END_OF_TIME_MS, QueryResult
+from store.reading.messages import MessageReader
+from store.structures.commitlog.put_result import PutResult
+
+MOST_PUT_BYTES = 8 << 20
+"""Bytes of messages in one frame of put_all, one message at least."""
+STOP_POLL_S = 0.02
+
+
+class StoreClient(MessageReader):
+    """One connection to the owner of a store."""
+
+    def __init__(self, path: Path, connection: Any) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = threading.Lock()
+        hello = self._call({"call": "hello"}).head
+        self.process_id: int = hello["process_id"]
+        """The owner's process."""
+        self.line: str = hello["line"]
+        self.services: list[str] = hello["services"]
+        self.transactions = RemoteTransactions(self._call)
+        self.filters = RemoteFilters(self._call)
+
+    @classmethod
+    def connect(cls, root: str | Path) -> Self:
+        """Connect to the owner of the store at `root`; BadRequest where no process serves it."""
+        client = cls.find(root)
+        if client is None:
+            raise BadRequest("no process serves this store", file=Path(root), code="not-served")
+        return client
+
+    @classmethod
+    def find(cls, root: str | Path) -> Self | None:
+        """The same; None where no process serves the store, or this user may not connect."""
+        path = socket_path(Path(root))
+        connection = connect_to(path)
+        return cls(path, connection) if connection is not None else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; the store goes on being served."""
+        self._connection.close()
+
+    # Putting.
+
+    def put(self, message: Message) -> PutResult:
+        """Append one message; it is durable as the owner's flushDiskType says."""
+        return self.put_all([message])[0]
+
+    def put_all(self, messages: Sequence[Message]) -> list[PutResult]:
+        """Append messages in their order; each has its own result."""
+        results: list[PutResult] = []
+        start = size = 0
+        for place, message in enumerate(messages):
+            size += len(message.body) + len(message.properties)
+            if size >= MOST_PUT_BYTES or place == len(messages) - 1:
+                results += self._put(messages[start : place + 1], {})
+                start, size = place + 1, 0
+        return results
+
+    def put_replayed(
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None
+    ) -> PutResult:
+        """Append a message that another store had, as WritableStore.put_replayed does."""
+        options = {"is_replayed": True, "as_stored": as_stored, "store_timestamp_ms": store_timestamp_ms}
+        return self._put([message], options)[0]
+
+    def _put(self, messages: Sequence[Message], options: dict[str, Any]) -> list[PutResult]:
+        rows, attachment = pack_messages(messages)
+        answer = self._call({"call": "put", "messages": rows, **options}, attachment).head
+        return [read_put_row(row, message) for message, row in zip(messages, answer["results"], strict=True)]
+
+    # Getting.
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        message_filter: MessageFilter | None = None,
+        *,
+        group: str | None = None,
+    ) -> GetResult:
+        """One broker call, counted for the group."""
+        head = {"call": "get", "topic": topic, "queue_id": queue_id, "offset": offset, "max_count": max_count}
+        options = {"filter": describe_filter(message_filter), **({"group": group} if group is not None else {})}
+        answer = self._call(head | options)
+        return _get_result(answer)
+
+    def wait_for_message(
+        self, topic: str, queue_id: int, offset: int, timeout_ms: int, message_filter: MessageFilter | None = None
+    ) -> bool:
+        """Wait for a message at `offset` or behind it; False when the time is over, 60 seconds at most."""
+        head = {"call": "wait", "topic": topic, "queue_id": queue_id, "offset": offset, "timeout_ms": timeout_ms}
+        return bool(self._call({**head, "filter": describe_filter(message_filter)}).head["has_come"])
+
+    def lookup(self, log_offset: int) -> StoredMessage | None:
+        """The message at a log offset, None where the log has none."""
+        answer = self._call({"call": "lookup", "log_offset": log_offset})
+        return decode_record(answer.attachment) if answer.head["is_found"] else None
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        max_count: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = END_OF_TIME_MS,
+        *,
+        verify: bool = True,
+    ) -> QueryResult:
+        """Messages by key, as MessageStore.query finds them."""
+        head = {"call": "query", "topic": topic, "key": key, "max_count": max_count, "begin_ms": begin_ms}
+        answer = self._call({**head, "end_ms": end_ms, "verify": verify})
+        found = answer.head
+        names = ("index_files", "last_update_timestamp_ms", "last_update_log_offset")
+        return QueryResult(_records(answer), **{name: found[name] for name in names}, damaged=_damaged(answer))
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return list(self._call({"call": "topics"}).head["topics"])
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+        return list(self._call({"call": "queues", "topic": topic}).head["queue_ids"])
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of a queue's first message; 0 for an unknown queue."""
+        return self._offset("min_offset", topic, queue_id)
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        return self._offset("max_offset", topic, queue_id)
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
+        """Queue offset for a store time; 0 for an unknown queue."""
+        head = {"call": "offset_by_time", "topic": topic, "queue_id": queue_id, "time_ms": time_ms}
+        return int(self._call(head).head["offset"])
+
+    def _offset(self, name: str, topic: str, queue_id: int) -> int:
+        return int(self._call({"call": "offsets", "topic": topic, "queue_id": queue_id}).head[name])
+
+    # Keeping.
+
+    def stats(self, ring: str = "minute") -> Head:
+        """The owner's report: `runtime`, `items`, `moments`, `flags`, `findings`, fields of ServedState."""
+        return self._call({"call": "stats", "ring": ring}).head
+
+    def flush(self) -> int:
+        """Make everything put so far durable; gives the log offset that this reached."""
+        return int(self._call({"call": "flush"}).head["log_offset"])
+
+    def stop(self, timeout_s: float = 60.0) -> bool:
+        """Ask the owner to close the store; False where its process holds the lock after `timeout_s` seconds."""
+        from store.files.filesystem import Filesystem
+        from store.files.lock import is_locked
+
+        self._call({"call": "stop"})
+        lock, deadline = self.path.parent.parent / "lock", time.monotonic() + timeout_s
+        while is_locked(lock, Filesystem()):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(STOP_POLL_S)
+        return True
+
+    def _call(self, head: dict[str, Any], attachment: bytes = b"") -> Frame:
+        with self._lock:
+            try:
+                self._send(Frame(head, attachment))
+                answer = receive_frame(self._connection)
+            except OSError as error:
+                raise self._lost(str(error)) from None
+        if answer is None:
+            raise self._lost("the connection was closed")
+        if "error" in answer.head:
+            raise _error(answer.head["error"])
+        return answer
+
+    def _send(self, request: Frame) -> None:
+        try:
+            send_frame(self._connection, request)
+        except OSError:
+            # The owner has ended the connection, so it did not take the request. It may have left a reason to be read.
+            if not self._connection.recv(1, socket.MSG_PEEK):
+                self._connect_again()
+                send_frame(self._connection, request)
+
+    def _connect_again(self) -> None:
+        again = connect_to(self.path)
+        if again is None:
+            raise ConnectionError("the connection was closed")
+        self._connection.close()
+        self._connection = again
+        send_frame(again, Frame({"call": "hello"}))
+        hello = receive_frame(again)
+        if hello is None or hello.head.get("process_id") != self.process_id:
+            raise ConnectionError("another process serves the store")
+
+    def _lost(self, reason: str) -> StoreClosed:
+        hint = "it has ended; whether it took the last call is not known"
+        return StoreClosed(f"the process that serves the store does not answer: {reason}", file=self.path, hint=hint)
+
+
+def _get_result(answer: Frame) -> GetResult:
+    head = answer.head
+    result = GetResult(GetStatus(head["status"]), head["next_offset"], head["min_offset"], head["max_offset"])
+    result.messages = _records(answer)
+    result.size = head["size"]
+    result.message_count = head["message_count"]
+    result.damaged = _damaged(answer)
+    return result
+
+
+def _damaged(answer: Frame) -> list[DamagedRecord]:
+    found = []
+    for file, at, reason, code, record_count in answer.head["damaged"]:
+        damage = DamagedRecord(reason, file=file or None, offset=at, code=code)
+        damage.record_count = record_count
+        found.append(damage)
+    return found
+
+
+def _records(answer: Frame) -> list[StoredMessage]:
+    return [decode_record(record) for record in split_records(answer.head["sizes"], answer.attachment)]
+
+
+def _error(described: dict[str, Any]) -> StoreError:
+    kind = getattr(errors, str(described.get("class")), StoreError)
+    if not (isinstance(kind, type) and issubclass(kind, StoreError)):
+        kind = StoreError
+    return kind(
+        str(described.get("reason")),
+        file=described.get("file"),
+        offset=described.get("offset"),
+        hint=described.get("hint"),
+        code=described.get("code"),
+        subject=tuple(described.get("subject") or ()),
+    )

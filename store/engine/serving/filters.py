@@ -1,0 +1,29 @@
+"""Filters of the control socket: a request names one by its text, and the owner compiles it anew."""
+
+from __future__ import annotations
+
+from store.engine.serving.frames import Head
+from store.errors import BadRequest
+from store.formats.given import check_text
+from store.reading.filter.sql92 import SqlFilter, compile_sql
+from store.reading.filter.tags import TagExpression
+
+
+def read_filter(given: Head | None) -> TagExpression | SqlFilter | None:
+    """The filter that a request names, as `describe_filter` wrote it."""
+    if given is None:
+        return None
+    if "tags" in given:
+        return TagExpression(check_text("tags", given["tags"]))
+    return compile_sql(check_text("sql", given["sql"]))
+
+
+def describe_filter(given: object) -> dict[str, str] | None:
+    """A filter as a request names it; BadRequest for one that is not a text."""
+    if given is None:
+        return None
+    if isinstance(given, TagExpression):
+        return {"tags": given.text}
+    if isinstance(given, SqlFilter):
+        return {"sql": given.text}
+    raise BadRequest("a filter for a served store is a TagExpression or a compiled SQL expression")

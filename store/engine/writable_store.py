@@ -1,0 +1,203 @@
+"""WritableStore: one store that messages can be put into.
+
+    put → CommitLog (a record) → Dispatcher (a run of records) → ConsumeQueueStore (20 bytes) and IndexService (keys)
+
+    1. refuse: the store is closed, a service failed, a flag is set, the log is held too long
+    2. append the record                                                    commitlog/commit_log.py
+    3. wait for disk and slaves, as settings and message say
+
+store/engine/live/services.py holds its threads, which hand the record on and flush it.
+
+Source: DefaultMessageStore (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import StoreClosed
+from store.formats.message import Message
+from store.formats.properties import says_no_wait
+from store.opened.opened_store import OpenedStore
+from store.reading.get import GetResult, MessageFilter
+from store.reading.message_store import MessageStore
+from store.structures.commitlog.bulk import MessageColumns, PutManyResult
+from store.structures.commitlog.bulk_put import put_many
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.commitlog.put_result import PutResult, PutStatus
+
+if TYPE_CHECKING:
+    from store.engine.live.arrivals import MessageArrivingListener
+    from store.engine.live.running_flags import RunningFlags
+    from store.engine.live.services import StoreServices
+
+
+class WritableStore(MessageStore):
+    """A store that messages can be put into; its services run until close()."""
+
+    def __init__(self, opened: OpenedStore, services: StoreServices) -> None:
+        super().__init__(opened)
+        self.opening_findings: list[str] = []
+        """Damage and disorder met while opening, as sentences for people."""
+        # The compacted copies do not follow the puts of this process.
+        self._has_compaction = False
+        # A store that takes puts is its own only writer, so nothing ever takes this log's place.
+        self._log: CommitLog = opened.log
+        self._clock = opened.clock
+        self._services = services
+        self.notes += services.notes
+        sync = opened.config.flush_disk_type == "SYNC_FLUSH"
+        self._group_commit = services.group_commit if sync else None
+        self._flushed_by = services.woken_by_puts
+        self._ha = services.ha if services.ha.is_waited_for else None
+        self._waits = self._flushed_by is not None or self._ha is not None
+        self._sync_timeout_ms = opened.config.sync_flush_timeout
+
+    @property
+    def flags(self) -> RunningFlags:
+        """The bits that say whether the store can be read and written; they may be set and cleared."""
+        return self._services.flags
+
+    def add_listener(self, listener: MessageArrivingListener) -> None:
+        """Calls `listener` for every message that is put from here on, when it can be got."""
+        self._services.arrivals.add(listener)
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
+    ) -> GetResult:
+        """One broker call, as of a MessageStore; StoreClosed while NOT_READABLE is set."""
+        if not self.flags.is_readable:
+            raise StoreClosed("the store's flag NOT_READABLE is set", file=self.layout.root)
+        return super().get(topic, queue_id, offset, max_count, message_filter)
+
+    def describe_findings(self) -> list[str]:
+        """Damage and disorder met so far, as sentences for people; complete after close()."""
+        return self.opening_findings + self._services.describe_findings()
+
+    def put(self, message: Message) -> PutResult:
+        """Appends one message. With SYNC_FLUSH it returns when the message is durable, or FLUSH_DISK_TIMEOUT.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     first = store.put(Message.of("Orders", "hello", tags="paid"))
+        ...     second = store.put(Message.of("Orders", b"", queue_id=1))
+        >>> first.status.name, first.queue_offset, second.log_offset == first.size
+        ('PUT_OK', 0, True)
+
+        A message that cannot be put is no exception: `status` and `reason` of the result say why.
+        """
+        services = self._services
+        if not self._open or services.refusal or self._log.locked_since_ms:
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
+        result = self._log.put(message)
+        return self._after_put(result) if self._waits else result
+
+    def put_replayed(
+        self, message: Message, *, as_stored: bool = True, store_timestamp_ms: int | None = None, waits: bool = True
+    ) -> PutResult:
+        """Appends a message that another store had, with that store's time if one is given.
+
+        as_stored  it is not delayed again
+        waits      for disk and slaves, as settings and message say
+
+        For one thread: a message that another one puts meanwhile may get the same time.
+        """
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
+        result = self._log.put_replayed(message, as_stored=as_stored, store_timestamp_ms=store_timestamp_ms)
+        if waits:
+            return self._after_put(result)
+        if self._flushed_by is not None:
+            self._flushed_by.wakeup()
+        return result
+
+    def put_batch(self, messages: Sequence[Message]) -> PutResult:
+        """Appends messages of one queue together: all of them, or none."""
+        refusal = self._refusal()
+        if refusal is not None:
+            return refusal
+        return self._after_put(self._log.put_batch(messages))
+
+    def put_many(self, messages: MessageColumns) -> PutManyResult:
+        """Appends columns of messages; with SYNC_FLUSH it returns when all of them are durable."""
+        refusal = self._refusal()
+        if refusal is not None:
+            return PutManyResult.all_refused(len(messages), refusal)
+        result = put_many(self._log, messages)
+        waiting = messages.waits_for_flush() & (result.log_offsets >= 0) if self._waits else None
+        self._flush_many(result, waiting)
+        if self._ha is not None and waiting is not None and waiting.any():
+            status = self._ha.replicate(int((result.log_offsets + result.sizes)[waiting].max()))
+            result.status = result.status if status is PutStatus.PUT_OK else status
+        return result
+
+    def _refusal(self) -> PutResult | None:
+        """Why nothing can be put now, None if it can (DefaultMessageStore.checkStoreStatus)."""
+        services = self._services
+        if not self._open:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is closed")
+        services.raise_failure()
+        if services.refusal:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=services.refusal)
+        since_ms = self._log.locked_since_ms
+        if since_ms and self._clock() - since_ms > self.config.os_page_cache_busy_time_out_mills:
+            return PutResult(PutStatus.OS_PAGECACHE_BUSY, reason="another put has held the log for too long")
+        return None
+
+    def _after_put(self, result: PutResult) -> PutResult:
+        """Wait for disk and slaves, as settings and message say (submitFlushRequest, submitReplicaRequest)."""
+        if not result.is_ok:
+            return result
+        flushed = self._after_flush(result)
+        if self._ha is None or (result.message is not None and says_no_wait(result.message.properties)):
+            return flushed
+        status = self._ha.replicate(result.log_offset + result.size)
+        # As in the broker, a slave's failure hides that of the disk.
+        return flushed if status is PutStatus.PUT_OK else result._replace(status=status)
+
+    def _after_flush(self, result: PutResult) -> PutResult:
+        if self._group_commit is None or (result.message is not None and says_no_wait(result.message.properties)):
+            if self._flushed_by is not None:
+                self._flushed_by.wakeup()
+            return result
+        if self._group_commit.flush_to(result.log_offset + result.size, self._sync_timeout_ms):
+            return result
+        return result._replace(status=PutStatus.FLUSH_DISK_TIMEOUT)
+
+    def _flush_many(self, result: PutManyResult, waiting: npt.NDArray[np.bool_] | None) -> None:
+        """Wait for the flush of those that wait; the time allowed grows with the segments they are in."""
+        if self._group_commit is None or waiting is None or not waiting.any():
+            if self._flushed_by is not None:
+                self._flushed_by.wakeup()
+            return
+        first, end = int(result.log_offsets[waiting].min()), int((result.log_offsets + result.sizes)[waiting].max())
+        segment_size = self.config.mapped_file_size_commit_log
+        segment_count = (end - 1) // segment_size - first // segment_size + 1
+        if not self._group_commit.flush_to(end, self._sync_timeout_ms * segment_count):
+            result.status = PutStatus.FLUSH_DISK_TIMEOUT
+
+    def catch_up(self) -> None:
+        """Returns when everything put so far is in queues and index."""
+        self._services.catch_up()
+
+    def refresh(self) -> None:
+        """Returns when readers see everything put so far."""
+        self._require_open()
+        self.catch_up()
+
+    def close(self) -> None:
+        """Makes everything durable and gives the store back. Closing twice is fine."""
+        if self._open:
+            self._open = False
+            try:
+                self._services.stop()
+            finally:
+                self._current.close()

@@ -1,0 +1,13 @@
+from store.files.early_read import EarlyRead as EarlyRead
+from store.files.filesystem import Descriptor as Descriptor
+from store.files.filesystem import Filesystem as Filesystem
+from store.files.filesystem import os_errors as os_errors
+from store.files.lock import is_locked as is_locked
+from store.files.lock_holder import find_lock_holder as find_lock_holder
+from store.files.lost_pages import settle_lost_pages as settle_lost_pages
+from store.files.pace import Pace as Pace
+from store.files.portable import lower_priority as lower_priority
+from store.files.remote_requests import RemoteRequests as RemoteRequests
+from store.files.segment_folders import find_dledgers as find_dledgers
+from store.files.store_reader import StoredFile as StoredFile
+from store.files.store_reader import StoreReader as StoreReader

@@ -1,0 +1,106 @@
+"""Names below rmqctl's own folder, reached without following a link.
+
+Everything in ROOT/.rmqctl is moved, overwritten and deleted. A store may come from anywhere, and a link in there must
+not lead these actions out of the store. Each component from .rmqctl on is therefore opened by itself, relative to the
+folder before, with O_NOFOLLOW; what is done is done relative to the last one. Other paths are used as they are:
+what changes a store refuses its links (store.opened.detect, store.change.actions), and a reader follows them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from store.errors import ForeignFile
+from store.files.descriptor import Descriptor, open_number, require_kind
+from store.layout import OWN_FOLDER
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+@contextlib.contextmanager
+def parent_of(path: Path) -> Iterator[tuple[int | None, str]]:
+    """Opens the parent folder; gives it and the name in it, (None, path) for paths elsewhere."""
+    if not _is_guarded(path.parent):
+        # The own folder itself is a name like any other; that it is no link shows when something in it is opened.
+        yield None, os.fspath(path)
+        return
+    with _opened(path.parent) as folder:
+        yield folder, path.name
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """A descriptor of the folder."""
+    if _is_guarded(path):
+        with _opened(path) as number:
+            yield number
+        return
+    number = open_number(path, _FOLDER)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def open_file(path: Path, flags: int) -> Descriptor:
+    """Opens a regular file; ForeignFile for anything else."""
+    if OWN_FOLDER not in os.fspath(path):
+        descriptor = Descriptor(open_number(path, flags), path)
+    else:
+        with parent_of(path) as (folder, name):
+            # Below the own folder no link is followed, in the last place neither.
+            no_link = os.O_NOFOLLOW if folder is not None else 0
+            descriptor = Descriptor(open_number(name, flags | no_link, folder), path)
+    require_kind(stat.S_IFREG, os.fstat(descriptor.number), path)
+    return descriptor
+
+
+def make_folders(path: Path) -> list[Path]:
+    """Creates a folder and its parents; gives those that were not there, outermost first."""
+    missing = list(itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents)))
+    for folder in reversed(missing):
+        with parent_of(folder) as (parent, name), contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    with opened_folder(path):
+        # Whatever has the name is a folder, and below the own folder no link leads to it.
+        return missing[::-1]
+
+
+def _is_guarded(path: Path) -> bool:
+    return OWN_FOLDER in path.parts
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    parts = path.parts
+    own = parts.index(OWN_FOLDER)
+    number = open_number(Path(*parts[:own]), _FOLDER)
+    try:
+        for depth in range(own, len(parts)):
+            fresh = _open_below(number, parts[: depth + 1])
+            os.close(number)
+            number = fresh
+        yield number
+    finally:
+        os.close(number)
+
+
+def _open_below(folder: int, parts: Sequence[str]) -> int:
+    """Opens the last of these components, in the folder that the others lead to."""
+    try:
+        return open_number(parts[-1], _FOLDER | os.O_NOFOLLOW, folder)
+    except OSError as error:
+        # Linux says ENOTDIR for a link to a folder when both flags are given.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise ForeignFile(
+                "a link or a file, where rmqctl has a folder of its own",
+                file=Path(*parts),
+                hint="move it out of the store",
+            ) from None
+        raise

@@ -1,0 +1,202 @@
+"""FileTree: names and folders, looked at, made, renamed and removed.
+
+No operation follows a link below rmqctl's own folder (beneath.py), and none that changes a name follows a link in the
+last place. An OSError becomes a StoreIOError that names the file and what was being done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from store.files.beneath import make_folders, opened_folder, parent_of
+from store.files.descriptor import (
+    Entry,
+    FolderEntry,
+    entries_below,
+    entries_in,
+    entry_of,
+    os_errors,
+    require_kind,
+)
+
+
+class FileTree:
+    """The names of the real file system; the base of Filesystem."""
+
+    # Looking.
+
+    def list_folder(self, folder: Path) -> list[Entry]:
+        """Lists a folder's entries by name; a missing folder is empty, as the broker sees it."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with opened_folder(folder) as number:
+                    return list(entries_in(number, folder))
+            except FileNotFoundError:
+                return []
+
+    def list_below(self, root: str, folder: str) -> list[FolderEntry]:
+        """Lists everything below a folder of `root`, at any depth, by path; a missing folder is empty."""
+        return sorted(entries_below(root, folder))
+
+    def list_names(self, folder: Path) -> list[str]:
+        """Lists a folder's names, sorted, without a look at the files; a missing folder is empty."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with os.scandir(folder) as entries:
+                    return sorted([entry.name for entry in entries])
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def list_names_and_links(self, folder: Path) -> list[tuple[str, bool]]:
+        """Lists a folder's names, sorted, each with whether it is a link; a missing folder is empty."""
+        with os_errors(folder, "list the folder"):
+            try:
+                with os.scandir(folder) as entries:
+                    return sorted([(entry.name, entry.is_symlink()) for entry in entries])
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def only_file(self, folder: str, name: str) -> int | None:
+        """The size of the regular file of this name if it is alone in the folder, else None."""
+        try:
+            with os.scandir(folder) as entries:
+                names = [entry.name for entry in entries]
+            if names != [name]:
+                return None
+            status = os.lstat(f"{folder}/{name}")
+        except OSError:
+            return None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+    def stat(self, path: Path) -> os.stat_result:
+        with os_errors(path, "look at the file"):
+            return path.stat()
+
+    def exists(self, path: Path) -> bool:
+        """Whether the name is there; no permission to look is an error, not an absence."""
+        with os_errors(path, "look at the file"):
+            try:
+                path.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            return True
+
+    def look_at(self, path: Path) -> Entry | None:
+        """Describes the entry of this name, None without one."""
+        with os_errors(path, "look at the file"):
+            try:
+                return entry_of(path, path.stat(), is_link=path.is_symlink())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def is_folder(self, path: Path) -> bool:
+        with os_errors(path, "look at the file"):
+            return path.is_dir()
+
+    def is_link(self, path: Path) -> bool:
+        with os_errors(path, "look at the file"):
+            return path.is_symlink()
+
+    def mtime_ns(self, path: Path) -> int:
+        return self.stat(path).st_mtime_ns
+
+    def utime(self, path: Path, mtime_ns: int) -> None:
+        """Sets the modification time (retention and search by time depend on it); the access time follows."""
+        with os_errors(path, "set the time of the file"), parent_of(path) as (folder, name):
+            os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
+
+    def free_bytes(self, folder: Path) -> int:
+        """Bytes of the partition that an ordinary user may still take."""
+        with os_errors(folder, "measure the partition"):
+            return shutil.disk_usage(folder).free
+
+    def capacity(self, folder: Path) -> tuple[int, int]:
+        """Bytes of the partition, and those that an ordinary user may still take."""
+        with os_errors(folder, "measure the partition"):
+            usage = shutil.disk_usage(folder)
+            return usage.total, usage.free
+
+    def used_ratio(self, folder: Path) -> float:
+        """Used share of the partition, 0..1, or -1 for a missing folder.
+
+        Source: UtilAll.getDiskPartitionSpaceUsedPercent, 4.9.8."""
+        if not self.exists(folder):
+            return -1.0
+        with os_errors(folder, "measure the partition"):
+            total, used, free = shutil.disk_usage(folder)
+        # The broker counts what an ordinary user may still take, and rounds up to whole percents.
+        percent = -(-100 * used // (used + free)) if used + free else 0
+        return percent / 100 if total > 0 else -1.0
+
+    def require_file(self, path: Path) -> None:
+        """ForeignFile when something else than a file has the name. No such name is fine."""
+        self._require(stat.S_IFREG, path)
+
+    def require_folder(self, path: Path) -> None:
+        """ForeignFile when something else than a folder has the name. No such name is fine."""
+        self._require(stat.S_IFDIR, path)
+
+    def _require(self, expected: int, path: Path) -> None:
+        if self.exists(path):
+            require_kind(expected, self.stat(path), path)
+
+    # Names.
+
+    def make_folder(self, folder: Path) -> list[Path]:
+        """Creates a folder and its parents; gives those that were not there, outermost first."""
+        with os_errors(folder, "create the folder"):
+            return make_folders(folder)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Renames a file over the target, in one step."""
+        with (
+            os_errors(source, f"rename to {target}"),
+            parent_of(source) as (from_folder, old),
+            parent_of(target) as (to_folder, new),
+        ):
+            os.rename(old, new, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a name; a missing one is fine."""
+        with (
+            os_errors(path, "delete the file"),
+            contextlib.suppress(FileNotFoundError),
+            parent_of(path) as (folder, name),
+        ):
+            os.unlink(name, dir_fd=folder)
+
+    def remove_folder(self, folder: Path) -> bool:
+        """Removes a folder if it is empty; False when something is still in it."""
+        with os_errors(folder, "delete the folder"):
+            try:
+                with parent_of(folder) as (parent, name):
+                    os.rmdir(name, dir_fd=parent)
+            except FileNotFoundError:
+                return True
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+            return True
+
+    def remove_tree(self, folder: Path) -> None:
+        """Deletes a folder with all that is in it; of a link only the link goes."""
+        if self.is_link(folder):
+            self.unlink(folder)
+            return
+        for entry in self.list_folder(folder):
+            if entry.is_folder and not entry.is_link:
+                self.remove_tree(entry.path)
+            else:
+                self.unlink(entry.path)
+        self.remove_folder(folder)
+
+    def fsync_folder(self, folder: Path) -> None:
+        """Makes names that appeared or went durable."""
+        with os_errors(folder, "flush the folder"), opened_folder(folder) as number:
+            os.fsync(number)

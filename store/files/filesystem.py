@@ -1,0 +1,373 @@
+"""Filesystem: the only door to os and mmap. Its names and folders are in file_tree.py.
+
+Every operation turns an OSError into a StoreIOError that names the file and what was being done, so that no other
+module catches OSError. A test puts a faulty one in its place (tests/support), which is why each step that can fail by
+itself is a method of its own.
+
+Creating a segment:
+
+    open_unnamed   a file without a name (O_TMPFILE), where the file system offers it
+    truncate       its whole length, a hole like the one that Java leaves
+    preallocate    blocks for the bytes that are written first; MappedFile.reserve goes on from there
+    publish        the name appears, with a file of full length behind it
+
+A broker refuses to start on a short segment, therefore no half-created file is ever seen under a segment's name.
+
+A file is given up by dropping the last reference to its Descriptor or its map: whoever still reads goes on reading, and
+closing under a reader (BufferError, EBADF) can't happen.
+
+No operation follows a link below rmqctl's own folder (beneath.py), none that writes follows a link in the last place,
+and none opens anything but a regular file: a FIFO would block, a device would act.
+
+Relies on Linux: O_TMPFILE, O_NOATIME, copy_file_range, MADV_POPULATE_READ. Each has a portable way behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from store.errors import ForeignFile, StoreIOError
+from store.files import lost_pages, mapping
+from store.files.beneath import open_file, opened_folder, parent_of
+from store.files.descriptor import (
+    COPY_CHUNK_SIZE,
+    MOVE_IT_OUT,
+    Descriptor,
+    Entry,
+    copy_some,
+    open_number,
+    os_errors,
+)
+from store.files.file_tree import FileTree
+from store.files.pace import FOLIO_BYTES, STEP_BYTES, Pace, Window
+from store.files.portable import advise, is_cached, next_written, read_in, reserve_blocks, sync_data
+
+if TYPE_CHECKING:
+    from store.kernels import CommitGroups
+
+__all__ = ["MOVE_IT_OUT", "Descriptor", "Entry", "Filesystem", "os_errors"]
+
+GROUPS_LIMIT_MS = 10
+_NO_UNNAMED_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+_O_NOATIME = getattr(os, "O_NOATIME", 0)
+_O_TMPFILE = getattr(os, "O_TMPFILE", 0)
+
+
+class Filesystem(FileTree):
+    """The real file system. One instance may serve all threads.
+
+    pace     the process's, for all instances
+    fetches  whether bytes come from an object store, where each costs more than a call
+    """
+
+    pace: ClassVar[Pace] = Pace()
+    fetches: ClassVar[bool] = False
+
+    # Opening.
+
+    def open_read(self, path: Path) -> Descriptor:
+        """Opens without touching the access time where that is permitted (the owner's privilege)."""
+        with os_errors(path, "open the file"):
+            try:
+                return open_file(path, os.O_RDONLY | _O_NOATIME)
+            except PermissionError:
+                return open_file(path, os.O_RDONLY)
+
+    def open_write(self, path: Path) -> Descriptor:
+        """Opens an existing file for reading and writing; a link is refused."""
+        with os_errors(path, "open the file for writing"):
+            try:
+                return open_file(path, os.O_RDWR | os.O_NOFOLLOW)
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise ForeignFile("a link, where a file is expected", file=path, hint=MOVE_IT_OUT) from None
+                raise
+
+    def open_new(self, path: Path) -> Descriptor:
+        """Creates an empty file under its name; an existing one is an error."""
+        with os_errors(path, "create the file"):
+            return open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def open_unnamed(self, path: Path) -> Descriptor | None:
+        """Creates a file without a name, to be published as `path`; None where that is not offered."""
+        if not _O_TMPFILE:
+            return None
+        with os_errors(path, "create the file"), opened_folder(path.parent) as folder:
+            try:
+                return Descriptor(open_number(".", os.O_RDWR | _O_TMPFILE, folder), path)
+            except OSError as error:
+                if error.errno in _NO_UNNAMED_FILES:
+                    return None
+                raise
+
+    def create_file(
+        self, path: Path, size: int, reserved: int | None = None, *, is_durable: bool = False
+    ) -> Descriptor:
+        """Creates a file of `size` zero bytes that appears whole or not at all.
+
+        The first `reserved` bytes (default: all) have blocks, so that writing them can't meet a full disk. With
+        `is_durable` that holds for a power cut too, where a file can be made without a name."""
+        reserved = size if reserved is None else min(reserved, size)
+        descriptor = self.open_unnamed(path)
+        if descriptor is not None:
+            self._set_size(descriptor, size, reserved)
+            if is_durable:
+                self.fdatasync(descriptor)
+            self.publish(descriptor)
+            return descriptor
+        descriptor = self.open_new(path)
+        try:
+            self._set_size(descriptor, size, reserved)
+        except BaseException:
+            with contextlib.suppress(StoreIOError):
+                self.unlink(path)
+            raise
+        return descriptor
+
+    def _set_size(self, descriptor: Descriptor, size: int, reserved: int) -> None:
+        self.truncate(descriptor, size)
+        self.preallocate(descriptor, 0, reserved)
+
+    def publish(self, descriptor: Descriptor) -> None:
+        """Gives an unnamed file its name."""
+        with os_errors(descriptor.path, "name the new file"), parent_of(descriptor.path) as (folder, name):
+            # Given any folder descriptor, Python calls linkat, which alone follows the link in /proc to the file.
+            source, here = f"/proc/self/fd/{descriptor.number}", descriptor.number
+            os.link(source, name, src_dir_fd=here, dst_dir_fd=folder, follow_symlinks=True)
+
+    def preallocate(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Gives blocks to a range; without them a write through a map dies of a full disk (SIGBUS)."""
+        if size > 0:
+            with os_errors(descriptor.path, f"reserve {size} bytes for the file"):
+                reserve_blocks(descriptor.number, position, size)
+
+    def map(self, descriptor: Descriptor, size: int, *, writable: bool) -> memoryview:
+        """Maps the first `size` bytes, shared.
+
+        The last view unmaps them; the descriptor is not needed any more.
+        """
+        with os_errors(descriptor.path, "map the file"):
+            if os.fstat(descriptor.number).st_size < size:
+                raise StoreIOError(f"cannot map the file: it is shorter than {size} bytes", file=descriptor.path)
+            return mapping.map_file(descriptor.number, size, descriptor.path, writable=writable)
+
+    def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+        """Reads the pages of a map's range in; False for an unreadable one (see store.files.readable)."""
+        if not mapping.is_mapped(view):
+            return True
+        pace = self.pace
+        step = STEP_BYTES if pace.bytes_per_s is not None else stop - start
+        for at in range(start, stop, step or 1):
+            pace.wait_for(min(step, stop - at))
+            if not self._populate(path, view, at, min(at + step, stop)):
+                return False
+        self._give_back(pace.passed(Window(path, view, start, stop)))
+        return True
+
+    def make_writable(self, view: memoryview, start: int, stop: int) -> None:
+        """Makes the pages of a map's range writable; they must have blocks."""
+        mapping.make_writable(view, start, stop)
+
+    def _populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+        with os_errors(path, "read the file"):
+            try:
+                return mapping.populate(view, start, stop)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+        return self._can_read(path, start, stop)
+
+    def finish_pace(self) -> None:
+        """Gives back all windows; call it at the end of the work, when no file is mapped any more."""
+        self._give_back(self.pace.finish())
+        if self.pace.is_cold:
+            for path, stop in self.pace.walked().items():
+                self._forget(path, stop + FOLIO_BYTES)
+
+    def _give_back(self, windows: list[Window]) -> None:
+        for window in windows:
+            # A page that some process maps is not dropped, so the map lets go of it first. What is in front of the
+            # window was given back before, but a slower step of the same walk may have touched it again.
+            mapping.let_go(window.view, 0, window.stop)
+            stop = self.pace.forgotten_before(window)
+            if stop:
+                self._forget(window.path, stop)
+
+    def _forget(self, path: Path, stop: int) -> None:
+        """Lets the kernel forget the pages of a file before `stop`."""
+        with contextlib.suppress(StoreIOError):
+            self.dont_need(self.open_read(path), 0, stop)
+
+    def _can_read(self, path: Path, start: int, stop: int) -> bool:
+        """Reads the range into the page cache, where the kernel does not populate maps."""
+        descriptor, buffer = self.open_read(path), bytearray(min(stop - start, COPY_CHUNK_SIZE))
+        with contextlib.suppress(OSError):
+            while start < stop:
+                count = os.preadv(descriptor.number, [memoryview(buffer)[: stop - start]], start)
+                if not count:
+                    return False
+                start += count
+            return True
+        return False
+
+    def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges (start, stop) at or behind `position` that were ever written or read.
+
+        Reserved blocks are left out; where the file system can't tell, all of the rest is one range.
+        """
+        return self._written_ranges(self.open_read(path), position)
+
+    def written_size(self, descriptor: Descriptor) -> int:
+        """The end of the last range that was ever written or read."""
+        return max((stop for _, stop in self._written_ranges(descriptor, 0)), default=0)
+
+    def _written_ranges(self, descriptor: Descriptor, position: int) -> Iterator[tuple[int, int]]:
+        with os_errors(descriptor.path, "look at the file"):
+            size = os.fstat(descriptor.number).st_size
+            while position < size:
+                try:
+                    start, position = next_written(descriptor.number, position, size)
+                except OSError as error:
+                    if error.errno == errno.ENXIO:
+                        return
+                    if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                        raise
+                    start, position = position, size
+                yield start, position
+
+    # Reading and writing.
+
+    def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+        parts = []
+        try:
+            while size > 0:
+                part = os.pread(descriptor.number, size, position)
+                if not part:
+                    break
+                parts.append(part)
+                position += len(part)
+                size -= len(part)
+        except OSError as error:
+            raise StoreIOError.from_os(error, descriptor.path, "read the file") from error
+        return b"".join(parts)
+
+    def read_start(self, path: str, size: int) -> bytes:
+        """The first `size` bytes of a file, without reading ahead: for the ends of many small queues."""
+        try:
+            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise StoreIOError.from_os(error, path, "open the file") from error
+        try:
+            advise(number, 0, 0, "POSIX_FADV_RANDOM")
+            return os.pread(number, size, 0)
+        except OSError as error:
+            raise StoreIOError.from_os(error, path, "read the file") from error
+        finally:
+            os.close(number)
+
+    def write(self, descriptor: Descriptor, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Writes all of `data` at `position`."""
+        rest = memoryview(data)
+        with os_errors(descriptor.path, "write the file"):
+            while len(rest):
+                count = os.pwrite(descriptor.number, rest, position)
+                rest = rest[count:]
+                position += count
+
+    def read_file(self, path: Path) -> bytes:
+        """The whole content of a small file."""
+        descriptor = self.open_read(path)
+        return self.read(descriptor, 0, self.size_of(descriptor))
+
+    def size_of(self, descriptor: Descriptor) -> int:
+        with os_errors(descriptor.path, "look at the file"):
+            return os.fstat(descriptor.number).st_size
+
+    def zero(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Overwrites a range with zeros; the file keeps its length and its blocks."""
+        zeros = bytes(min(size, COPY_CHUNK_SIZE))
+        while size > 0:
+            count = min(size, COPY_CHUNK_SIZE)
+            self.write(descriptor, position, zeros[:count])
+            position += count
+            size -= count
+
+    def truncate(self, descriptor: Descriptor, size: int) -> None:
+        """Sets the file's length; growth reads as zeros."""
+        with os_errors(descriptor.path, "set the length of the file"):
+            os.ftruncate(descriptor.number, size)
+
+    def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
+        """Copies a range to the same place of another file, inside the kernel where it can."""
+        with os_errors(target.path, "copy into the file"):
+            end = position + size
+            while position < end:
+                count = copy_some(source.number, target.number, position, end - position)
+                if count == 0:
+                    raise OSError(errno.EIO, f"{source.path} ends early", os.fspath(source.path))
+                position += count
+
+    def copy_written(self, source: Path, target: Descriptor, size: int) -> None:
+        """Copies the written ranges of the first `size` bytes; holes of a new target stay holes."""
+        descriptor = self.open_read(source)
+        for start, stop in self.written_ranges(source, 0):
+            if start < size:
+                self.copy_range(descriptor, target, start, min(stop, size) - start)
+
+    def is_cached(self, descriptor: Descriptor, position: int) -> bool:
+        """Whether the page cache has the byte at `position`; False where the system can't tell."""
+        return is_cached(descriptor.number, position)
+
+    def read_in(self, descriptor: Descriptor, position: int, size: int) -> int:
+        """Reads a range into the page cache; gives the bytes read, 0 where the system offers no way."""
+        with os_errors(descriptor.path, "read the file"):
+            return read_in(descriptor.number, position, size)
+
+    def dont_need(self, descriptor: Descriptor, position: int, size: int) -> None:
+        """Lets the kernel forget clean pages of a range."""
+        advise(descriptor.number, position, size, "POSIX_FADV_DONTNEED")
+
+    # Making durable.
+
+    def fdatasync(self, descriptor: Descriptor) -> None:
+        """Pages dirtied through a map are covered, and the interpreter is free meanwhile.
+
+        A lost page is an error: what was written into it is not in the file."""
+        try:
+            sync_data(descriptor.number)
+        except OSError as error:
+            raise StoreIOError.from_os(error, descriptor.path, "flush the file") from error
+        self._require_whole(descriptor)
+
+    def sync_for_groups(
+        self, descriptor: Descriptor, groups: CommitGroups, size: int, flushed_where: int, file_end: int
+    ) -> tuple[int, int, int]:
+        """Flush a file for one group of waiting threads after another; returns the first three of flush_file.
+
+        A file system with an fdatasync of its own leaves every group to its caller."""
+        if type(self).fdatasync is not Filesystem.fdatasync:
+            return 0, 0, flushed_where
+        number = descriptor.number
+        opened, syncs, where, code = groups.flush_file(number, size, flushed_where, file_end, GROUPS_LIMIT_MS)
+        if code:
+            with os_errors(descriptor.path, "flush the file"):
+                raise OSError(code, os.strerror(code))
+        return opened, syncs, where
+
+    def fsync(self, descriptor: Descriptor) -> None:
+        """As fdatasync, and the file's times with it."""
+        with os_errors(descriptor.path, "flush the file"):
+            os.fsync(descriptor.number)
+        self._require_whole(descriptor)
+
+    def _require_whole(self, descriptor: Descriptor) -> None:
+        if lost_pages.count():
+            with os_errors(descriptor.path, "look at the file"):
+                file = os.fstat(descriptor.number)
+            lost_pages.require_whole((file.st_dev, file.st_ino))

@@ -1,0 +1,191 @@
+"""The `lock` byte and the `abort` marker: whose store it is, and whether the last owner shut down.
+
+StoreLock takes the advisory lock (fcntl) on byte 0 of ROOT/lock, the very lock a Java broker takes with
+FileChannel.tryLock(0, 1, false); so a running broker and rmqctl keep each other out. The file's content is b"lock".
+
+Two properties of fcntl locks shape this class. They belong to the process: a second StoreLock in the same process is
+refused from a table kept here. And closing *any* descriptor of the file drops the lock: while it is held, no code of
+this process may open and close ROOT/lock (copying a store's files by hand would).
+
+AbortMarker is ROOT/abort: created at start, removed at the end of a clean shutdown. 4.x leaves it empty, 5.x writes its
+process id.
+
+Source: DefaultMessageStore.start and createTempFile, 4.9.8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import Self
+
+from store.errors import StoreIOError, StoreLocked
+from store.files.filesystem import Descriptor, Filesystem, os_errors
+
+LOCK_CONTENT = b"lock"
+LOCKED_BYTES = 1
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
+_FLOCK = struct.Struct("hhqqi4x")
+
+_held_here: set[tuple[int, int]] = set()
+_held_here_lock = threading.Lock()
+
+
+class StoreLock:
+    """The lock of one store.
+
+    `acquire` raises StoreLocked when another process holds it.
+    """
+
+    def __init__(self, path: Path, fs: Filesystem) -> None:
+        self.path = path
+        self._fs = fs
+        self._descriptor: Descriptor | None = None
+        self._identity = (0, 0)
+
+    @property
+    def is_held(self) -> bool:
+        return self._descriptor is not None
+
+    def acquire(self) -> None:
+        """Takes the lock or raises at once; creates the file if needed. Taking it twice is fine."""
+        if self._descriptor is not None:
+            return
+        with _held_here_lock:
+            # Looked up before the file is opened: closing a second descriptor would drop the first one's lock.
+            if self._fs.exists(self.path) and _identity(self._fs.stat(self.path)) in _held_here:
+                raise _locked(self.path, os.getpid())
+            descriptor = self._open()
+            self._lock(descriptor)
+            self._identity = _identity(self._fs.stat(self.path))
+            _held_here.add(self._identity)
+            self._descriptor = descriptor
+        try:
+            self._write_content(descriptor)
+        except StoreIOError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Gives the lock back; the file stays, as the broker leaves it."""
+        with _held_here_lock:
+            if self._descriptor is not None:
+                with os_errors(self.path, "unlock the store"):
+                    fcntl.lockf(self._descriptor, fcntl.LOCK_UN, LOCKED_BYTES)
+                _held_here.discard(self._identity)
+                self._descriptor = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.release()
+
+    def _open(self) -> Descriptor:
+        try:
+            return self._fs.open_new(self.path)
+        except StoreIOError as error:
+            if error.errno != errno.EEXIST:
+                raise
+        return self._fs.open_write(self.path)
+
+    def _lock(self, descriptor: Descriptor) -> None:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, LOCKED_BYTES)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise _locked(self.path, _holder(descriptor)) from None
+            raise StoreIOError.from_os(error, self.path, "lock the store") from error
+
+    def _write_content(self, descriptor: Descriptor) -> None:
+        if self._fs.read(descriptor, 0, len(LOCK_CONTENT) + 1) != LOCK_CONTENT:
+            self._fs.write(descriptor, 0, LOCK_CONTENT)
+            self._fs.truncate(descriptor, len(LOCK_CONTENT))
+            self._fs.fdatasync(descriptor)
+
+
+def is_locked(path: Path, fs: Filesystem) -> bool:
+    """Whether a live broker or another rmqctl holds the lock. Takes nothing and writes nothing."""
+    return fs.exists(path) and holding_process(path, fs) is not None
+
+
+def holding_process(path: Path, fs: Filesystem) -> int | None:
+    """Names the process that holds the lock of an existing file, None without one.
+
+    It is 0 where the process has no number here: in another container.
+    """
+    with _held_here_lock:
+        if _identity(fs.stat(path)) in _held_here:
+            return os.getpid()
+        return _holder(fs.open_read(path))
+
+
+class AbortMarker:
+    """ROOT/abort. While it is there, the store counts as not shut down."""
+
+    def __init__(self, path: Path, fs: Filesystem) -> None:
+        self.path = path
+        self._fs = fs
+
+    def exists(self) -> bool:
+        return self._fs.exists(self.path)
+
+    def create(self, process_id: int | None = None) -> None:
+        """Leaves a marker, durable before this returns; one that is there already is fine.
+
+        process_id  its content, as a 5.x broker writes it; abort.bak then has what it held before
+        """
+        before = self._fs.read_file(self.path) if process_id is not None and self.exists() else b""
+        try:
+            self._fs.open_new(self.path)
+        except StoreIOError as error:
+            if error.errno != errno.EEXIST:
+                raise
+        if process_id is not None:
+            self._write(self.path.with_name(f"{self.path.name}.bak"), before)
+            self._write(self.path, str(process_id).encode())
+        self._fs.fsync_folder(self.path.parent)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        descriptor = self._fs.open_write(path) if self._fs.exists(path) else self._fs.open_new(path)
+        self._fs.truncate(descriptor, 0)
+        self._fs.write(descriptor, 0, content)
+        self._fs.fdatasync(descriptor)
+
+    def remove(self) -> None:
+        """Takes the marker away, durably."""
+        self._fs.unlink(self.path)
+        self._fs.fsync_folder(self.path.parent)
+
+    def process_id(self) -> int | None:
+        """The process id a 5.x broker left in the marker, or None."""
+        text = self._fs.read_file(self.path).strip() if self.exists() else b""
+        return int(text) if text.isdigit() else None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _locked(path: Path, process_id: int | None) -> StoreLocked:
+    holder = f"process {process_id}" if process_id else "another process"
+    return StoreLocked(
+        f"the store is in use by {holder}",
+        file=path,
+        hint="stop the broker (or wait for the other command); reading commands work beside it",
+    )
+
+
+def _holder(descriptor: Descriptor) -> int | None:
+    """The process that holds the lock, as `holding_process` gives it."""
+    question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, LOCKED_BYTES, 0)
+    with contextlib.suppress(OSError, struct.error):
+        kind, *_, process_id = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        return max(process_id, 0) if kind != fcntl.F_UNLCK else None
+    return None

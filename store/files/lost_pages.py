@@ -1,0 +1,215 @@
+"""Lost pages: pages of a mapped file that can't be read at their use, though a look before could.
+
+    look (readable.py)      reads pages in, and reports those that can't be read
+    touch                   a page may be lost since: another process has shortened the file, or the kernel has
+                            dropped the page and can't read it again. The kernel then sends SIGBUS. So it does
+                            where a page has to be made and there is no room: of a hole, in a tmpfs.
+
+Without a handler SIGBUS ends the process. With one, installed by `catch_lost_pages`, the touch finds zeros, and the
+page is noted here. What was made of the zeros is not to be trusted, so whoever made it asks, at the moment when it
+becomes final:
+
+    seen = lost_pages.count()
+    ...                                  touches pages
+    lost_pages.require_none_since(seen)
+
+Only maps of store.files.mapping are watched: in any other place SIGBUS does what it did before. The handler is compiled
+code (store/kernels/lost_pages.h); without compiled kernels, and on other systems than Linux, there is none.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from store.errors import StoreIOError
+
+FileKey = tuple[int, int]
+"""Device and inode: a file may have several paths, one after another."""
+
+
+@dataclass(slots=True)
+class WatchedMap:
+    """A map from its making to its end."""
+
+    start: int
+    size: int
+    path: Path
+    file: FileKey
+    is_open: bool = True
+
+
+@dataclass(slots=True)
+class LostPages:
+    """Adjacent pages of a map, by address; `noted_at` is the count of lost pages when they were noted.
+
+    is_reported  an error or a finding has named them
+    """
+
+    of: WatchedMap
+    start: int
+    stop: int
+    noted_at: int
+    is_reported: bool = False
+
+    def error(self) -> StoreIOError:
+        """The error that names file and place."""
+        self.is_reported = True
+        start, stop = self.start - self.of.start, self.stop - self.of.start
+        return StoreIOError(
+            f"bytes {start} to {stop} were lost while they were in use: another process has shortened the file, the "
+            "device reports an error, or a file system in memory is full",
+            file=self.of.path,
+            offset=start,
+            hint="what was made of them is not to be trusted: run the command again",
+        )
+
+
+_is_wanted = False
+_handler: ModuleType | None = None
+# A map may be given up in the middle of a call here, so the thread that has the lock may take it again.
+_lock = threading.RLock()
+_maps: dict[int, WatchedMap] = {}
+_free_numbers: list[int] = []
+_most_numbers = 0
+_lost: list[LostPages] = []
+_settled = 0
+_looked_at = 0
+"""The count at the last look for new losses."""
+
+
+def catch_lost_pages() -> None:
+    """Lets the process survive lost pages of files that it maps from here on.
+
+    The answer that needed the page is a StoreIOError. It takes the signal SIGBUS, so a program decides to call it.
+    """
+    global _is_wanted
+    _is_wanted = _handler is None
+
+
+def count() -> int:
+    """How many pages were lost so far."""
+    return _handler.lost_page_count() if _handler is not None else 0
+
+
+def require_none_since(seen: int, start: int = 0, stop: int = sys.maxsize) -> None:
+    """StoreIOError for a page with an address in [start, stop) that was lost since `count` gave `seen`."""
+    if count() != seen:
+        for lost in _noted():
+            if lost.noted_at > seen and lost.start < stop and lost.stop > start:
+                raise lost.error()
+
+
+def require_none() -> None:
+    """StoreIOError for a page that was lost since the last `settle_lost_pages`."""
+    require_none_since(_settled)
+
+
+def require_whole(file: FileKey) -> None:
+    """StoreIOError for a lost page of this file: it may have been written to."""
+    for lost in _noted():
+        if lost.of.file == file:
+            raise lost.error()
+
+
+def first_lost(start: int, stop: int) -> int:
+    """The start of the first lost page with an address in [start, stop), or `stop`."""
+    return min((lost.start for lost in _overlapping(start, stop)), default=stop)
+
+
+def report(start: int, stop: int) -> None:
+    """Counts the lost pages with an address in [start, stop) as reported: a finding names them."""
+    for lost in _overlapping(start, stop):
+        lost.is_reported = True
+
+
+def settle_lost_pages() -> list[StoreIOError]:
+    """Gives an error for each loss that was not reported, and counts all as reported."""
+    global _settled
+    if _handler is None or count() == _settled:
+        return []
+    errors = [lost.error() for lost in _noted() if not lost.is_reported]
+    _lost[:] = [lost for lost in _lost if lost.of.is_open]
+    _settled = count()
+    _handler.settle_lost_pages()
+    return errors
+
+
+# Maps.
+
+
+def watch(start: int, size: int, path: Path, file: FileKey, *, writable: bool) -> int:
+    """Watches a new map, if that is wanted; gives its number, -1 where it is not watched."""
+    global _most_numbers
+    handler = _handler or _install()
+    if handler is None:
+        return -1
+    with _lock:
+        if not _free_numbers and _most_numbers == handler.most_watched_maps:
+            # More maps than the kernel allows by default.
+            return -1
+        number = _free_numbers.pop() if _free_numbers else _most_numbers
+        _most_numbers = max(_most_numbers, number + 1)
+        _maps[number] = WatchedMap(start, size, path, file)
+        handler.watch_map(number, start, size, writable)
+    return number
+
+
+def end_watch(number: int) -> None:
+    """Ends the watch over a map that is about to be unmapped; its losses stay noted."""
+    if number < 0 or _handler is None:
+        return
+    with _lock:
+        _noted()
+        _handler.watch_map(number, 0, 0, False)
+        _maps.pop(number).is_open = False
+        _free_numbers.append(number)
+
+
+def _install() -> ModuleType | None:
+    """The compiled kernels with their handler installed; None where it is not wanted, or not to be had."""
+    global _handler, _is_wanted
+    if _is_wanted:
+        from store.kernels import compiled_module
+
+        _is_wanted = False
+        if compiled_module is not None and compiled_module.catch_lost_pages():
+            _handler = compiled_module
+    return _handler
+
+
+def _noted() -> list[LostPages]:
+    """All losses, with those that the handler has met since the last look."""
+    global _looked_at
+    if _handler is None:
+        return []
+    with _lock:
+        # Counted first: what is lost during this look is for the next one.
+        seen = count()
+        if seen == _looked_at:
+            return list(_lost)
+        # Taken before the ranges: a map that goes meanwhile may have lost pages too.
+        maps = list(_maps.values())
+        ranges = sorted(_handler.take_lost_ranges())
+        noted_at, _looked_at = count(), seen
+        for start, stop in ranges:
+            # Adjacent pages may belong to two maps.
+            parts = ((one, max(start, one.start), min(stop, one.start + one.size)) for one in maps)
+            for lost in (LostPages(one, low, high, noted_at) for one, low, high in parts if low < high):
+                _add(lost)
+        return list(_lost)
+
+
+def _add(lost: LostPages) -> None:
+    last = _lost[-1] if _lost else None
+    if last is not None and last.of is lost.of and last.stop == lost.start and not last.is_reported:
+        last.stop, last.noted_at = lost.stop, lost.noted_at
+    else:
+        _lost.append(lost)
+
+
+def _overlapping(start: int, stop: int) -> list[LostPages]:
+    return [lost for lost in _noted() if lost.of.is_open and lost.start < stop and lost.stop > start]

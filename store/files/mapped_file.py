@@ -1,0 +1,482 @@
+"""MappedFile: one preallocated file of fixed size, written through a map, flushed by fdatasync.
+
+    0          flushed        committed         wrote               size
+    |-- durable --|-- in the file --|-- in the lent buffer --|-- zeros --|
+
+    wrote      end of what was appended
+    committed  end of what was copied from the lent buffer into the file; only used while a buffer is lent
+    flushed    end of what a crash of the machine can't take away
+    flushed <= committed <= wrote <= size while appending; the owner may set all three after recovery.
+
+`wrote` is in a cell of 8 bytes, which the kernel that appends moves on in the call that writes the record. Others
+write into `write_buffer`, then raise `wrote`. In CPython the interpreter lock orders these two steps for readers, who
+look only below `readable_position`. One thread appends at a time: the commit log sees to that.
+
+A new file is a hole, like the one that Java leaves. Before bytes are written through the map, `reserve` gives them
+blocks: a page fault on a full disk would kill the process (SIGBUS). Before bytes are read, `read` and `readable_end`
+read their pages in: so would a bad sector, or a file that another process has shortened.
+
+The file is mapped at its first use, without a descriptor. close() drops the map and refuses to map again; views that
+were given out keep it until the last of them goes, so no reader is waited for (no BufferError, no SIGSEGV).
+
+Source: MappedFile, 4.9.8; its reference count has no counterpart here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.errors import BadRequest, StoreClosed, StoreError, StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
+from store.files.mapping import PAGE_SIZE
+from store.files.readable import (
+    behind_unreadable,
+    next_written,
+    readable_end,
+    require_readable,
+    require_written_readable,
+    shortened,
+    unreadable_ranges,
+)
+from store.files.transient_pool import TransientStorePool
+
+_MOST_RESERVED_BYTES = 16 << 20
+_RESERVED_PARTS = 256
+_CELL_SIZE = 8
+MOST_MAPS = 30_000
+"""Files mapped at a time, beside those that are flushed all the time: vm.max_map_count is 65,530."""
+_mapped: deque[weakref.ref[MappedFile]] = deque()
+WRITTEN_BYTES = 8192
+"""From so many on `append` writes by a call."""
+MOST_DESCRIPTORS = 128
+"""Files that keep a descriptor because `append` wrote to them by a call."""
+_written: deque[weakref.ref[MappedFile]] = deque()
+
+
+class MappedFile:
+    """One file of a MappedFileQueue. `fs` is the door to the disk; sizes and positions are bytes.
+
+    keeps_descriptor  hold a descriptor once it was flushed, for the few files that are flushed all the time
+    """
+
+    __slots__ = (
+        "__weakref__", "_descriptor", "_fs", "_is_closed", "_is_known_readable", "_is_listed", "_keeps_descriptor",
+        "_lent", "_lock", "_name_is_new", "_pool", "_view", "committed", "file_start", "first_created_in_queue",
+        "flushed", "path", "reserved", "size", "store_timestamp_ms", "writable", "wrote_cell",
+    )  # fmt: skip
+
+    path: Path
+    file_start: int
+    size: int
+    wrote_cell: bytearray
+    """`wrote` as a long of 8 bytes, which the kernel that appends moves on."""
+    committed: int
+    flushed: int
+    reserved: int
+    """Bytes from `wrote` up to here have blocks; reserve() before writing beyond it."""
+    store_timestamp_ms: int
+    """Store time of the last message appended; set by the appender."""
+    first_created_in_queue: bool
+    """Whether the queue had no file before this one."""
+
+    def __init__(
+        self,
+        path: Path,
+        file_start: int,
+        size: int,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        transient_pool: TransientStorePool | None = None,
+        descriptor: Descriptor | None = None,
+        keeps_descriptor: bool = False,
+    ) -> None:
+        """Touches no disk; `descriptor` is that of a file created just before, whose name is not durable yet."""
+        self.path = path
+        self.file_start = file_start
+        self.size = size
+        self.wrote_cell = bytearray(_CELL_SIZE)
+        self.set_positions(0)
+        self.store_timestamp_ms = 0
+        self.first_created_in_queue = False
+        self.writable = writable
+        self._fs = fs
+        self._descriptor = descriptor
+        self._keeps_descriptor = keeps_descriptor
+        self._name_is_new = descriptor is not None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._is_known_readable = False
+        self._is_listed = False
+        self._view: memoryview | None = None
+        self._lent = transient_pool.borrow() if transient_pool is not None else None
+        self._pool = transient_pool if self._lent is not None else None
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        file_start: int,
+        size: int,
+        fs: Filesystem,
+        *,
+        transient_pool: TransientStorePool | None = None,
+        keeps_descriptor: bool = False,
+        is_durable: bool = False,
+    ) -> MappedFile:
+        """Creates a file of `size` zeros; on any failure nothing is left behind.
+
+        is_durable  make its length durable before its name is seen
+        """
+        descriptor = fs.create_file(path, size, _reserved_ahead(size, 0), is_durable=is_durable)
+        file = cls(
+            path,
+            file_start,
+            size,
+            fs,
+            writable=True,
+            transient_pool=transient_pool,
+            descriptor=descriptor,
+            keeps_descriptor=keeps_descriptor,
+        )
+        file.reserved = min(size, _reserved_ahead(size, 0))
+        return file
+
+    def __repr__(self) -> str:
+        return f"MappedFile({self.path}, wrote={self.wrote}, committed={self.committed}, flushed={self.flushed})"
+
+    # Bytes.
+
+    @property
+    def buffer(self) -> memoryview:
+        """The whole map, read-only unless the file is writable; pages may be unreadable (readable_end)."""
+        view = self._view
+        return view if view is not None else self._map()
+
+    @property
+    def write_buffer(self) -> memoryview:
+        """Where to append: the lent buffer while there is one, else `buffer`."""
+        lent = self._lent
+        return lent if lent is not None else self.buffer
+
+    # Positions.
+
+    @property
+    def wrote(self) -> int:
+        """End of the appended bytes."""
+        return int.from_bytes(self.wrote_cell, "big")
+
+    @wrote.setter
+    def wrote(self, position: int) -> None:
+        self.wrote_cell[:] = position.to_bytes(_CELL_SIZE, "big")
+
+    @property
+    def has_lent_buffer(self) -> bool:
+        return self._pool is not None
+
+    @property
+    def readable_position(self) -> int:
+        """End of the bytes that readers may see."""
+        return self.wrote if self._pool is None else self.committed
+
+    @property
+    def is_full(self) -> bool:
+        return self.wrote == self.size
+
+    @property
+    def mtime_ms(self) -> int:
+        """Return the time of the last change; 0 for a deleted file, as File.lastModified does."""
+        with self._unless_deleted():
+            return self._fs.mtime_ns(self.path) // 1_000_000
+        return 0
+
+    def set_positions(self, position: int) -> None:
+        """Counts everything before `position` as written and durable, and nothing behind it."""
+        self.wrote = self.committed = self.flushed = self.reserved = position
+
+    # Appending and reading.
+
+    def append(self, data: bytes | bytearray | memoryview) -> int:
+        """Copies `data` behind the written bytes; gives its position.
+
+        Many bytes are written by a call, and so are the first ones of a new file: a fault for each page would cost
+        more, and the first fault of a map reads megabytes of the hole in.
+        """
+        self._require_open()
+        position = self.wrote
+        end = position + len(data)
+        if end > self.size:
+            raise BadRequest(f"{len(data)} bytes do not fit into the rest of the file", file=self.path, offset=position)
+        is_unmapped = self._view is None and self._descriptor is not None
+        if self._lent is None and (is_unmapped or len(data) >= WRITTEN_BYTES):
+            self._fs.write(self._descriptor_to_write(), position, data)
+        else:
+            self.reserve(end)
+            self.write_buffer[position:end] = data
+        self.wrote = end
+        return position
+
+    def reserve(self, end: int) -> None:
+        """Gives blocks to the bytes before `end` and to some behind; StoreIOError when the disk is full."""
+        if end <= self.reserved:
+            return
+        if end > self.size:
+            raise BadRequest(f"the file has no place for {end} bytes", file=self.path, offset=self.reserved)
+        stop = min(self.size, end + _reserved_ahead(self.size, end))
+        self._fs.preallocate(self._opened(), self.reserved, stop - self.reserved)
+        self.reserved = stop
+
+    def make_writable(self, start: int, stop: int) -> None:
+        """Makes the pages of a reserved range writable by one call; each costs a fault otherwise."""
+        self._fs.make_writable(self.buffer, start, stop)
+
+    def read(self, position: int, size: int) -> memoryview | None:
+        """A view of `size` bytes, or None when not all of them were written. Copies nothing.
+
+        StoreIOError when the disk can't give them."""
+        if position < 0 or size < 0 or position + size > self.readable_position:
+            return None
+        return self.raw(position, position + size)
+
+    def head(self, size: int) -> bytes | memoryview:
+        """Gives the first `size` bytes, or as many as were written.
+
+        A file that is not mapped is read by a call: the first fault of a map reads megabytes of a hole in."""
+        size = min(size, self.readable_position)
+        if self._view is None and self._lent is None:
+            with self._unless_deleted():
+                return self._fs.read_start(os.fspath(self.path), size)
+        return self.raw(0, size)
+
+    def raw(self, start: int, stop: int) -> memoryview:
+        """A view of [start, stop), written or not; StoreIOError when the disk can't give the bytes."""
+        buffer = self.buffer
+        require_readable(self._fs, self.path, buffer, start, stop)
+        return buffer[start:stop]
+
+    def require_written(self, margin: int) -> None:
+        """Raises StoreIOError for an unreadable byte that was written, or up to `margin` bytes behind.
+
+        Looked at once: an opening asks several times for each of what may be 100,000 files."""
+        if not self._is_known_readable:
+            with self._unless_deleted():
+                require_written_readable(self._fs, self.path, self.buffer, margin)
+            self._is_known_readable = True
+
+    def readable_end(self, start: int, stop: int) -> int:
+        """Reads [start, stop) in; gives `stop`, or where the first page begins that the disk can't give."""
+        return readable_end(self._fs, self.path, self.buffer, start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        """The first readable page behind the unreadable one at `start`, or `stop`."""
+        return behind_unreadable(self._fs, self.path, self.buffer, start, stop)
+
+    def next_written(self, position: int) -> int:
+        """The first position at or behind this one that may have been written, at most the file's end."""
+        return min(next_written(self._fs, self.path, position), self.size)
+
+    def unreadable_ranges(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """The ranges of [start, stop) that the disk can't give."""
+        return unreadable_ranges(self._fs, self.path, self.buffer, start, stop)
+
+    # Making durable.
+
+    def flush(self, least_pages: int) -> int:
+        """Flushes if at least `least_pages` pages are waiting (0: any byte); gives the flushed position."""
+        if self._is_closed or not self._has_pages(least_pages, self.flushed, self.readable_position):
+            return self.flushed
+        position = self.readable_position
+        try:
+            descriptor = self._opened()
+            self._fs.fdatasync(descriptor)
+            self._check_length(descriptor)
+            self._sync_name()
+        except StoreError:
+            if self._is_closed:
+                # Another thread has deleted the file meanwhile.
+                return self.flushed
+            raise
+        if not self._keeps_descriptor or self.is_full:
+            self._descriptor = None
+        self.note_flushed(position)
+        return self.flushed
+
+    @property
+    def steady_descriptor(self) -> Descriptor | None:
+        """Give the descriptor of a file whose flush is a sync alone; None where it takes more."""
+        takes_more = self._is_closed or self._name_is_new or self._lent is not None or not self._keeps_descriptor
+        return None if takes_more else self._descriptor
+
+    def note_flushed(self, position: int) -> None:
+        """Count the bytes before `position` as durable, unless a truncation has set `wrote` back."""
+        self.flushed = min(position, self.wrote)
+
+    def _check_length(self, descriptor: Descriptor) -> None:
+        """Raises StoreIOError where another process has shortened the file: no sync reports that."""
+        size = self._fs.size_of(descriptor)
+        if size < self.size:
+            raise shortened(self.path, self.size, size)
+
+    def sync_new(self) -> None:
+        """Makes name and length of a file durable that was not flushed yet."""
+        if self._name_is_new:
+            self._fs.fdatasync(self._opened())
+            self._sync_name()
+
+    def _sync_name(self) -> None:
+        if self._name_is_new:
+            self._fs.fsync_folder(self.path.parent)
+            self._name_is_new = False
+
+    def commit(self, least_pages: int) -> int:
+        """Copies the lent buffer's news into the file if at least `least_pages` pages are waiting.
+
+        A buffer that was committed to its end goes back to the pool. Gives the committed position."""
+        if self._pool is None:
+            return self.wrote
+        if self._has_pages(least_pages, self.committed, self.wrote) and not self._is_closed:
+            self._copy_lent_bytes()
+        if self.committed == self.size:
+            self._give_buffer_back()
+        return self.committed
+
+    def warm(self) -> None:
+        """Writes the zeros of a new file out, so that its pages are in memory and its blocks initialised.
+
+        A block that is merely reserved costs its first flush an entry in the file system's journal."""
+        if self.wrote or not self.writable:
+            raise BadRequest("only a new file can be warmed", file=self.path)
+        descriptor = self._opened()
+        self._fs.zero(descriptor, 0, self.size)
+        self._fs.fdatasync(descriptor)
+        self.reserved = self.size
+
+    # Life.
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """Drops map, descriptor and lent buffer.
+
+        Bytes of the lent buffer beyond `committed` are lost.
+        """
+        with self._lock:
+            self._is_closed = True
+            self._view = self._descriptor = None
+        self._give_buffer_back()
+
+    def destroy(self) -> None:
+        """Delete the file. Its map stays for readers that hold this object, until the last one drops it."""
+        with contextlib.suppress(StoreError):
+            self._map()
+        with self._lock:
+            self._is_closed = True
+            self._descriptor = None
+        self._give_buffer_back()
+        self._fs.unlink(self.path)
+
+    def unmap(self) -> None:
+        """Drop the map and the descriptor of a file that stays in use; the next use maps it again.
+
+        A process may have 65,530 maps (vm.max_map_count), fewer than a store may have queues."""
+        with self._lock:
+            if not self._is_closed:
+                self._view = self._descriptor = None
+
+    # Helpers.
+
+    @contextlib.contextmanager
+    def _unless_deleted(self) -> Iterator[None]:
+        """Pass over an error of a call by the file's name that a deletion has caused."""
+        try:
+            yield
+        except StoreIOError:
+            if not self._is_closed:
+                raise
+
+    def _map(self) -> memoryview:
+        is_new = False
+        with self._lock:
+            if self._view is None:
+                self._require_open()
+                descriptor = self._descriptor or self._open()
+                self._view = self._fs.map(descriptor, self.size, writable=self.writable)
+                if not self._keeps_descriptor:
+                    self._descriptor, is_new = None, True
+            view = self._view
+        if is_new:
+            _limit_maps(self)
+        return view
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("the file was closed or deleted", file=self.path)
+
+    def _open(self) -> Descriptor:
+        return self._fs.open_write(self.path) if self.writable else self._fs.open_read(self.path)
+
+    def _opened(self) -> Descriptor:
+        """A descriptor of the file, for calls that a map does not offer."""
+        self._require_open()
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._open()
+            if self._keeps_descriptor:
+                self._descriptor = descriptor
+        return descriptor
+
+    def _descriptor_to_write(self) -> Descriptor:
+        """A descriptor that is kept until MOST_DESCRIPTORS other files were written to."""
+        descriptor = self._opened()
+        if not self._keeps_descriptor and not self._is_listed:
+            self._is_listed = True
+            _written.append(weakref.ref(self))
+            if len(_written) > MOST_DESCRIPTORS:
+                oldest = _written.popleft()()
+                if oldest is not None:
+                    oldest._descriptor, oldest._is_listed = None, False
+        if self._is_listed:
+            self._descriptor = descriptor
+        return descriptor
+
+    def _has_pages(self, least_pages: int, done: int, end: int) -> bool:
+        if end == self.size and done < end:
+            return True
+        if least_pages > 0:
+            return end // PAGE_SIZE - done // PAGE_SIZE >= least_pages
+        return end > done
+
+    def _copy_lent_bytes(self) -> None:
+        start, end = self.committed, self.wrote
+        if end > start:
+            self._fs.write(self._opened(), start, self.write_buffer[start:end])
+            self.committed = end
+
+    def _give_buffer_back(self) -> None:
+        pool, lent = self._pool, self._lent
+        self._pool = self._lent = None
+        if pool is not None and lent is not None:
+            pool.give_back(lent)
+
+
+def _limit_maps(newest: MappedFile) -> None:
+    """Unmaps the file that was mapped first when there are too many; its next use maps it again."""
+    _mapped.append(weakref.ref(newest))
+    if len(_mapped) > MOST_MAPS:
+        oldest = _mapped.popleft()()
+        if oldest is not None and oldest is not newest:
+            oldest.unmap()
+
+
+def _reserved_ahead(size: int, end: int) -> int:
+    """The number of bytes behind `end` to reserve too: a part of the file's size, or of its bytes."""
+    part = -(-size // _RESERVED_PARTS // PAGE_SIZE) * PAGE_SIZE
+    return min(_MOST_RESERVED_BYTES, max(part, end // 2))

@@ -1,0 +1,386 @@
+"""MappedFileQueue: a run of equally long files as one address space.
+
+    file_start   0          S          2S
+    file         [----------][----------][-----.....]
+                 ^ min_offset                  ^ max_offset (readable)
+    flushed_where <= committed_where <= end of what was written: offsets in the same space
+
+The first files may have expired, and even one in the middle may be missing: offsets don't move for that.
+A file's name is its start; in a consume queue that is a byte address too (queue_offset x 20).
+
+    load            lists and measures, opens nothing; a file of another length stops it, as it stops a broker
+    last_file       the file to append to; creates the next one when the last is full
+    truncate_dirty_files, delete_files   the two ends
+
+`files` is replaced, never changed, so that readers walk over it without a lock.
+
+Source: MappedFileQueue, 4.9.8; the broker line gives the rules of 5.3.3.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from store.config import LINE_4_9, BrokerLine
+from store.errors import DamagedFile, ForeignFile, StoreError, WrongFileSize, is_passing
+from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
+from store.files.mapped_file import MappedFile
+from store.files.segment_folders import SegmentFolders
+from store.files.transient_pool import TransientStorePool
+from store.layout import parse_segment_name, segment_name
+
+if TYPE_CHECKING:
+    from store.kernels import CommitGroups
+
+
+class Allocator(Protocol):
+    """Gives new files, usually an AllocateMappedFileService."""
+
+    def take(self, folder: Path, file_start: int, size: int, next_folder: Path) -> MappedFile: ...
+
+
+class MappedFileQueue:
+    """The files of `folder`, each `file_size` bytes. Without `writable` nothing on disk is ever changed.
+
+    keeps_descriptors  for the queue that is flushed all the time; the others open a file for each flush
+    folders            for a log over several folders; `folder` is then the first of them
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        file_size: int,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        allocate: Allocator | None = None,
+        transient_pool: TransientStorePool | None = None,
+        keeps_descriptors: bool = False,
+        folders: SegmentFolders | None = None,
+    ) -> None:
+        self.folder = folder
+        self.folders = folders or SegmentFolders((folder,), file_size=file_size)
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        self.empty_last: Path | None = None
+        """A last file of length zero, which was left out."""
+        self.flushed_where = 0
+        self.committed_where = 0
+        self.store_timestamp_ms = 0
+        """Store time of the last message that a thorough flush (least_pages 0) covered."""
+        self.flush_count = 0
+        """Syncs that made bytes durable."""
+        self._fs = fs
+        self._writable = writable
+        self._allocate = allocate
+        self._pool = transient_pool
+        self._keeps_descriptors = keeps_descriptors
+        self._unsynced: list[Path] = []
+        self._change_lock = threading.Lock()
+        self._flush_lock = threading.Lock()
+        self._flush_failure: StoreError | None = None
+
+    # Loading.
+
+    def load(self, line: BrokerLine = LINE_4_9, refuse: Callable[[StoreError], None] | None = None) -> None:
+        """Takes in the files that are there; every position is the file's end until recovery says better.
+
+        WrongFileSize or ForeignFile where a broker would refuse to start. 5.x skips folders, and deletes a last file of
+        length zero; a read-only queue only leaves that one out, as `empty_last`.
+
+        refuse  is called with the error of a file, which is then left out"""
+        entries = self.folders.entries(self._fs)
+        if line.skips_folders:
+            entries = [entry for entry in entries if not entry.is_folder]
+        if line.drops_empty_last_file:
+            entries = self._without_empty_last(entries)
+        accepted = [file for entry in entries if (file := self._accepted(entry, refuse)) is not None]
+        self.files = sorted(accepted, key=lambda file: file.file_start)
+        self.set_positions_full()
+
+    def set_positions_full(self) -> None:
+        """Counts every file as written to its end."""
+        for file in self.files:
+            file.set_positions(self.file_size)
+
+    def _without_empty_last(self, entries: list[Entry]) -> list[Entry]:
+        if not entries or entries[-1].size or not entries[-1].is_file:
+            return entries
+        self.empty_last = entries[-1].path
+        if self._writable:
+            self._fs.unlink(self.empty_last)
+        return entries[:-1]
+
+    def _accepted(self, entry: Entry, refuse: Callable[[StoreError], None] | None) -> MappedFile | None:
+        try:
+            return self._accept(entry)
+        except DamagedFile as error:
+            if refuse is None:
+                raise
+            refuse(error)
+            return None
+
+    def _accept(self, entry: Entry) -> MappedFile:
+        file_start = parse_segment_name(entry.path.name)
+        if file_start is None or entry.is_folder:
+            raise ForeignFile(
+                "a folder among the segments" if entry.is_folder else "not the name of a segment",
+                file=entry.path,
+                hint="move it away; a broker does not start with it either",
+            )
+        if not entry.is_file:
+            raise ForeignFile(f"{entry.kind}, where a file is expected", file=entry.path, hint=MOVE_IT_OUT)
+        if entry.size != self.file_size:
+            raise WrongFileSize.of(entry.size, self.file_size, entry.path)
+        return MappedFile(
+            entry.path,
+            file_start,
+            self.file_size,
+            self._fs,
+            writable=self._writable,
+            keeps_descriptor=self._keeps_descriptors,
+        )
+
+    # Looking.
+
+    @property
+    def first(self) -> MappedFile | None:
+        files = self.files
+        return files[0] if files else None
+
+    @property
+    def last(self) -> MappedFile | None:
+        files = self.files
+        return files[-1] if files else None
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first file, -1 without files."""
+        first = self.first
+        return first.file_start if first is not None else -1
+
+    @property
+    def max_offset(self) -> int:
+        """End of the bytes that readers may see, 0 without files."""
+        last = self.last
+        return last.file_start + last.readable_position if last is not None else 0
+
+    @property
+    def max_wrote_offset(self) -> int:
+        """End of the appended bytes, 0 without files."""
+        last = self.last
+        return last.file_start + last.wrote if last is not None else 0
+
+    def find_by_offset(self, offset: int, first_if_missing: bool = False) -> MappedFile | None:
+        """The file that holds the byte at `offset`; where none does, the first file if asked for."""
+        files = self.files
+        if not files:
+            return None
+        index = offset // self.file_size - files[0].file_start // self.file_size
+        if not (0 <= index < len(files) and _holds(files[index], offset)):
+            # A file is missing in the middle, or a name is no multiple of the size.
+            index = bisect_right(files, offset, key=lambda file: file.file_start) - 1
+        if index >= 0 and _holds(files[index], offset):
+            return files[index]
+        return files[0] if first_if_missing else None
+
+    def find_by_time(self, time_ms: int) -> MappedFile | None:
+        """The first file last modified at `time_ms` or later, else the last file."""
+        files = self.files
+        for file in files:
+            if file.mtime_ms >= time_ms:
+                return file
+        return files[-1] if files else None
+
+    # Appending.
+
+    def last_file(self, start_offset: int = 0) -> MappedFile:
+        """The file to append to. Without files it is the one that will hold `start_offset`."""
+        last = self.last
+        if last is not None and not last.is_full:
+            return last
+        with self._change_lock:
+            last = self.last
+            if last is not None and not last.is_full:
+                return last
+            if last is None:
+                file = self._create(start_offset - start_offset % self.file_size)
+                file.first_created_in_queue = True
+            else:
+                file = self._create(last.file_start + self.file_size)
+            self.files = [*self.files, file]
+            return file
+
+    def writable_file(self, file: MappedFile) -> MappedFile:
+        """Gives the file of this queue to write to in place of `file`."""
+        return file
+
+    def _create(self, file_start: int) -> MappedFile:
+        folder = self.folders.folder_of(file_start)
+        if not self.files or len(self.folders.all) > 1:
+            self._unsynced += [made.parent for made in self._fs.make_folder(folder)]
+        if self._allocate is not None:
+            next_folder = self.folders.folder_of(file_start + self.file_size)
+            return self._allocate.take(folder, file_start, self.file_size, next_folder)
+        last = self.last
+        if last is not None:
+            # After a power cut a file must not be there without the one before it, or behind one of 0 bytes.
+            last.sync_new()
+        path = folder / segment_name(file_start)
+        return MappedFile.create(
+            path,
+            file_start,
+            self.file_size,
+            self._fs,
+            transient_pool=self._pool,
+            keeps_descriptor=self._keeps_descriptors,
+        )
+
+    # Making durable.
+
+    def flush(self, least_pages: int) -> bool:
+        """Flushes the one file that holds `flushed_where`; True when nothing moved.
+
+        After one failure every later call fails alike: the kernel reports a lost page once, then forgets it."""
+        with self._flushing():
+            file = self._file_at_or_after(self.flushed_where)
+            if file is None:
+                return True
+            store_timestamp_ms = file.store_timestamp_ms
+            where = file.file_start + file.flush(least_pages)
+            self._sync_folders()
+            unmoved = where == self.flushed_where
+            self.flushed_where = where
+            self.flush_count += not unmoved
+            if least_pages == 0:
+                self.store_timestamp_ms = store_timestamp_ms
+            return unmoved
+
+    def flush_groups(self, groups: CommitGroups) -> bool:
+        """Flush for one group of waiting threads after another, without the interpreter's lock.
+
+        False where no group could be answered that way: the caller flushes for it."""
+        with self._flushing():
+            file = self._file_at_or_after(self.flushed_where)
+            descriptor = file.steady_descriptor if file is not None else None
+            if file is None or descriptor is None or self._unsynced:
+                return False
+            covered_ms, file_end = file.store_timestamp_ms, file.file_start + self.file_size
+            opened, syncs, where = self._fs.sync_for_groups(
+                descriptor, groups, self.file_size, self.flushed_where, file_end
+            )
+            if syncs:
+                # Of messages put meanwhile the last one's time is known where all of them are flushed.
+                newest_ms, is_all = file.store_timestamp_ms, where == file.file_start + file.wrote
+                self.store_timestamp_ms = newest_ms if is_all else covered_ms
+                self.flush_count += syncs
+                self.flushed_where = where
+                file.note_flushed(where - file.file_start)
+            return opened > 0
+
+    @contextmanager
+    def _flushing(self) -> Iterator[None]:
+        """Hold the flush lock; raise the failure that an earlier flush met, and keep one that this one meets.
+
+        Too many open files keep a file from being flushed, and none of its pages from being written later."""
+        with self._flush_lock:
+            if self._flush_failure is not None:
+                raise self._flush_failure.with_traceback(None)
+            try:
+                yield
+            except StoreError as error:
+                if not is_passing(error):
+                    self._flush_failure = error
+                raise
+
+    def _sync_folders(self) -> None:
+        """Makes the names of new folders durable: a file is lost with the folder that it is in."""
+        while self._unsynced:
+            self._fs.fsync_folder(self._unsynced[0])
+            del self._unsynced[0]
+
+    def commit(self, least_pages: int) -> bool:
+        """Copies from the lent buffer into the file that holds `committed_where`; True when nothing moved."""
+        file = self._file_at_or_after(self.committed_where)
+        if file is None:
+            return True
+        where = file.file_start + file.commit(least_pages)
+        unmoved = where == self.committed_where
+        self.committed_where = where
+        return unmoved
+
+    def _file_at_or_after(self, offset: int) -> MappedFile | None:
+        file = self.find_by_offset(offset)
+        if file is None:
+            # Behind a gap, or before a first file that does not start at 0.
+            file = next((later for later in self.files if later.file_start >= offset), None)
+        return file
+
+    # Removing.
+
+    def truncate_dirty_files(self, offset: int) -> list[Path]:
+        """Makes `offset` the end: sets positions in the file that holds it, deletes the files behind.
+
+        Bytes behind the end stay as they are. Deletes from the newest, so that an interruption leaves no gap.
+        Gives the deleted paths."""
+        behind = []
+        for file in self.files:
+            if file.file_start + self.file_size <= offset:
+                continue
+            if offset >= file.file_start:
+                file.set_positions(offset - file.file_start)
+            else:
+                behind.append(file)
+        for file in reversed(behind):
+            self._delete(file)
+        self._forget(behind)
+        return [file.path for file in behind]
+
+    def delete_last_file(self) -> None:
+        """Deletes the last file."""
+        last = self.last
+        if last is not None:
+            self._delete(last)
+            self._forget([last])
+
+    def delete_files(self, files: Iterable[MappedFile]) -> None:
+        """Deletes these files of the queue; readers that come meanwhile find them no more."""
+        for file in files:
+            self._forget([file])
+            self._delete(file)
+
+    def _delete(self, file: MappedFile) -> None:
+        """Takes one file off the disk."""
+        file.destroy()
+
+    def _forget(self, gone: Iterable[MappedFile]) -> None:
+        names = set(gone)
+        if names:
+            with self._change_lock:
+                self.files = [file for file in self.files if file not in names]
+
+    # Ending.
+
+    def close(self) -> None:
+        """Drops maps and descriptors, and forgets the files. Views already given out stay valid."""
+        for file in self.files:
+            file.close()
+        self.files = []
+
+    def destroy(self) -> None:
+        """Deletes every file, and each folder if nothing else is in it."""
+        for file in reversed(self.files):
+            self._delete(file)
+        self.files = []
+        self.flushed_where = self.committed_where = 0
+        for folder in self.folders.all:
+            self._fs.remove_folder(folder)
+
+
+def _holds(file: MappedFile, offset: int) -> bool:
+    return file.file_start <= offset < file.file_start + file.size

@@ -1,0 +1,100 @@
+"""RemoteFilesystem: a store in an object store as a folder of holes, filled by the reads.
+
+    s3://bucket/store/commitlog/00000000000000000000      1 GiB
+    FOLDER/commitlog/00000000000000000000                 1 GiB, a hole; blocks arrive when they are read
+
+A page of a map may be unreadable, so every reader asks the Filesystem for pages before it touches them (readable.py).
+Here that question fetches them. One listing tells names, lengths and times; nothing is ever written to the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.errors import NotAStore
+from store.files.filesystem import Descriptor, Filesystem
+from store.files.places import RemotePlace, connect
+from store.files.remote_requests import BLOCK_BYTES
+
+
+class RemoteFilesystem(Filesystem):
+    """The files at `address`, as files below `folder` that are fetched by ranges."""
+
+    fetches = True
+
+    def __init__(self, address: str, folder: Path) -> None:
+        place = connect(address, Filesystem())
+        if not isinstance(place, RemotePlace):
+            raise NotAStore("this address is a folder of this machine: name the folder", file=address)
+        self._place = place
+        self._folder = folder
+        self._missing: dict[Path, set[int]] = {}
+        self._lock = threading.Lock()
+        self._make_holes(address)
+
+    def _make_holes(self, address: str) -> None:
+        found = self._place.list_tree()
+        if not found:
+            raise self._place.absent()
+        for name, entry in found.items():
+            path = self._folder / name
+            if ".." in path.parts:
+                raise NotAStore("a name in it leads out of it", file=f"{address}/{name}")
+            if entry.is_folder:
+                self.make_folder(path)
+                continue
+            self.make_folder(path.parent)
+            self.truncate(self.open_new(path), entry.size)
+            self.utime(path, entry.mtime_ns)
+            self._missing[path] = set(range(-(-entry.size // BLOCK_BYTES)))
+
+    # What a Filesystem answers from bytes.
+
+    def populate(self, path: Path, view: memoryview, start: int, stop: int) -> bool:
+        self._fetch(path, start, stop)
+        return super().populate(path, view, start, stop)
+
+    def read(self, descriptor: Descriptor, position: int, size: int) -> bytes:
+        self._fetch(descriptor.path, position, position + size)
+        return super().read(descriptor, position, size)
+
+    def copy_range(self, source: Descriptor, target: Descriptor, position: int, size: int) -> None:
+        self._fetch(source.path, position, position + size)
+        super().copy_range(source, target, position, size)
+
+    def written_ranges(self, path: Path, position: int) -> Iterator[tuple[int, int]]:
+        """A remote file does not tell its holes: all of the rest is one range."""
+        if path not in self._missing:
+            yield from super().written_ranges(path, position)
+        elif position < (size := self.stat(path).st_size):
+            yield position, size
+
+    def _fetch(self, path: Path, start: int, stop: int) -> None:
+        """Fetches the blocks of [start, stop) that have not come yet, adjacent ones in one request."""
+        missing = self._missing.get(path)
+        if not missing or stop <= start:
+            return
+        with self._lock:
+            wanted = [number for number in range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)) if number in missing]
+            if not wanted:
+                return
+            mtime_ns, file = self.mtime_ns(path), self.open_write(path)
+            for first, last in _runs(wanted):
+                position, size = first * BLOCK_BYTES, (last - first + 1) * BLOCK_BYTES
+                name = path.relative_to(self._folder).as_posix()
+                self.write(file, position, self._place.map(name, position, size).buffer)
+            self.utime(path, mtime_ns)
+            missing.difference_update(wanted)
+
+
+def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each run of adjacent ascending numbers."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last

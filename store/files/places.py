@@ -1,0 +1,266 @@
+"""Where a store's files are: below a local folder, or on a file system of pyarrow.fs.
+
+Paths are relative to the store's root, "" is the root itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from store.errors import NotAStore
+from store.files.descriptor import Entry, FolderEntry
+from store.files.filesystem import Filesystem
+from store.files.mapping import PAGE_SIZE
+from store.files.readable import Stretch
+from store.files.segment_folders import DLEDGER_PREFIX
+from store.layout import segment_name
+
+
+class Place(Protocol):
+    """The operations on a folder that a StoreReader needs."""
+
+    def look_at(self, path: str) -> Entry | None: ...
+
+    def list_folder(self, path: str) -> list[Entry]: ...
+
+    def list_below(self, path: str) -> list[FolderEntry]: ...
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch: ...
+
+    def written(self, path: str, size: int) -> Stretch: ...
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]: ...
+
+    def absent(self) -> NotAStore: ...
+
+
+_MOST_COPIED = 1 << 18
+"""Beyond so many bytes a mapping costs less than a copy."""
+GS_LIMIT_S = 20
+"""Seconds in which a request to Google's storage may be tried again."""
+
+
+class LocalPlace:
+    """A local or mounted folder; the log may be in other folders, listed in `commitlogs`."""
+
+    def __init__(self, root: Path, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> None:
+        self._root = root
+        self._fs = fs
+        self._commitlogs = commitlogs
+
+    def find(self, path: str) -> Path:
+        """The place of a file: a segment is in the first of the log's folders that has it."""
+        if not self._commitlogs or path.split("/")[0] != "commitlog":
+            return self._root / path
+        places = [folder / path.removeprefix("commitlog").lstrip("/") for folder in self._commitlogs]
+        return next((place for place in places if self._fs.exists(place)), places[0])
+
+    def look_at(self, path: str) -> Entry | None:
+        return self._fs.look_at(self.find(path))
+
+    def list_folder(self, path: str) -> list[Entry]:
+        if path == "commitlog" and self._commitlogs:
+            return [entry for folder in self._commitlogs for entry in self._fs.list_folder(folder)]
+        return self._fs.list_folder(self._root / path)
+
+    def list_below(self, path: str) -> list[FolderEntry]:
+        return self._fs.list_below(str(self._root), path)
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch:
+        place = self.find(path)
+        descriptor = self._fs.open_read(place)
+        length = self._fs.size_of(descriptor)
+        start = min(position, length)
+        stop = length if size is None else min(start + size, length)
+        if start == stop:
+            return Stretch(memoryview(b""))
+        whole = self._fs.map(descriptor, stop, writable=False)
+        return Stretch(whole[start:stop], self._fs, place, whole, start)
+
+    def written(self, path: str, size: int) -> Stretch:
+        """The first `size` bytes without the hole at their end, copied where they are few."""
+        descriptor = self._fs.open_read(self.find(path))
+        if size > PAGE_SIZE:
+            size = min(size, self._fs.written_size(descriptor))
+        # A process may have 65,530 maps by default, fewer than a store may have files.
+        return (
+            self.map(path, 0, size) if size > _MOST_COPIED else Stretch(memoryview(self._fs.read(descriptor, 0, size)))
+        )
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        return self._fs.written_ranges(self.find(path), position)
+
+    def absent(self) -> NotAStore:
+        """The error for a root that is not there."""
+        return NotAStore("no such folder", file=self._root)
+
+
+class SegmentPlace(LocalPlace):
+    """One segment file as a store with this segment alone.
+
+    start  log offset of its first byte; the file may have another name
+    """
+
+    def __init__(self, file: Path, fs: Filesystem, start: int) -> None:
+        super().__init__(file.parent, fs)
+        self._file = file
+        self._path = f"commitlog/{segment_name(start)}"
+
+    def find(self, path: str) -> Path:
+        return self._file if path == self._path else self._file / path
+
+    def look_at(self, path: str) -> Entry | None:
+        found = super().look_at(self._path)
+        if path in ("", "commitlog") and found is not None:
+            return found._replace(is_folder=True, is_file=False)
+        return found if path == self._path else None
+
+    def list_folder(self, path: str) -> list[Entry]:
+        found = self.look_at(self._path)
+        return [found._replace(path=Path(self._path))] if path == "commitlog" and found is not None else []
+
+
+class RemotePlace:
+    """A folder that pyarrow.fs reaches. `found` is its FileSystem.
+
+    As locally, a DLedger log is read as commitlog/, with the plain segments before it.
+    """
+
+    def __init__(self, address: str, found: Any, root: str) -> None:
+        self._address = address
+        self._fs = found
+        from store.files.remote_requests import RemoteRequests
+
+        self._root = root
+        self._requests = RemoteRequests(address, found)
+
+    @cached_property
+    def dledger(self) -> str | None:
+        """The folder of the only member whose entries are here."""
+        members = [entry.path.name for entry in self._list("") if entry.path.name.startswith(DLEDGER_PREFIX)]
+        found = [name for name in members if self._look_at(f"{name}/data") is not None]
+        return found[0] if len(found) == 1 else None
+
+    @cached_property
+    def _entry_names(self) -> frozenset[str]:
+        """Names of the segments with DLedger's entries."""
+        return (
+            frozenset(entry.path.name for entry in self._list(f"{self.dledger}/data")) if self.dledger else frozenset()
+        )
+
+    def _place(self, path: str) -> str:
+        folder, _, name = path.partition("/")
+        is_entries = folder == "commitlog" and (name in self._entry_names if name else self.dledger is not None)
+        return f"{self.dledger}/data/{name}".rstrip("/") if is_entries else path
+
+    def look_at(self, path: str) -> Entry | None:
+        return self._look_at(self._place(path))
+
+    def _look_at(self, path: str) -> Entry | None:
+        place = f"{self._root}/{path}".rstrip("/")
+        return _entry(self._requests.ask(path, "look at", lambda: self._fs.get_file_info(place)))
+
+    def list_folder(self, path: str) -> list[Entry]:
+        place = self._place(path)
+        return self._list(place) + (self._list(path) if place != path else [])
+
+    def _list(self, path: str) -> list[Entry]:
+        from pyarrow.fs import FileSelector
+
+        wanted = FileSelector(f"{self._root}/{path}".rstrip("/"), allow_not_found=True)
+        infos = self._requests.ask(path, "list", lambda: self._fs.get_file_info(wanted))
+        return [entry for entry in map(_entry, infos) if entry is not None]
+
+    def list_below(self, path: str) -> list[FolderEntry]:
+        found, folders = [], [path]
+        while folders:
+            parent = folders.pop()
+            for entry in self.list_folder(parent):
+                below = f"{parent}/{entry.path.name}"
+                found.append(FolderEntry(below, entry.is_folder, entry.size, entry.mtime_ns // 1_000_000))
+                folders += [below] if entry.is_folder else []
+        return sorted(found)
+
+    def list_tree(self) -> dict[str, Entry]:
+        """Everything at any depth, by its path below the root; one listing, not one for each folder."""
+        from pyarrow.fs import FileSelector
+
+        wanted = FileSelector(self._root, allow_not_found=True, recursive=True)
+        infos = self._requests.ask("", "list", lambda: self._fs.get_file_info(wanted))
+        found = {info.path.removeprefix(self._root).lstrip("/"): _entry(info) for info in infos}
+        return {name: entry for name, entry in found.items() if entry is not None and name}
+
+    def map(self, path: str, position: int, size: int | None) -> Stretch:
+        path = self._place(path)
+        return Stretch(self._requests.read(path, f"{self._root}/{path}", position, size))
+
+    def written(self, path: str, size: int) -> Stretch:
+        return self.map(path, 0, size)
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        entry = self.look_at(path)
+        if entry is not None and position < entry.size:
+            yield position, entry.size
+
+    def absent(self) -> NotAStore:
+        """The error for an address without anything."""
+        bucket, _, prefix = self._root.partition("/")
+        if prefix and self._requests.ask("", "look at", lambda: _entry(self._fs.get_file_info(bucket))) is not None:
+            reason = f"the bucket is there, and has nothing below {prefix}"
+            return NotAStore(reason, file=self._address, hint="name the folder that holds commitlog", code="no-store")
+        reason, hint = f"no bucket or container is called {bucket}", "check its name, and the region"
+        return NotAStore(reason, file=self._address, hint=hint, code="no-store")
+
+
+def connect(address: str, fs: Filesystem, commitlogs: Sequence[Path] = ()) -> LocalPlace | RemotePlace:
+    """The place at a folder or URI; NotAStore when there is no way to it."""
+    if "://" not in address:
+        return LocalPlace(Path(address), fs, commitlogs)
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        return LocalPlace(Path(unquote(parts.path)), fs, commitlogs)
+    # Loading pyarrow takes longer than most commands need; only a remote store is worth it.
+    from pyarrow.fs import FileSystem
+
+    from store.files.remote_requests import first_sentence
+
+    try:
+        found, root = FileSystem.from_uri(_with_limit(address, parts.scheme, parts.query))
+    except (OSError, ValueError) as error:
+        hint = _NEEDED.get(parts.scheme)
+        raise NotAStore(f"cannot reach it: {first_sentence(error)}", file=address, hint=hint) from error
+    return RemotePlace(address, found, root.rstrip("/"))
+
+
+_NEEDED = {
+    "hdfs": "hdfs:// needs Java and a Hadoop client: set JAVA_HOME, HADOOP_HOME and CLASSPATH",
+    "viewfs": "viewfs:// needs Java and a Hadoop client: set JAVA_HOME, HADOOP_HOME and CLASSPATH",
+    "abfs": "name the account: abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+    "abfss": "name the account: abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH",
+}
+_LIMIT = "retry_limit_seconds"
+
+
+def _with_limit(address: str, scheme: str, query: str) -> str:
+    """The address, of Google's storage with a limit: its client tries for 15 minutes without credentials."""
+    if scheme not in ("gs", "gcs") or _LIMIT in query:
+        return address
+    return f"{address}{'&' if query else '?'}{_LIMIT}={GS_LIMIT_S}"
+
+
+def _entry(info: Any) -> Entry | None:
+    from pyarrow.fs import FileType
+
+    if info.type == FileType.NotFound:
+        return None
+    return Entry(
+        Path(info.path),
+        info.size or 0,
+        info.mtime_ns or 0,
+        is_folder=info.type == FileType.Directory,
+        is_file=info.type == FileType.File,
+    )

@@ -1,0 +1,98 @@
+"""Calls that not every system has, each with a way round.
+
+    posix_fallocate    one byte of each page is read and written back, which gives the page a block
+    fdatasync          F_FULLFSYNC where the system has it (macOS: fsync leaves the device's cache alone), else fsync
+    posix_fadvise      no advice
+    sendfile           to a device, as Linux does; elsewhere nothing is read in
+    RWF_NOWAIT         nothing counts as cached
+    SEEK_DATA          everything counts as written
+    sched_getaffinity  all processors
+    ioprio_set         the priority of the processor alone
+
+They are looked for at each call, so that a test can take them away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import platform
+import sys
+
+from store.files.mapping import PAGE_SIZE
+
+_LEAST_NICE = 19
+# The numbers of ioprio_set (unistd.h of x86-64 and arm64), and its constants (linux/ioprio.h).
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+_WHO_PROCESS, _IDLE_CLASS = 1, 3
+
+
+def reserve_blocks(number: int, position: int, size: int) -> None:
+    """Gives blocks to a range of a file; the file grows to the range's end and keeps its bytes."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(number, position, size)
+        return
+    end = position + size
+    if os.fstat(number).st_size < end:
+        os.ftruncate(number, end)
+    for at in (position, *range(position - position % PAGE_SIZE + PAGE_SIZE, end, PAGE_SIZE)):
+        os.pwrite(number, os.pread(number, 1, at), at)
+
+
+def sync_data(number: int) -> None:
+    """Makes a file's bytes durable."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(number)
+    elif hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(number, fcntl.F_FULLFSYNC)
+    else:
+        os.fsync(number)
+
+
+def advise(number: int, position: int, size: int, advice: str) -> None:
+    """Gives the kernel the advice of this name, where it takes any."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(number, position, size, getattr(os, advice))
+
+
+def is_cached(number: int, position: int) -> bool:
+    """Whether the page cache has the byte at `position`."""
+    if hasattr(os, "preadv") and hasattr(os, "RWF_NOWAIT"):
+        with contextlib.suppress(OSError):
+            return os.preadv(number, [bytearray(1)], position, os.RWF_NOWAIT) > 0
+    return False
+
+
+def read_in(number: int, position: int, size: int) -> int:
+    """Reads a range into the page cache, without a copy; gives the bytes read, 0 where the system can't."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        return os.sendfile(sink, number, position, size)
+    finally:
+        os.close(sink)
+
+
+def next_written(number: int, position: int, size: int) -> tuple[int, int]:
+    """The next written range at or behind `position`; OSError with ENXIO when there is none."""
+    if not (hasattr(os, "SEEK_DATA") and hasattr(os, "SEEK_HOLE")):
+        return position, size
+    start = os.lseek(number, position, os.SEEK_DATA)
+    return start, os.lseek(number, start, os.SEEK_HOLE)
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def lower_priority() -> None:
+    """Lowers the priority of this process at the processors and the disks."""
+    os.nice(_LEAST_NICE)
+    number = _IOPRIO_SET.get(platform.machine())
+    if sys.platform == "linux" and number is not None:
+        ctypes.CDLL(None).syscall(number, _WHO_PROCESS, 0, _IDLE_CLASS << 13)

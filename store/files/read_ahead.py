@@ -1,0 +1,102 @@
+"""Reads a walk's pages in by a thread of its own, a little ahead of the walk.
+
+    | given back | walk ... | read ahead ... |        | not read yet
+                            ^ wanted         ^ end
+
+The kernel alone reads ahead as far as the device's setting says (by default 128 KiB), and only while pages are touched:
+the device would rest while the walk works on a window.
+"""
+
+from __future__ import annotations
+
+from threading import Condition, Thread
+from typing import ClassVar, Protocol
+
+from store.errors import StoreIOError
+from store.files.filesystem import Filesystem
+
+AHEAD_BYTES = 48 << 20
+"""Of all walks of the process together: with the windows of two walks less than a command keeps mapped (128 MiB).
+
+Pages that are given back before the walk comes to them would be read twice.
+"""
+AHEAD_WINDOW_BYTES = 16 << 20
+"""A walk's window while its pages are read ahead."""
+_STEP_BYTES = 8 << 20
+
+
+class Pages(Protocol):
+    """A walk's segment, as store.structures.commitlog.scan.Segment describes it."""
+
+    def readable_end(self, start: int, stop: int) -> int: ...
+
+    def next_written(self, position: int) -> int: ...
+
+
+class ReadAhead:
+    """Read the pages [start, limit) in by steps, at most a share of AHEAD_BYTES ahead of the walk.
+
+    The end of the file is mostly a hole: where nothing was written nothing is read that was not asked for.
+    """
+
+    _walks: ClassVar[set[ReadAhead]] = set()
+
+    def __init__(self, pages: Pages, start: int, limit: int) -> None:
+        self._pages, self._limit = pages, limit
+        self._end = self._wanted = start
+        self._is_over = False
+        self._error: BaseException | None = None
+        self._changed = Condition()
+        # A walk that is never closed must not keep the process from its end.
+        self._thread = Thread(target=self._run, name="read ahead", daemon=True)
+        self._walks.add(self)
+        self._thread.start()
+
+    @classmethod
+    def of(cls, pages: Pages, start: int, limit: int) -> ReadAhead | None:
+        """Begins to read; None where the process may only read slowly: there is nothing to gain then."""
+        return cls(pages, start, limit) if Filesystem.pace.bytes_per_s is None else None
+
+    def until(self, stop: int) -> int:
+        """Waits for the pages before `stop`; gives `stop`, or the start of the first unreadable page."""
+        with self._changed:
+            self._wanted = stop
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._end >= stop or self._is_over)
+        if self._error is not None and self._end < stop:
+            raise self._error
+        return min(self._end, stop)
+
+    def close(self) -> None:
+        """Waits for the step that is being read; nothing is read behind it."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        self._thread.join()
+        self._walks.discard(self)
+
+    def _run(self) -> None:
+        try:
+            while (stop := self._next_stop()) is not None:
+                end = self._pages.readable_end(self._end, stop)
+                with self._changed:
+                    self._end, self._is_over = end, self._is_over or end < stop or end == self._limit
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._error, self._is_over = error, True
+                self._changed.notify_all()
+
+    def _next_stop(self) -> int | None:
+        """Waits until the next step may be read; gives its end, None when nothing is to be read any more."""
+        room = AHEAD_BYTES // max(len(self._walks), 1) if self._is_written() else 0
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or self._end < self._wanted + room)
+            stop = min(self._limit, self._wanted + room, self._end + _STEP_BYTES)
+            return None if self._is_over else stop
+
+    def _is_written(self) -> bool:
+        try:
+            return self._pages.next_written(self._end) == self._end
+        except StoreIOError:
+            return False  # The file was deleted meanwhile; what the walk asks for is still mapped.

@@ -1,0 +1,115 @@
+"""Scratch: a folder outside of the store for files built for readers and dry runs.
+
+    DIR/rmqctl-scratch-<random>/…
+
+It is made at the first use, and removed by close(). Its process holds a lock on it, which ends with the process: what a
+killed one left behind is removed by the next that makes a folder there. A process id in the name would not do, as
+containers that share a folder have the same ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from store.errors import StoreIOError
+from store.files.filesystem import os_errors
+
+_PREFIX = "rmqctl-scratch-"
+_TRIES = 100
+
+
+class Scratch:
+    """One scratch folder below `parent` (default: the temporary folder)."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent
+        self._folder: Path | None = None
+        self._lock: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder, readable by this user only; StoreIOError where it cannot be made."""
+        if self._folder is None:
+            try:
+                with os_errors(self._parent or tempfile.tempdir or "the temporary folder", "make a scratch folder"):
+                    parent = self._parent or Path(tempfile.gettempdir())
+                    remove_abandoned(parent)
+                    self._folder, self._lock = _make_locked(parent)
+            except StoreIOError as error:
+                error.code, error.hint = "scratch-place", None
+                raise
+        return self._folder
+
+    def close(self) -> None:
+        """Removes the folder with all that is in it. Closing twice is fine."""
+        folder, self._folder = self._folder, None
+        lock, self._lock = self._lock, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Removes this user's scratch folders that no process holds."""
+    for path in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_uid != os.getuid():
+                continue
+            lock = _lock(path)
+            if lock is not None:
+                try:
+                    shutil.rmtree(path, ignore_errors=True)
+                finally:
+                    os.close(lock)
+
+
+def is_in_scratch(path: Path) -> bool:
+    """Whether the path leads into a scratch folder."""
+    return any(name.startswith(_PREFIX) for name in path.parts)
+
+
+def _make_locked(parent: Path) -> tuple[Path, int | None]:
+    """A new folder and the descriptor that holds its lock, None on a file system without locks.
+
+    Another process may take it for an abandoned one before it is locked: then the next one is made.
+    """
+    for _ in range(_TRIES):
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        try:
+            lock = _lock(folder)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return folder, None
+        if lock is not None and folder.exists():
+            return folder, lock
+        if lock is not None:
+            os.close(lock)
+    raise FileExistsError(f"other processes removed {_TRIES} new folders")
+
+
+def _lock(folder: Path) -> int | None:
+    """A descriptor that holds the lock of the folder, None where another one does."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,77 @@
+"""SegmentFolders: the segments of a log that is spread over several folders.
+
+    storePathCommitLog=/a,/b           segments are created in these
+    readOnlyCommitLogStorePaths=/c     segments are only read, and deleted when they expire
+
+    folder of the segment at X     A[(X / file size) % |A|]; A: writable, not read-only, not full, sorted by name
+    all of them full               the same over all that are writable
+    load                           one list over all folders, sorted by file name; a missing folder is empty
+
+The broker loads a name that is in two folders twice, which breaks its addressing. Here that is refused.
+
+In DLedger mode the log is in dledger-<id>/data, or where storePathDLedgerCommitLog says, in one or several folders;
+segments of the time before are in commitlog/, and only read.
+
+Source: MultiPathMappedFileQueue, 4.9.8; DLedgerConfig (dledger 0.3.1.2).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from store.errors import ForeignFile, StoreIOError
+from store.files.filesystem import Entry, Filesystem
+
+DLEDGER_PREFIX = "dledger-"
+
+
+def find_dledgers(root: Path, fs: Filesystem) -> list[Path]:
+    """The folders of DLedger logs below a store's root, one of each member of a group that ran there."""
+    return [folder for folder in find_members(root, fs) if fs.is_folder(folder / "data")]
+
+
+def find_members(root: Path, fs: Filesystem) -> list[Path]:
+    """The folders of members of a DLedger group, with or without entries below them."""
+    if not fs.is_folder(root):
+        return []
+    names = (entry.path.name for entry in fs.list_folder(root))
+    return [root / name for name in names if name.startswith(DLEDGER_PREFIX) and fs.is_folder(root / name)]
+
+
+def dledger_log(dledger: Path, fs: Filesystem) -> tuple[Path, ...]:
+    """The folders of the log in DLedger mode: the entries', and that of the plain segments before them."""
+    plain = dledger.parent / "commitlog"
+    return (dledger / "data", plain) if fs.is_folder(plain) else (dledger / "data",)
+
+
+class SegmentFolders:
+    """`full` are the folders that take no new segment while others do."""
+
+    def __init__(self, writable: tuple[Path, ...], read_only: tuple[Path, ...] = (), file_size: int = 1) -> None:
+        self.all = tuple(dict.fromkeys((*writable, *read_only)))
+        self.full: frozenset[Path] = frozenset()
+        self._usable = sorted({str(path) for path in writable} - {str(path) for path in read_only})
+        self._file_size = file_size
+
+    def entries(self, fs: Filesystem) -> list[Entry]:
+        """Entries of all the folders, sorted by name; ForeignFile for a name in two of them."""
+        found = sorted(
+            (entry for folder in self.all for entry in fs.list_folder(folder)), key=lambda entry: entry.path.name
+        )
+        for before, entry in pairwise(found):
+            if before.path.name == entry.path.name:
+                raise ForeignFile(
+                    f"the same name is in {before.path.parent}",
+                    file=entry.path,
+                    hint="move the one of zeros away, a broker that was killed leaves it; both at once cannot be read",
+                )
+        return found
+
+    def folder_of(self, file_start: int) -> Path:
+        """The folder for the segment at `file_start`; StoreIOError where all are read-only."""
+        full = {str(path) for path in self.full}
+        usable = [path for path in self._usable if path not in full] or self._usable
+        if not usable:
+            raise StoreIOError("every folder of storePathCommitLog is read-only", file=self.all[0])
+        return Path(usable[file_start // self._file_size % len(usable)])

@@ -1,0 +1,242 @@
+"""A store's files by name, at a folder or at an address of pyarrow.fs (`s3://`, `hdfs://`, `gs://`).
+
+A local or mounted folder is read through Filesystem: `read` and `map` copy nothing. Of a remote file they fetch just
+the bytes asked for, which is why every reader here asks part by part.
+
+A StoreReader is picklable: a Spark task opens its own from the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.errors import ForeignFile, NotAStore, StoreIOError, WrongFileSize
+from store.files.descriptor import Entry, FolderEntry
+from store.files.filesystem import MOVE_IT_OUT, Filesystem
+from store.files.places import LocalPlace, Place, RemotePlace, SegmentPlace, connect
+from store.files.readable import Salvaged, Stretch
+from store.files.segment_folders import dledger_log, find_dledgers
+from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+
+_FOLDERS = ("consumequeue", "index")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One file of a store: path below the store's root, number (offset or time), length and mtime in ms."""
+
+    path: str
+    number: int
+    size: int
+    mtime_ms: int
+
+
+def _dledger_log(address: str, fs: Filesystem) -> tuple[Path, ...]:
+    """The folders of the log of a local store in DLedger mode, none of another."""
+    dledgers = [] if "://" in address else find_dledgers(Path(address), fs)
+    return dledger_log(dledgers[0], fs) if len(dledgers) == 1 else ()
+
+
+class StoreReader:
+    """The files of one store. Numbers are log offsets or byte offsets (segments) or times (index).
+
+    commitlogs     the folders of the log, where it is not in commitlog/ below the address; DLedger's are found without
+    segment_start  given where the address is one segment file: the log offset of its first byte
+    """
+
+    def __init__(
+        self,
+        address: str,
+        fs: Filesystem | None = None,
+        commitlogs: Sequence[Path] = (),
+        segment_start: int | None = None,
+    ) -> None:
+        self.address = address if "://" in address else str(Path(address).expanduser().absolute())
+        fs = fs or Filesystem()
+        self._segment_start = segment_start
+        self.damage: dict[tuple[str, int], str] = {}
+        """Why bytes of a segment were left out where rows were made of the log, by file and position."""
+        if segment_start is not None:
+            self._commitlogs: tuple[Path, ...] = ()
+            self._place: Place = SegmentPlace(Path(self.address), fs, segment_start)
+            return
+        self._commitlogs = tuple(commitlogs) or _dledger_log(self.address, fs)
+        self._place = connect(self.address, fs, self._commitlogs)
+
+    def __reduce__(self) -> tuple[type[StoreReader], tuple[str, None, tuple[Path, ...], int | None]]:
+        return StoreReader, (self.address, None, self._commitlogs, self._segment_start)
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self._place, LocalPlace)
+
+    @property
+    def dledger(self) -> str | None:
+        """The folder of the DLedger member whose entries are the log, of a remote store."""
+        return self._place.dledger if isinstance(self._place, RemotePlace) else None
+
+    @property
+    def is_segment(self) -> bool:
+        """Whether it reads one segment file, without queues, index and tables."""
+        return self._segment_start is not None
+
+    def check_has_broker_files(self) -> None:
+        """NotAStore unless the folder is there and holds anything that a broker makes."""
+        self._check_is_folder()
+        names = (*_FOLDERS, "commitlog", "batchconsumequeue", "checkpoint", "config")
+        if not self._commitlogs and not any(self.exists(name) for name in names):
+            hint = "name a broker's storePathRootDir"
+            raise NotAStore("no store: none of a broker's files is in it", file=self.address, hint=hint)
+
+    def check_is_store(self) -> None:
+        """NotAStore unless the folder holds a commitlog folder, or queues or index of a lost one.
+
+        ForeignFile where something else has the name of one of the broker's folders, or of the checkpoint.
+        """
+        self._check_is_folder()
+        log = self._place.look_at("commitlog")
+        is_lost = log is None and any(self.exists(name) for name in _FOLDERS)
+        if not is_lost and (log is None or not log.is_folder):
+            hint = "name a broker's storePathRootDir, and storePathCommitLog where its log is in another folder"
+            raise NotAStore("no commitlog folder in it", file=self.address, hint=hint)
+        for name in (*_FOLDERS, "checkpoint"):
+            found = self._place.look_at(name)
+            if found is not None and not (found.is_folder if name in _FOLDERS else found.is_file):
+                wanted = "a folder" if name in _FOLDERS else "a file"
+                raise ForeignFile(f"not {wanted}, as a broker makes it", file=self.name_of(name), hint=MOVE_IT_OUT)
+
+    def check_segment_sizes(self, size: int) -> None:
+        """WrongFileSize for the first segment of another size, as a store that is opened raises it."""
+        for segment in self.segments():
+            if segment.size != size:
+                raise WrongFileSize.of(segment.size, size, self.name_of(segment.path))
+
+    def _check_is_folder(self) -> None:
+        root = self._place.look_at("")
+        if root is None:
+            raise self._place.absent()
+        if not root.is_folder:
+            raise NotAStore.for_file(self.address)
+
+    def segments(self) -> list[StoredFile]:
+        """The commit log's segments by log offset; names that are no segment's are left to `check`."""
+        return [file for file in self._numbered("commitlog", parse_segment_name) if file.size]
+
+    def foreign_in_commitlog(self) -> list[tuple[Entry, str]]:
+        """Entry and fault of everything in commitlog/ that is no segment, by name."""
+        found = []
+        for entry in self._place.list_folder("commitlog"):
+            name = entry.path.name
+            if entry.is_folder:
+                fault = "a folder among the segments"
+            elif parse_segment_name(name) is None:
+                fault = "not the name of a segment"
+            elif not entry.is_file:
+                fault = f"{entry.kind} among the segments"
+            elif not entry.size:
+                fault = "a segment of 0 bytes"
+            else:
+                continue
+            found.append((entry, fault))
+        return sorted(found, key=lambda one: one[0].path.name)
+
+    def links(self) -> list[str]:
+        """The broker's folders, the checkpoint and the segments that are links leading somewhere, by path."""
+        if self.is_segment:
+            return []
+        log = () if self._commitlogs else ("commitlog",)
+        names = (*log, *_FOLDERS, "consumequeue_ext", "batchconsumequeue", "checkpoint")
+        found = [name for name in names if (entry := self._place.look_at(name)) is not None and entry.is_link]
+        segments = (entry for entry in self._place.list_folder("commitlog") if entry.is_link and entry.is_file)
+        return sorted([*found, *(f"commitlog/{entry.path.name}" for entry in segments)])
+
+    def index_files(self) -> list[StoredFile]:
+        return self._numbered("index", parse_index_file_name)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Every (topic, queue id) that has a folder."""
+        found = []
+        for topic in self._folders("consumequeue"):
+            ids = (parse_queue_id(name) for name in self._folders(f"consumequeue/{topic}"))
+            found += [(topic, queue_id) for queue_id in ids if queue_id is not None]
+        return sorted(found)
+
+    def has_batch_queues(self) -> bool:
+        """Whether a topic has a folder for batch queues (5.x)."""
+        return bool(self._folders("batchconsumequeue"))
+
+    def below(self, folder: str) -> list[FolderEntry]:
+        """Everything below a folder, at any depth, by path."""
+        return self._place.list_below(folder)
+
+    def queue_files(self, topic: str, queue_id: int) -> list[StoredFile]:
+        return self._numbered(f"consumequeue/{topic}/{queue_id}", parse_segment_name)
+
+    def numbered_files(self, folder: str) -> list[StoredFile]:
+        """The files of any folder whose names are numbers, by number."""
+        return self._numbered(folder, parse_segment_name)
+
+    def file_at(self, path: str) -> StoredFile | None:
+        """One file by its path; None where there is none."""
+        entry = self._place.look_at(path)
+        if entry is None or not entry.is_file:
+            return None
+        return StoredFile(path, -1, entry.size, entry.mtime_ns // 1_000_000)
+
+    def map(self, path: str, position: int = 0, size: int | None = None) -> Stretch:
+        """Maps `size` bytes from `position`, at most to the file's end; local pages are not read yet."""
+        return self._place.map(path, position, size)
+
+    def read(self, path: str, position: int = 0, size: int | None = None) -> memoryview:
+        """The same bytes, all of them readable; StoreIOError with the place where the device can't give them."""
+        stretch = self.map(path, position, size)
+        stretch.require(0, len(stretch.buffer))
+        return stretch.buffer
+
+    def salvage(self, path: str, size: int | None = None, item_size: int = 1) -> Salvaged:
+        """The first `size` bytes, with zeros for those that the device can't give.
+
+        An item of `item_size` bytes that holds such a byte is zero as a whole."""
+        return self.map(path, 0, size).salvage(item_size)
+
+    def salvage_written(self, path: str, size: int, item_size: int = 1) -> Salvaged:
+        """Reads like `read_written`, with zeros for bytes that the device can't give."""
+        try:
+            return Salvaged(self.read_written(path, size))
+        except StoreIOError:
+            return self.salvage(path, size, item_size)
+
+    def read_written(self, path: str, size: int) -> memoryview:
+        """The first `size` bytes of a file, without the reserved hole at its end."""
+        stretch = self._place.written(path, size)
+        stretch.require(0, len(stretch.buffer))
+        return stretch.buffer
+
+    def written_ranges(self, path: str, position: int) -> Iterator[tuple[int, int]]:
+        """The ranges (start, stop) at or behind `position` that may have been written.
+
+        A local file system knows them; of a remote file all of the rest is one range.
+        """
+        return self._place.written_ranges(path, position)
+
+    def exists(self, path: str) -> bool:
+        return self._place.look_at(path) is not None
+
+    def name_of(self, path: str) -> str:
+        """The path for messages and rows: full when local, the URI when remote."""
+        if (self._commitlogs or self.is_segment) and isinstance(self._place, LocalPlace):
+            return str(self._place.find(path))
+        return f"{self.address}/{path}"
+
+    def _numbered(self, folder: str, parse: Callable[[str], int | None]) -> list[StoredFile]:
+        files = []
+        for entry in self._place.list_folder(folder):
+            number = parse(entry.path.name)
+            if entry.is_file and number is not None:
+                files.append(StoredFile(f"{folder}/{entry.path.name}", number, entry.size, entry.mtime_ns // 1_000_000))
+        return sorted(files, key=lambda file: file.number)
+
+    def _folders(self, folder: str) -> list[str]:
+        return [entry.path.name for entry in self._place.list_folder(folder) if entry.is_folder]

@@ -1,0 +1,37 @@
+"""A segment of a StoreReader, as a walk of the log wants it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from store.files.readable import Stretch
+from store.files.store_reader import StoredFile, StoreReader
+
+
+class StoredSegment:
+    """A segment as the walk wants it, mapped when the walk comes to it."""
+
+    def __init__(self, files: StoreReader, file: StoredFile) -> None:
+        self.path = Path(files.name_of(file.path))
+        self.file_start = file.number
+        self.size = self.readable_position = file.size
+        self._files = files
+        self._name = file.path
+
+    @cached_property
+    def _bytes(self) -> Stretch:
+        return self._files.map(self._name)
+
+    @property
+    def buffer(self) -> memoryview:
+        return self._bytes.buffer
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return self._bytes.readable_end(start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return self._bytes.behind_unreadable(start, stop)
+
+    def next_written(self, position: int) -> int:
+        return self._bytes.next_written(position)

@@ -1,0 +1,198 @@
+"""DuckDB in this process, with the tables of stores in it.
+
+    with open_engine(["/data/store"]) as engine:
+        for batch in engine.ask("select topic, count(*) from messages group by topic"):
+            ...
+
+A query can do nothing but ask: files, extensions and settings are out of its reach. What does not fit in the memory
+that DuckDB may have goes to a scratch folder, which is removed.
+
+Tried with DuckDB 1.5 to 2.0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from store.errors import BadRequest, StoreIOError
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.query.embedded.dataset import OnProgress, TableDataset, Watch, readers_of
+from store.query.tables.dialect import MACROS, for_duckdb
+from store.query.tables.interrupts import interrupts_wait
+from store.query.tables.json_values import Row, rows_of, unique_names
+from store.query.tables.query_text import check_is_query, is_translated
+from store.query.tables.schema import MESSAGES, RECORD, TABLES
+
+MESSAGES_WITH_RECORDS = "messages_with_records"
+"""The table `messages` with the column RECORD."""
+
+MOST_MEMORY_BYTES = 2 << 30
+INTERRUPT_EVERY_S = 0.1
+ANSWER_BATCH_ROWS = 1 << 16
+
+_BEFORE_QUERIES = (
+    *(f"create macro {macro}" for macro in MACROS),
+    "set order_by_non_integer_literal = true",
+    "set default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    "set TimeZone = 'UTC'",
+    "set autoinstall_known_extensions = false",
+    "set autoload_known_extensions = false",
+    "set enable_external_access = false",
+    "set lock_configuration = true",
+)
+
+
+class Engine:
+    """A DuckDB connection that knows the tables of stores; `watch` has the progress of its scans."""
+
+    def __init__(
+        self,
+        connection: Any,
+        stores: Mapping[str, StoreReader],
+        watch: Watch,
+        worker: Executor,
+        *,
+        outer: bool = False,
+    ) -> None:
+        self.is_fleet = len(stores) > 1
+        self._connection = connection
+        self._watch = watch
+        self._worker = worker
+        for table, columns in TABLES.items():
+            connection.register(table, TableDataset(stores, table, columns, watch, outer=outer))
+        with_records = TableDataset(stores, "messages", MESSAGES | {RECORD: "binary"}, watch, outer=outer)
+        connection.register(MESSAGES_WITH_RECORDS, with_records)
+
+    def query(self, text: str, *, limit: int, on_progress: OnProgress | None = None) -> tuple[list[str], list[Row]]:
+        """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
+        rows: list[Row] = []
+        answer = self.ask(text, on_progress)
+        for batch in answer:
+            rows += rows_of(batch.slice(0, limit - len(rows)))
+            if len(rows) >= limit:
+                break
+        return unique_names(answer.schema.names), rows
+
+    def ask(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
+        """Answers a query; the scans run while the answer is read.
+
+        BadRequest for a text that is no query, or a wrong one.
+        """
+        check_is_query(text)
+        return self.ask_duckdb(for_duckdb(text) if is_translated(text) else text, on_progress)
+
+    def ask_duckdb(self, text: str, on_progress: OnProgress | None = None) -> pa.RecordBatchReader:
+        """As `ask`, in DuckDB's own words."""
+        self._watch.begin(on_progress)
+        with self._errors():
+            reader = self._wait(lambda: self._connection.sql(text).to_arrow_reader(ANSWER_BATCH_ROWS))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._batches(reader))
+
+    def _batches(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        while True:
+            with self._errors():
+                batch = self._wait(lambda: next(reader, None))
+            if batch is None:
+                return
+            yield batch
+
+    def _wait(self, call: Callable[[], Any]) -> Any:
+        """Calls DuckDB in another thread: this one could not hear of a signal before the call is over."""
+        waiting: Future[Any] | None = None
+        try:
+            with interrupts_wait():
+                waiting = self._worker.submit(call)
+            # In steps: a signal that comes just before a wait begins does not end it.
+            while not waiting.done():
+                wait([waiting], timeout=INTERRUPT_EVERY_S)
+            return waiting.result()
+        except KeyboardInterrupt:
+            self._watch.is_stopped = True
+            while waiting is not None and not waiting.done():
+                # Not once: an interrupt is lost that comes before the query has begun, or refused.
+                with suppress(duckdb.Error):
+                    self._connection.interrupt()
+                wait([waiting], timeout=INTERRUPT_EVERY_S)
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raises the failure of a scan, or DuckDB's own refusal as one sentence."""
+        try:
+            yield
+        except Exception as error:
+            failure, self._watch.failure = self._watch.failure, None
+            if failure is not None:
+                raise failure from error
+            raise as_store_error(error) from error
+
+
+@contextmanager
+def open_engine(
+    stores: Sequence[str] | Mapping[str, StoreReader],
+    memory_bytes: int | None = None,
+    *,
+    outer: bool = False,
+    scratch: Path | None = None,
+) -> Iterator[Engine]:
+    """DuckDB with the tables of these stores.
+
+    stores        their addresses, or readers of checked stores by the names that the column `store` has
+    memory_bytes  that DuckDB may have; by default a quarter of the machine's, at most MOST_MEMORY_BYTES
+    outer         a record of several messages is one row of `messages`, instead of a row a message (5.x)
+    scratch       where the folder for what does not fit in memory is made; by default in the temporary folder
+    """
+    readers = stores if isinstance(stores, Mapping) else readers_of(stores)
+    watch = Watch()
+    with Scratch(scratch) as spilled:
+        connection = duckdb.connect(
+            config={
+                "memory_limit": f"{memory_bytes or _memory_bytes()}B",
+                "temp_directory": str(spilled.folder / "spill"),
+                "python_enable_replacements": "false",
+            }
+        )
+        try:
+            restrict(connection)
+            with ThreadPoolExecutor(1) as worker:
+                yield Engine(connection, readers, watch, worker, outer=outer)
+        finally:
+            watch.is_stopped = True
+            connection.close()
+
+
+def _memory_bytes() -> int:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(machine // 4, MOST_MEMORY_BYTES)
+
+
+def restrict(connection: duckdb.DuckDBPyConnection) -> None:
+    """Restricts a connection to queries over its registered tables."""
+    for statement in _BEFORE_QUERIES:
+        connection.execute(statement)
+
+
+def as_store_error(error: Exception) -> BadRequest | StoreIOError:
+    """DuckDB's refusal or failure as one sentence."""
+    text = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StoreIOError(f"the query needs more memory or scratch space: {_first_line(text)}", hint="ask for less")
+    if isinstance(error, (duckdb.IOException, duckdb.InternalException)):
+        return StoreIOError(f"the query fails: {_first_line(text)}")
+    return BadRequest(f"the query fails: {_first_line(text)}")
+
+
+def _first_line(text: str) -> str:
+    """DuckDB's sentence without the lines that show the query again."""
+    lines = [line.strip() for line in re.split(r"\n\s*LINE \d+:", text)[0].splitlines() if line.strip()]
+    return " ".join(lines).removesuffix(".")[:300]

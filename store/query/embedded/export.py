@@ -1,0 +1,184 @@
+"""Exports messages in this process as Parquet, CSV or JSON lines, a folder for each partition.
+
+    engine.ask ──batches──> rows by partition ──> one open file each, up to MOST_OPEN; then the oldest is closed
+
+Memory holds one batch and the unwritten row groups of the open Parquet files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from store.files.filesystem import os_errors
+from store.query.embedded.dataset import OnProgress
+from store.query.embedded.engine import MESSAGES_WITH_RECORDS, Engine
+from store.query.tables.dialect import for_duckdb
+from store.query.tables.export import DAY, Export, published, require_to_line
+from store.query.tables.json_values import plain
+from store.query.tables.schema import RECORD
+
+MOST_OPEN = 64
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# What Hive and Spark escape in the name of a partition's folder.
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_CSV_TIME = "%Y-%m-%dT%H:%M:%S.%gZ"
+
+
+class _File(Protocol):
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends rows."""
+
+    def close(self) -> None:
+        """Completes the file."""
+
+
+def write_export(engine: Engine, target: Path, export: Export, *, on_progress: OnProgress | None = None) -> None:
+    """Writes the messages as files under `target`; `target` must not exist."""
+    answer = engine.ask_duckdb(_query(engine, export), on_progress)
+    count = len(answer.schema.names) - len(export.partition_by)
+    written = pa.schema([answer.schema.field(i) for i in range(count)])
+    with published(target) as folder, os_errors(target, "write"):
+        folder.mkdir()
+        files = _Files(folder, export, written)
+        try:
+            for batch in answer:
+                for place, rows in _by_partition(batch, count, export.partition_by):
+                    files.write(place, rows)
+        finally:
+            files.close()
+
+
+def export_lines(engine: Engine, export: Export, *, on_progress: OnProgress | None = None) -> Iterator[str]:
+    """The lines of an export as JSON lines, in the order of the log."""
+    for batch in engine.ask_duckdb(_query(engine, export), on_progress):
+        yield from map(require_to_line(export), batch.column(0).to_pylist())
+
+
+def _query(engine: Engine, export: Export) -> str:
+    """The columns of the files, and behind them those that are partitioned by."""
+    written = [_written(export.kind, name, kind) for name, kind in _columns(engine, export).items()]
+    parts = [f'"{name}" as "partition {i}"' for i, name in enumerate(export.partition_by)]
+    where = f"where ({for_duckdb(export.where)})" if export.where else ""
+    table = MESSAGES_WITH_RECORDS if export.kind == "jsonl" else "messages"
+    days = f"select *, strftime(store_timestamp, '%Y-%m-%d') as {DAY} from {table}"
+    return f"select {', '.join([*written, *parts])} from ({days}) {where}"
+
+
+def _columns(engine: Engine, export: Export) -> dict[str, str]:
+    if export.kind == "jsonl":
+        return {RECORD: "binary"}
+    stores = {"store": "string"} if engine.is_fleet else {}
+    return {name: kind for name, kind in (stores | export.columns).items() if name not in export.partition_by}
+
+
+def _written(kind: str, name: str, column: str) -> str:
+    """A column as an expression: in CSV bytes are base64, lists and maps JSON."""
+    if kind == "csv" and column == "timestamp":
+        return f'strftime("{name}", \'{_CSV_TIME}\') as "{name}"'
+    if kind == "csv" and column in ("binary", "array<string>", "map<string,string>"):
+        return f'{"base64" if column == "binary" else "to_json"}("{name}") as "{name}"'
+    return f'"{name}"'
+
+
+def _by_partition(
+    batch: pa.RecordBatch, count: int, partition_by: Sequence[str]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of every partition, with its folder's path; the first `count` columns are written."""
+    written = batch.select(range(count))
+    if not partition_by:
+        yield "", written
+        return
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    values = [batch.column(count + i).to_pylist() for i in range(len(partition_by))]
+    for number, key in enumerate(zip(*values, strict=True)):
+        rows.setdefault(key, []).append(number)
+    for key, numbers in rows.items():
+        place = "/".join(f"{name}={_folder_name(value)}" for name, value in zip(partition_by, key, strict=True))
+        yield place, written.take(pa.array(np.array(numbers)))
+
+
+def _folder_name(value: Any) -> str:
+    if value is None or value == "":
+        return NO_VALUE
+    return _ESCAPED.sub(lambda found: f"%{ord(found.group()):02X}", str(plain(value)))
+
+
+class _Files:
+    """The open files of an export, by partition; the one that was written to longest ago is closed first."""
+
+    def __init__(self, folder: Path, export: Export, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._export = export
+        self._schema = schema
+        self._open: OrderedDict[str, _File] = OrderedDict()
+        self._count = 0
+
+    def write(self, place: str, batch: pa.RecordBatch) -> None:
+        if place not in self._open:
+            if len(self._open) >= MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            self._open[place] = self._create(place)
+        self._open.move_to_end(place)
+        self._open[place].write(batch)
+
+    def close(self) -> None:
+        if not self._count and self._folder.is_dir():
+            self.write("", pa.RecordBatch.from_pylist([], schema=self._schema))
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _create(self, place: str) -> _File:
+        folder = self._folder / place
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"part-{self._count:05d}.{self._export.kind}"
+        self._count += 1
+        if self._export.kind == "parquet":
+            return _ParquetFile(path, self._schema)
+        if self._export.kind == "csv":
+            return _CsvFile(path, self._schema)
+        return _LineFile(path, require_to_line(self._export))
+
+
+class _ParquetFile:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._writer = pq.ParquetWriter(path, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _CsvFile:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        import pyarrow.csv as csv
+
+        self._writer = csv.CSVWriter(path, schema, write_options=csv.WriteOptions(quoting_style="needed"))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _LineFile:
+    def __init__(self, path: Path, to_line: Callable[[bytes], str]) -> None:
+        self._file = path.open("w", encoding="utf-8", newline="\n")
+        self._to_line = to_line
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._file.writelines(self._to_line(record) + "\n" for record in batch.column(0).to_pylist())
+
+    def close(self) -> None:
+        self._file.close()

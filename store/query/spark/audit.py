@@ -1,0 +1,42 @@
+"""Runs check with its work on the files as Spark tasks.
+
+Functions and inputs are those of a local check, so the findings are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from store.files.store_reader import StoreReader
+from store.query.spark.job import Progress, errors_as_sentences, watched
+from store.query.spark.tasks import map_tasks
+from store.query.tables.schema import ANOMALIES, ddl
+from store.structures.findings import Finding, by_place
+from store.verbs.check.check import CheckOptions, check_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_OPTIONS = CheckOptions()
+
+
+def audit_store(
+    spark: SparkSession, address: str, options: CheckOptions = DEFAULT_OPTIONS, progress: Progress | None = None
+) -> list[Finding]:
+    """All findings, sorted by file and offset."""
+    files = StoreReader(address)
+    files.check_is_store()
+    with errors_as_sentences(), watched(spark, progress):
+        findings = list(check_files(files, options, map_tasks=partial(map_tasks, spark)))
+    return sorted(findings, key=by_place)
+
+
+def findings_frame(spark: SparkSession, findings: Sequence[Finding]) -> DataFrame:
+    """Findings as a DataFrame with the columns of the table `anomalies`.
+
+    Findings between segments are among these, unlike in the table.
+    """
+    rows = [tuple(getattr(finding, name) for name in ANOMALIES) for finding in findings]
+    return spark.createDataFrame(rows, ddl(ANOMALIES))

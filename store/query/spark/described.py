@@ -1,0 +1,41 @@
+"""Values that Spark hands over as store.query.tables.json_values has them, at any depth of lists and maps.
+
+A timestamp comes in this machine's time zone, without naming it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from store.query.tables.json_values import JsonValue, map_key, plain, unique_names
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+
+def to_json_value(value: object, kind: DataType) -> JsonValue:
+    """The value of a column of this Spark type."""
+    if value is None:
+        return None
+    # typeName() says which attributes the two have, and mypy can't follow it.
+    held: Any = value
+    of: Any = kind
+    match kind.typeName():
+        case "array":
+            return [to_json_value(element, of.elementType) for element in held]
+        case "map":
+            return {map_key(to_json_value(k, of.keyType)): to_json_value(v, of.valueType) for k, v in held.items()}
+        case "struct":
+            return to_json_row(held, of)
+        case "timestamp":
+            held = held.astimezone(UTC)
+    return plain(held)
+
+
+def to_json_row(row: Sequence[object], kind: StructType) -> dict[str, JsonValue]:
+    """The values of a row, or of a struct in one, by name."""
+    names = unique_names([field.name for field in kind.fields])
+    values = (to_json_value(value, field.dataType) for value, field in zip(row, kind.fields, strict=True))
+    return dict(zip(names, values, strict=True))

@@ -1,0 +1,160 @@
+"""sql and export on Spark: queries the tables of one or several stores, for rows or for files.
+
+Views: messages, consumequeue, index, segments, anomalies. With several stores each has a column `store` in front.
+A view holds the columns that the query's text may mean: see store.query.tables.query_text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from store.files.store_reader import StoreReader
+from store.query.spark.damage import FOLDER
+from store.query.spark.described import to_json_row
+from store.query.spark.job import Progress, errors_as_sentences, watched
+from store.query.tables.dialect import for_spark
+from store.query.tables.export import DAY, Export, published, require_to_line
+from store.query.tables.json_values import Row, unique_names
+from store.query.tables.query_text import check_is_query, columns_named, is_translated, tables_named
+from store.query.tables.schema import RECORD, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SPARK_FORMAT = {"parquet": "parquet", "jsonl": "text", "csv": "csv"}
+# Quotes doubled, as RFC 4180 has them, and blanks kept; Spark's own ways are others.
+_CSV = {"header": "true", "escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+
+
+def register_views(
+    spark: SparkSession, stores: Sequence[str], *, columns_of: str, tables_of: str, outer: bool = False
+) -> None:
+    """Makes the tables that one text names known to Spark, with the columns that the other may mean."""
+    for table in tables_named(tables_of):
+        frame = fleet_frame(spark, stores, table, columns_named(columns_of, table), outer=outer)
+        frame.createOrReplaceTempView(table)
+
+
+def fleet_frame(
+    spark: SparkSession, stores: Sequence[str], table: str, columns: dict[str, str], *, outer: bool = False
+) -> DataFrame:
+    """One table of all stores; the column `store` tells them apart where there are several.
+
+    outer  a record of several messages is one row, instead of a row a message
+    """
+    from pyspark.sql.functions import lit
+
+    frames = []
+    for store in stores:
+        StoreReader(store).check_is_store()
+        reader = spark.read.format("rocketmq").option("table", table).schema(ddl(columns))
+        reader = reader.option("outer", "true") if outer else reader
+        folder = spark.conf.get(FOLDER, None)
+        reader = reader.option("damageFolder", folder) if folder else reader
+        frame = reader.load(StoreReader(store).address)
+        frames.append(frame.select(lit(store).alias("store"), "*") if len(stores) > 1 else frame)
+    return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def run_query(
+    spark: SparkSession,
+    stores: Sequence[str],
+    text: str,
+    *,
+    limit: int,
+    progress: Progress | None = None,
+    outer: bool = False,
+) -> tuple[list[str], list[Row]]:
+    """Names of the columns, and the first `limit` rows of the answer, with values as JSON has them."""
+    check_is_query(text)
+    text = for_spark(text) if is_translated(text) else text
+    with errors_as_sentences(), watched(spark, progress):
+        answer = _ask(spark, stores, text, outer)
+        kind = answer.schema
+        rows = answer.limit(limit).collect()
+    return unique_names(kind.names), [to_json_row(row, kind) for row in rows]
+
+
+def _ask(spark: SparkSession, stores: Sequence[str], text: str, outer: bool) -> DataFrame:
+    """The answer as a DataFrame."""
+    register_views(spark, stores, columns_of=text, tables_of=text, outer=outer)
+    try:
+        answer = spark.sql(text)
+        answer.schema  # noqa: B018 - over Connect the query is looked at now, not before
+    except Exception:
+        # Asked over all columns it is refused with better advice: what Spark suggests are columns of the views.
+        register_views(spark, stores, columns_of="*", tables_of=text, outer=outer)
+        answer = spark.sql(text)
+    return answer
+
+
+def write_export(
+    spark: SparkSession,
+    stores: Sequence[str],
+    target: Path,
+    export: Export,
+    *,
+    progress: Progress | None = None,
+    outer: bool = False,
+) -> None:
+    """Writes the messages as files under `target`; `target` must not exist."""
+    with published(target) as folder, errors_as_sentences(), watched(spark, progress):
+        columns = export.columns | ({RECORD: "binary"} if export.kind == "jsonl" else {})
+        frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
+        if export.kind == "jsonl":
+            frame = _lines(frame, export)
+        elif export.kind == "csv":
+            frame = _flat(frame)
+        writer = frame.write.format(_SPARK_FORMAT[export.kind])
+        writer = writer.options(**_CSV) if export.kind == "csv" else writer
+        (writer.partitionBy(*export.partition_by) if export.partition_by else writer).save(str(folder.absolute()))
+        if export.kind == "jsonl":
+            for path in folder.rglob("*.txt"):
+                path.rename(path.with_suffix(".jsonl"))
+
+
+def export_lines(spark: SparkSession, stores: Sequence[str], export: Export, *, outer: bool = False) -> Iterator[str]:
+    """The lines of an export as JSON lines, of each part of the log in its order."""
+    with errors_as_sentences():
+        columns = export.columns | {RECORD: "binary"}
+        frame = _chosen(fleet_frame(spark, stores, "messages", columns, outer=outer), export)
+        for row in _lines(frame, export).toLocalIterator():
+            yield row.line
+
+
+def _chosen(frame: DataFrame, export: Export) -> DataFrame:
+    """The messages asked for; `day` can be asked for, and stays where it is partitioned by."""
+    from pyspark.sql.functions import date_format
+
+    frame = frame.withColumn(DAY, date_format("store_timestamp", "yyyy-MM-dd"))
+    frame = frame.where(for_spark(export.where)) if export.where else frame
+    return frame if DAY in export.partition_by else frame.drop(DAY)
+
+
+def _flat(frame: DataFrame) -> DataFrame:
+    """For CSV: bytes as base64, and lists and maps as JSON."""
+    from pyspark.sql.functions import base64, col, regexp_replace, to_json
+
+    binary = [name for name, kind in frame.dtypes if kind == "binary"]
+    nested = [name for name, kind in frame.dtypes if kind.startswith(("array", "map"))]
+    changes = {name: regexp_replace(base64(col(name)), r"\s", "") for name in binary}
+    return frame.withColumns(changes | {name: to_json(name) for name in nested})
+
+
+def _lines(frame: DataFrame, export: Export) -> DataFrame:
+    """For JSON lines: the line of each record, and the columns that are partitioned by."""
+    frame = frame.select(RECORD, *export.partition_by)
+    schema = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields[1:])
+    return frame.mapInArrow(partial(_to_lines, require_to_line(export)), f"line string{', ' if schema else ''}{schema}")
+
+
+def _to_lines(to_line: Callable[[bytes], str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        lines = pa.array([to_line(record) for record in batch.column(0).to_pylist()], pa.string())
+        names = ["line", *batch.schema.names[1:]]
+        yield pa.RecordBatch.from_arrays([lines, *batch.columns[1:]], names=names)

@@ -1,0 +1,158 @@
+"""Plans a rebuild: selects the valid parts of the log, and divides the files among tasks.
+
+    parts ──valid_parts──> parts up to the log's end ──plan_shares──> a share for every file
+
+A queue whose units follow one another has a fixed place for each, and its files are written apart; a queue with a
+repeat or a gap is one share. Keys have a place by their rank in the log: entry rank % (capacity - 1) + 1 of file
+rank // (capacity - 1). That holds while records lie where they say; else the index is one share too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
+
+from store.config import StoreConfig
+from store.formats.queue_unit import UNIT_SIZE
+from store.layout import StoreLayout, index_file_name, segment_name
+from store.query.spark.pieces import PartPieces, UnitPiece
+from store.query.spark.writers import IndexKeys, QueueFile, Share, WholeQueue
+from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.scan import Blank, End
+from store.structures.commitlog.slices import LogSlice
+from store.structures.consumequeue.unit_array import LAST_ADDRESS
+from store.verbs.rebuild.scope import Queue, RebuildScope
+
+# Small files are written by one task, up to so many bytes: a task costs some 50 ms by itself.
+TASK_BYTES = 64 << 20
+
+
+def valid_parts(
+    parts: Sequence[PartPieces], walk_again: Callable[[LogSlice], PartPieces]
+) -> tuple[list[PartPieces], LogEnd]:
+    """The parts up to the log's valid end, and that end: the walk of one machine, put together.
+
+    A part looks for its first record by what records say of themselves. Where the one before it ended at something
+    else, such as a blank or a record that is wrong about its own place, the part is walked again from there.
+    """
+    live: list[PartPieces] = []
+    log_end = parts[0].part.file_start if parts else 0
+    end = LogEnd(log_end, log_end)
+    for _, group in groupby(parts, key=lambda found: found.part.file_start):
+        in_segment = list(group)
+        log_end = in_segment[0].part.file_start
+        for found in in_segment:
+            if found.part.log_stop <= log_end:
+                continue  # a record reaches over the whole part
+            if found.first != log_end:
+                start = log_end - found.part.file_start
+                found = walk_again(replace(found.part, start=start, is_exact=True))
+            live.append(found)
+            log_end = found.end
+            end.log_end, end.outcome = log_end, found.outcome
+            end.record_count += found.record_count
+            if isinstance(found.outcome, Blank):
+                break
+            if found.outcome is not None:
+                return live, end
+        else:
+            part = in_segment[-1].part
+            end.outcome = End(part.file_start, Path(part.path), log_end - part.file_start)
+            return live, end
+    return live, end
+
+
+def plan_tasks(shares: Sequence[Share]) -> Iterator[list[Share]]:
+    """The shares of each task, the largest first, so that no task is left when the others are done."""
+    task: list[Share] = []
+    size = 0
+    for share in sorted(shares, key=lambda share: share.weight_bytes, reverse=True):
+        if task and size + share.weight_bytes > TASK_BYTES:
+            yield task
+            task, size = [], 0
+        task.append(share)
+        size += share.weight_bytes
+    if task:
+        yield task
+
+
+def plan_shares(
+    live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, scope: RebuildScope, now_ms: int
+) -> list[Share]:
+    """Every file that there will be."""
+    shares: list[Share] = list(_queue_shares(live, layout, config))
+    if scope.index:
+        shares += _index_shares(live, layout, config, now_ms)
+    return shares
+
+
+def _queue_shares(live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig) -> Iterator[Share]:
+    """The files of all queues that have units."""
+    size = config.mapped_file_size_consume_queue
+    of_queue: dict[Queue, list[UnitPiece]] = {}
+    for part in live:
+        for queue, found in part.queues.items():
+            of_queue.setdefault(queue, []).extend(found)
+    for queue, pieces in sorted(of_queue.items()):
+        folder = layout.queue_folder(*queue)
+        if _has_fixed_places(pieces, size):
+            yield from _queue_files(folder, size, pieces)
+        else:
+            yield WholeQueue(folder, queue, size, tuple(pieces))
+
+
+def _has_fixed_places(pieces: Sequence[UnitPiece], file_size: int) -> bool:
+    """Whether each unit is at its queue offset.
+
+    Only a damaged record has an offset that no file can be named after.
+    """
+    in_range = pieces[0].first >= 0 and pieces[-1].last * UNIT_SIZE < LAST_ADDRESS - file_size
+    return (
+        in_range
+        and all(piece.is_dense for piece in pieces)
+        and all(piece.leads_on_to(later) for piece, later in pairwise(pieces))
+    )
+
+
+def _queue_files(folder: Path, size: int, pieces: Sequence[UnitPiece]) -> Iterator[QueueFile]:
+    starts = [piece.first * UNIT_SIZE for piece in pieces]
+    first, stop = starts[0], (pieces[-1].last + 1) * UNIT_SIZE
+    for start in range(first - first % size, stop, size):
+        inside = pieces[_place_of(start, starts) : bisect_left(starts, start + size)]
+        yield QueueFile(folder / segment_name(start), start, size, first, tuple(inside))
+
+
+def _index_shares(
+    live: Sequence[PartPieces], layout: StoreLayout, config: StoreConfig, now_ms: int
+) -> Iterator[IndexKeys]:
+    """The files of the index, named by counting on from a time; none without records."""
+    with_records = [part for part in live if part.record_count]
+    if not with_records:
+        return
+    pieces = [piece for part in live for piece in part.keys]
+    key_count, capacity = sum(piece.key_count for piece in pieces), config.max_index_num - 1
+    if not all(part.is_true_to_place for part in live):
+        capacity = key_count
+    name = int(index_file_name(now_ms))
+    ranks = list(accumulate((piece.key_count for piece in pieces), initial=0))
+    for number, start in enumerate(range(0, max(key_count, 1), max(capacity, 1))):
+        count = min(capacity, key_count - start)
+        # The key before the first tells where the file before this one ends.
+        place = _place_of(start - 1, ranks)
+        yield IndexKeys(
+            layout.index / f"{name + number:017d}",
+            config.max_hash_slot_num,
+            config.max_index_num,
+            tuple(pieces[place : bisect_left(ranks, start + count)]),
+            start - ranks[place],
+            count,
+            start + count == key_count and not with_records[-1].ends_with_keys,
+        )
+
+
+def _place_of(value: int, starts: Sequence[int]) -> int:
+    """The number of the piece that contains `value`; the first piece's where `value` is before all."""
+    return max(bisect_right(starts, value) - 1, 0)

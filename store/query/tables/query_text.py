@@ -1,0 +1,116 @@
+"""Inspects a text of SQL before an engine runs it: whether it only asks, and the columns it may name.
+
+Spark tells a Python source nothing of the columns a query needs, so a view holds only those whose names the text holds.
+That is right for a plain select, where a column that is not named cannot be asked for. All columns are taken where some
+are meant without their names: by `*` (but for count(*)), a natural join, a pivot, `from t` or `table t` without select,
+and by everything that is no select, as `describe t`. What is taken too much is slow and not wrong.
+
+Tried with the grammar of Spark 4.3.
+"""
+
+from __future__ import annotations
+
+import re
+
+from store.errors import BadRequest
+from store.query.tables.schema import TABLES
+
+QUERIES = ("select", "with", "describe", "desc", "show", "explain")
+
+# Strings, raw strings, quoted names, comments: what is in them is no SQL. Bracketed comments may hold others.
+_QUOTED = re.compile(
+    r"""
+      (?P<text> \br(?:'[^']*'|"[^"]*") | '(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | `[^`]*` )
+    | (?P<line> --(?:\\\n|[^\r\n])* )
+    | (?P<open> /\* )
+    """,
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+_BRACKET = re.compile(r"/\*|\*/")
+
+_CHANGES = re.compile(
+    r"\b(insert\s+(?:into|overwrite)|delete\s+from|merge\s+(?:into|with)|update\b(?=.*\bset\b))", re.DOTALL
+)
+_COUNT_OF_ROWS = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
+_MEANS_UNNAMED = re.compile(
+    r"\*|\b(?:natural|pivot|unpivot|table)\b|(?:\(|\b(?:union|all|distinct|except|intersect|minus|name))\s*from\b"
+)
+
+
+def check_is_query(text: str) -> None:
+    """Raises BadRequest unless the text only asks.
+
+    A statement that changes something would do so with the user's rights.
+    """
+    require_shallow(text)
+    code = _code(text)
+    first = _first_word(code)
+    changes = _CHANGES.search(code)
+    if first not in QUERIES or changes:
+        word = changes.group(1).split()[0] if changes else first
+        raise BadRequest(f"sql takes queries only, not {word!r}", hint=f"they begin with {', '.join(QUERIES)}")
+
+
+MAX_NESTING = 500
+"""Brackets inside brackets: DuckDB takes gigabytes to refuse some thousand of them."""
+
+
+def require_shallow(text: str) -> None:
+    """BadRequest for an expression with more brackets inside brackets than anybody writes."""
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth > MAX_NESTING:
+            raise BadRequest(f"more than {MAX_NESTING} brackets inside brackets", hint="take some of them away")
+
+
+def tables_named(text: str) -> list[str]:
+    """The tables that the text may mean; `show` means all of them."""
+    words = _words(text)
+    return [table for table in TABLES if table in words or _first_word(_code(text)) == "show"]
+
+
+def columns_named(text: str, table: str) -> dict[str, str]:
+    """The table's columns that the text may mean; at least one, so that rows can be counted."""
+    columns = TABLES[table]
+    code = _COUNT_OF_ROWS.sub("", _code(text))
+    if _first_word(code) not in ("select", "with") or _MEANS_UNNAMED.search(code):
+        return dict(columns)
+    words = _words(text)
+    named = {name: kind for name, kind in columns.items() if name in words}
+    cheapest = "size" if "size" in columns else next(iter(columns))
+    return named or {cheapest: columns[cheapest]}
+
+
+def is_translated(text: str) -> bool:
+    """Whether the text is one whose words both engines share; of the others each engine has its own."""
+    return _first_word(_code(text)) in ("select", "with")
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def _first_word(code: str) -> str:
+    found = re.match(r"[\s(]*(\w+)", code)
+    return found.group(1) if found else code.strip()[:20]
+
+
+def _code(text: str) -> str:
+    """The text in small letters, with a blank for each comment, and quotes emptied."""
+    code, at = [], 0
+    while found := _QUOTED.search(text, at):
+        code.append(text[at : found.start()])
+        code.append("''" if found.lastgroup == "text" else " ")
+        at = _comment_end(text, found.end()) if found.lastgroup == "open" else found.end()
+    return "".join((*code, text[at:])).lower()
+
+
+def _comment_end(text: str, at: int) -> int:
+    """Behind the bracketed comment whose inside begins at `at`."""
+    depth = 1
+    for found in _BRACKET.finditer(text, at):
+        depth += 1 if found.group() == "/*" else -1
+        if not depth:
+            return found.end()
+    return len(text)

@@ -1,0 +1,307 @@
+"""MessageStore: one store, opened for reading.
+
+How a message is found:
+
+    get → ConsumeQueue (where the record is) → CommitLog (the record)
+    query → IndexService (log offsets) → CommitLog (the records, compared with the key)
+
+store/engine/open.py opens one; writable_store.py has the one that takes messages.
+
+Source: DefaultMessageStore (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from store.config import StoreConfig
+from store.errors import BadRequest, DamagedRecord, StoreClosed
+from store.formats.message import StoredMessage
+from store.layout import StoreLayout
+from store.opened.checkpoint import StoreCheckpoint
+from store.opened.opened_store import OpenedStore
+from store.opened.view import CurrentView
+from store.reading.get import GetResult, GetStatus, MessageFilter, get_message
+from store.reading.messages import MessageReader
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.consumequeue.queue_set import QueueState
+
+if TYPE_CHECKING:
+    from store.structures.compaction.get import CompactedQueue, CompactedQueues
+
+QUERY_ROUNDS = 3
+END_OF_TIME_MS = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class QueryResult:
+    """Messages for a key, oldest first, and the index files that were looked into (names)."""
+
+    messages: list[StoredMessage] = field(default_factory=list)
+    index_files: list[str] = field(default_factory=list)
+    last_update_timestamp_ms: int = 0
+    last_update_log_offset: int = 0
+    damaged: list[DamagedRecord] = field(default_factory=list)
+    """One for all places in the log that the index names for the key, and where no record can be read."""
+
+    @property
+    def damaged_count(self) -> int:
+        return sum(damage.record_count for damage in self.damaged)
+
+
+class MessageStore(MessageReader):
+    """One store, opened for reading. All methods may be called from several threads.
+
+    reopen  opens the store afresh, for refresh()
+    """
+
+    def __init__(self, opened: OpenedStore, reopen: Callable[[], OpenedStore] | None = None) -> None:
+        self.layout: StoreLayout = opened.layout
+        self.config: StoreConfig = opened.config
+        self.notes: list[str] = []
+        """What a reader should know about how this view came about."""
+        self._current = CurrentView(opened)
+        self._reopen = reopen
+        self._open = True
+        self._has_compaction: bool | None = None
+        self._compacted: CompactedQueues | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # Reading.
+
+    def get(
+        self, topic: str, queue_id: int, offset: int, max_count: int = 32, message_filter: MessageFilter | None = None
+    ) -> GetResult:
+        """One broker call: messages of one queue from a queue offset on.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     result = store.put(Message.of("Orders", "hello"))
+        ...     store.catch_up()
+        ...     found = store.get("Orders", 0, offset=0)
+        ...     found.status.name, found.next_offset, [message.body for message in found.messages]
+        ('FOUND', 1, [b'hello'])
+        """
+        self._require_open()
+        if max_count < 1:
+            raise BadRequest(f"a get needs a positive count, not {max_count}")
+        with self._current.reading() as opened:
+            compacted = self._compacted_queue(opened, topic, queue_id)
+            if compacted is not None:
+                return compacted.get(offset, max_count, self.config, message_filter)
+            queue = opened.queues.find(topic, queue_id)
+            return get_message(opened.log, queue, offset, max_count, self.config, message_filter)
+
+    def _compacted_queue(self, opened: OpenedStore, topic: str, queue_id: int) -> CompactedQueue | None:
+        """The compacted copy of a queue, that a 5.x broker reads; None without one."""
+        if self._has_compaction is None:
+            self._has_compaction = opened.fs.exists(opened.layout.root / "compaction" / "compactionLog")
+        if not self._has_compaction:
+            return None
+        from store.structures.compaction.get import CompactedQueues
+
+        if self._compacted is None or self._compacted.opened is not opened:
+            self._compacted = CompactedQueues(opened)
+        return self._compacted.find(topic, queue_id)
+
+    def _read_on(
+        self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter | None
+    ) -> GetResult:
+        """Makes one call of many: behind a hole reading goes on, where a broker's consumer starts anew."""
+        answer = self.get(topic, queue_id, offset, max_count, message_filter)
+        if answer.status is GetStatus.OFFSET_FOUND_NULL and answer.next_offset <= offset:
+            with self._current.reading() as opened:
+                queue = opened.queues.find(topic, queue_id)
+                answer.next_offset = queue.pass_hole(offset) if queue is not None else answer.next_offset
+        return answer
+
+    def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message at a log offset, None where the log has none.
+
+        DamagedRecord where the bytes are no record.
+        """
+        self._require_open()
+        with self._current.reading() as opened:
+            return _lookup(opened.log, log_offset, size)
+
+    def record_start(self, log_offset: int) -> int | None:
+        """Return the log offset of the record around `log_offset`, None without one."""
+        self._require_open()
+        with self._current.reading() as opened:
+            return opened.log.start_around(log_offset)
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        max_count: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = END_OF_TIME_MS,
+        *,
+        verify: bool = True,
+    ) -> QueryResult:
+        """Messages by key, as DefaultMessageStore.queryMessage finds them; `verify` drops hash collisions.
+
+        >>> import tempfile
+        >>> from store import Message, open_store
+        >>> with open_store(f"{tempfile.mkdtemp()}/store", read_only=False) as store:
+        ...     result = store.put(Message.of("Orders", "hello", keys=["order-1"]))
+        ...     store.catch_up()
+        ...     [message.body for message in store.query("Orders", "order-1").messages]
+        [b'hello']
+        """
+        self._require_open()
+        result = QueryResult()
+        last_ms = end_ms
+        with self._current.reading() as opened:
+            for _ in range(QUERY_ROUNDS):
+                found = opened.index.query(topic, key, max_count, begin_ms, last_ms)
+                result.index_files = [path.name for path in found.files]
+                if not found.log_offsets:
+                    break
+                result.last_update_timestamp_ms = found.last_update_timestamp_ms
+                result.last_update_log_offset = found.last_update_log_offset
+                hits = [(log_offset, _at_hit(opened.log, log_offset)) for log_offset in sorted(found.log_offsets)]
+                messages = [message for _, message in hits if message is not None]
+                result.damaged = _damage_of_hits(opened.log, [at for at, message in hits if message is None])
+                if messages:
+                    last_ms = messages[0].store_timestamp_ms
+                result.messages = [one for one in messages if not verify or _has_key(one, topic, key)]
+                if result.messages or last_ms < begin_ms:
+                    break
+        return result
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int) -> int:
+        """Queue offset for a store time; 0 for an unknown queue."""
+        with self._current.reading() as opened:
+            queue, log = opened.queues.find(topic, queue_id), opened.log
+            if queue is None:
+                return 0
+            return queue.offset_by_time(time_ms, log.store_timestamp, log.min_offset, opened.line)
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """Store time of a queue's first message, -1 without one."""
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
+            unit = queue.unit(queue.min_offset) if queue is not None else None
+            return opened.log.store_timestamp(unit.log_offset, unit.size) if unit is not None else -1
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of a queue's first message; 0 for an unknown queue."""
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
+            return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+        with self._current.reading() as opened:
+            queue = opened.queues.find(topic, queue_id)
+            return queue.max_offset if queue is not None else 0
+
+    def queues(self) -> list[QueueState]:
+        """Every queue, by topic and queue id."""
+        with self._current.reading() as opened:
+            return sorted(opened.queues.states())
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        with self._current.reading() as opened:
+            return opened.queues.topics()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+        with self._current.reading() as opened:
+            return opened.queues.queue_ids(topic)
+
+    @property
+    def min_log_offset(self) -> int:
+        with self._current.reading() as opened:
+            return opened.log.min_offset
+
+    @property
+    def max_log_offset(self) -> int:
+        with self._current.reading() as opened:
+            return opened.log.max_offset
+
+    @property
+    def checkpoint(self) -> StoreCheckpoint:
+        return self._current.opened.checkpoint
+
+    @property
+    def opened(self) -> OpenedStore:
+        """The opened file sets, for checks and tools that look deeper; a refresh closes them."""
+        return self._current.opened
+
+    def locate(self, log_offset: int, size: int = 0) -> tuple[Path, int]:
+        """The segment file and the position in it of a log offset; BadRequest where the log has no such byte.
+
+        `size` bytes behind it are read in; StoreIOError where the disk can't give them.
+        """
+        with self._current.reading() as opened:
+            file = opened.log.segments.find_by_offset(log_offset)
+        if file is None:
+            raise BadRequest(f"log offset {log_offset} lies in no segment", file=self.layout.commitlog)
+        position = log_offset - file.file_start
+        file.raw(position, position + size)
+        return file.path, position
+
+    def refresh(self) -> None:
+        """Takes in writes of other processes since a read-only store was opened.
+
+        Calls that are under way in other threads end on what they began with.
+        """
+        self._require_open()
+        if self._reopen is not None:
+            self._current.replace(self._reopen())
+
+    # Ending.
+
+    def describe_findings(self) -> list[str]:
+        """Damage and disorder met so far where queues were built from the log, as sentences for people."""
+        return self._current.opened.queues.describe_findings()
+
+    def close(self) -> None:
+        """Gives the store back. Closing twice is fine."""
+        self._open = False
+        self._current.close()
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise StoreClosed("the store is closed", file=self.layout.root)
+
+
+def _lookup(log: CommitLog, log_offset: int, size: int | None = None) -> StoredMessage | None:
+    return log.lookup(log_offset, size) if 0 <= log_offset < log.max_offset else None
+
+
+def _at_hit(log: CommitLog, log_offset: int) -> StoredMessage | None:
+    """The message an index entry points to, None for an entry that points nowhere."""
+    try:
+        return _lookup(log, log_offset)
+    except DamagedRecord:
+        return None
+
+
+def _damage_of_hits(log: CommitLog, log_offsets: list[int]) -> list[DamagedRecord]:
+    """One finding for all hits in the log without a record; expired ones are none."""
+    inside = [log_offset for log_offset in log_offsets if log.min_offset <= log_offset < log.max_offset]
+    if not inside:
+        return []
+    more = f", as at {len(inside) - 1:,} places more" if len(inside) > 1 else ""
+    reason = f"the index names log offset {inside[0]} for the key{more}, where no record can be read"
+    damage = DamagedRecord(reason, code="entry-outside")
+    damage.record_count = len(inside)
+    return [damage]
+
+
+def _has_key(message: StoredMessage, topic: str, key: str) -> bool:
+    return message.topic == topic and (key == message.uniq_key or key in message.keys)

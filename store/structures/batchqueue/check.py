@@ -1,0 +1,232 @@
+"""Check batch queues against the log, in both directions (5.x).
+
+    each queue alone     file lengths, and queue offsets that go on from unit to unit
+    log → units          every record of the topic has its unit, with the same fields
+    units → log          every unit points to the start of a record of its queue
+    records              a record of several messages holds as many as it says
+
+Imported only where a store has batch queues.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from store import kernels
+from store.errors import DamagedRecord
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.message import INNER_BATCH as INNER_BATCH_FLAG
+from store.formats.message import decode_record
+from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.run import Run
+from store.formats.sets import distinct, is_in, is_in_sorted
+from store.layout import StoreLayout
+from store.structures.batchqueue.files import FOLDER, batch_queue_files
+from store.structures.batchqueue.inner import count_inner
+from store.structures.batchqueue.topics import mismatched_topics
+from store.structures.batchqueue.units import (
+    BatchUnitArray,
+    batch_units_of,
+    inner_batch_of,
+    units_of_records,
+    written_count,
+)
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.findings import (
+    INNER_BATCH,
+    MISSING_UNIT,
+    QUEUE_DUPLICATE,
+    QUEUE_GAP,
+    QUEUE_SHIFT,
+    QUEUE_TYPE,
+    UNIT_DIFFERS,
+    UNIT_NOWHERE,
+    WRONG_SIZE,
+    Finding,
+    effect_on_start,
+    group_findings,
+)
+
+Queue = tuple[str, int]
+_OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
+
+
+def concerns_plain_queues(finding: Finding, batch_topics: Collection[str]) -> bool:
+    """Whether a finding of the walk over plain queues holds: records of batch topics have no units there."""
+    return finding.topic not in batch_topics or finding.kind not in _OF_PLAIN_QUEUES
+
+
+def check_batch_queues(
+    files: StoreReader,
+    topics: Collection[str],
+    delay_levels_ms: Sequence[int],
+    file_size: int,
+    horizon: int | None = None,
+    confirmed: int | None = None,
+) -> Iterator[Finding]:
+    """Yield the findings of all batch queues.
+
+    file_size  that the settings give, 0 for the one of most files
+    horizon    of a writer: records behind it are not looked at
+    confirmed  of a broker in controller mode: records behind it may have no units
+    """
+    layout = StoreLayout(Path(files.address))
+    for mismatch in mismatched_topics(layout, Filesystem()):
+        yield Finding(QUEUE_TYPE, files.name_of("config/topics.json"), 0, detail=mismatch)
+    log = _Expected(topics, delay_levels_ms, horizon)
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+        if isinstance(step, Run):
+            log.take(step)
+            yield from log.inner_findings(step)
+    stored = batch_queue_files(files)
+    sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
+    usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
+    for queue in sorted({*stored, *log.units}):
+        check = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
+        expected = log.of(queue)
+        yield from group_findings([*check.alone(), *check.against(expected, start, horizon, confirmed)])
+
+
+class _Expected:
+    """The units that the log's records should have, by queue."""
+
+    def __init__(self, topics: Collection[str], delay_levels_ms: Sequence[int], horizon: int | None) -> None:
+        self.units: dict[Queue, list[BatchUnitArray]] = defaultdict(list)
+        self._topics, self._horizon = topics, horizon
+        self._delays = np.array(delay_levels_ms, np.int64)
+        self._table = QueueTable()
+
+    def take(self, run: Run) -> None:
+        """Notes the units of a run's records in batch queues."""
+        numbers = self._table.assign(run.buffer, run.array, run.count)
+        names = self._table.names
+        wanted = [number for number, (topic, _) in enumerate(names) if topic in self._topics]
+        if not is_in(numbers, wanted).any():
+            return
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self._delays, codes)
+        for number in distinct(numbers[is_in(numbers, wanted)]).tolist():
+            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
+            self.units[names[number]].append(units if self._horizon is None else _before(units, self._horizon))
+
+    def inner_findings(self, run: Run) -> Iterator[Finding]:
+        """Findings about records that do not hold the messages they say."""
+        columns = run.columns
+        for row in np.flatnonzero(columns.sys_flag & INNER_BATCH_FLAG).tolist():
+            at, size = int(columns.position[row]), int(columns.size[row])
+            record = decode_record(run.buffer[at : at + size], position=run.file_start + at)
+            if record.topic not in self._topics:
+                continue
+            says = inner_batch_of(record.properties)
+            try:
+                count = count_inner(record)
+            except DamagedRecord as damage:
+                detail = str(damage)
+            else:
+                if says == (record.queue_offset, count):
+                    continue
+                detail = (
+                    f"INNER_BASE and INNER_NUM say {says}, it is at queue offset {record.queue_offset} with {count}"
+                )
+            yield Finding(INNER_BATCH, str(run.path), run.file_start + at, record.topic, record.queue_id, detail=detail)
+
+    def of(self, queue: Queue) -> BatchUnitArray:
+        """The units of a queue, in log order."""
+        return np.concatenate(found) if (found := self.units.get(queue)) else batch_units_of(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _QueueCheck:
+    """One queue: its files, and the length that they should have."""
+
+    files: StoreReader
+    queue: Queue
+    stored: Sequence[StoredFile]
+    usual_size: int
+    is_written_to: bool = False
+
+    def alone(self) -> Iterator[Finding]:
+        """Findings about the queue's files without the log."""
+        following: int | None = None
+        for file in self.stored:
+            if file.size != self.usual_size:
+                effect = effect_on_start(file.size, is_last=file is self.stored[-1])
+                detail = f"{file.size} bytes instead of {self.usual_size}; {effect}"
+                yield self._finding(WRONG_SIZE, file, 0, detail)
+            units = self._written(file)
+            if len(units) < file.size // BATCH_UNIT_SIZE and file is not self.stored[-1]:
+                place = len(units) * BATCH_UNIT_SIZE
+                yield self._finding(QUEUE_GAP, file, following or 0, f"no unit at byte {place}, and files follow")
+            yield from self._rest_findings(file, units, following)
+            if not len(units):
+                continue
+            offsets = units["queue_offset"].astype(np.int64)
+            ends = offsets + units["message_count"]
+            wanted = np.concatenate([[offsets[0] if following is None else following], ends[:-1]])
+            for row in np.flatnonzero(offsets != wanted).tolist():
+                offset, next_offset = int(offsets[row]), int(wanted[row])
+                kind = QUEUE_GAP if offset > next_offset else QUEUE_DUPLICATE
+                yield self._finding(kind, file, next_offset, f"queue offset {offset} where {next_offset} is next")
+            following = int(ends[-1])
+
+    def _rest_findings(self, file: StoredFile, units: BatchUnitArray, following: int | None) -> Iterator[Finding]:
+        """Yield a finding for bytes behind the last unit of a file that are not zero."""
+        place = len(units) * BATCH_UNIT_SIZE
+        rest = np.frombuffer(self.files.read_written(file.path, file.size), np.uint8)[place:]
+        written = np.flatnonzero(rest)
+        if len(written) and not self.is_written_to:
+            next_offset = int(units["queue_offset"][-1] + units["message_count"][-1]) if len(units) else following or 0
+            detail = f"byte {place + int(written[0])} is not 0, and no unit"
+            yield self._finding(UNIT_NOWHERE, file, next_offset, detail)
+
+    def against(
+        self, expected: BatchUnitArray, log_start: int, horizon: int | None, confirmed: int | None
+    ) -> Iterator[Finding]:
+        """Yield the differences between the queue's units and the log's records."""
+        pieces = [(file, self._written(file)) for file in self.stored]
+        found = np.concatenate([batch_units_of(b""), *(units for _, units in pieces)])
+        missing = ~is_in(expected["log_offset"], found["log_offset"])
+        if confirmed is not None:
+            missing &= expected["log_offset"] + expected["size"] <= confirmed
+        for unit in expected[missing]:
+            detail = f"the record at log offset {unit['log_offset']} has no unit"
+            yield self._finding(MISSING_UNIT, None, int(unit["queue_offset"]), detail)
+        by_log_offset = np.argsort(expected["log_offset"], kind="stable")
+        sorted_offsets = expected["log_offset"][by_log_offset]
+        for file, units in pieces:
+            live = units[units["log_offset"] >= log_start]
+            live = live if horizon is None else _before(live, horizon)
+            places = np.searchsorted(sorted_offsets, live["log_offset"])
+            known = is_in_sorted(live["log_offset"], sorted_offsets)
+            for unit in live[~known]:
+                detail = f"log offset {unit['log_offset']} starts no record of this queue"
+                yield self._finding(UNIT_NOWHERE, file, int(unit["queue_offset"]), detail)
+            wanted = expected[by_log_offset[places[known]]]
+            differs = live[known] != wanted
+            for unit, right in zip(live[known][differs], wanted[differs], strict=True):
+                detail = f"{unit.item()} instead of {right.item()}"
+                yield self._finding(UNIT_DIFFERS, file, int(right["queue_offset"]), detail)
+
+    def _written(self, file: StoredFile) -> BatchUnitArray:
+        units = batch_units_of(self.files.read_written(file.path, file.size))
+        return units[: written_count(units)]
+
+    def _finding(self, kind: str, file: StoredFile | None, offset: int, detail: str) -> Finding:
+        topic, queue_id = self.queue
+        path = file.path if file is not None else f"{FOLDER}/{topic}/{queue_id}"
+        return Finding(kind, self.files.name_of(path), offset, topic, queue_id, detail=detail)
+
+
+def _before(units: BatchUnitArray, horizon: int) -> BatchUnitArray:
+    return units[units["log_offset"] < horizon]

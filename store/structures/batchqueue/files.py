@@ -1,0 +1,79 @@
+"""List the files of every batch queue of a store, and read a queue's extent off them.
+
+batchconsumequeue/<topic>/<queue id>/<byte offset of the file>
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.layout import parse_queue_id, parse_segment_name
+from store.structures.batchqueue.units import BatchUnitArray, batch_units_of, written_count
+
+FOLDER = "batchconsumequeue"
+
+
+class Extent(NamedTuple):
+    """Queue offsets from the first message to behind the last.
+
+    newest, end  log offsets of the newest record, -1 for none
+    """
+
+    min_offset: int
+    max_offset: int
+    newest: int
+    end: int
+
+
+def batch_queue_files(files: StoreReader) -> dict[tuple[str, int], list[StoredFile]]:
+    """The files of every batch queue, in order."""
+    found: dict[tuple[str, int], list[StoredFile]] = defaultdict(list)
+    for entry in files.below(FOLDER):
+        names = entry.path.split("/")[1:]
+        queue_id = parse_queue_id(names[1]) if len(names) > 1 else None
+        number = parse_segment_name(names[2]) if len(names) == 3 and not entry.is_folder else None
+        if queue_id is not None and number is not None:
+            found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
+    return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}
+
+
+def extent_of(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> Extent:
+    """The extent of one queue; units before `min_log_offset` count as expired."""
+    for file in reversed(files):
+        units = _written(reader, file)
+        if len(units):
+            last = units[-1]
+            behind = int(last["queue_offset"]) + int(last["message_count"])
+            newest = int(last["log_offset"])
+            return Extent(_first(reader, files, min_log_offset, behind), behind, newest, newest + int(last["size"]))
+    return Extent(0, 0, -1, -1)
+
+
+def find_unit(reader: StoreReader, files: Sequence[StoredFile], log_offset: int) -> tuple[str, int, int] | None:
+    """File, position and record size of the unit that names this log offset; None without one."""
+    for file in files:
+        rows = np.flatnonzero(_written(reader, file)["log_offset"] == log_offset)
+        if len(rows):
+            row = int(rows[0])
+            return file.path, row * BATCH_UNIT_SIZE, int(_written(reader, file)["size"][row])
+    return None
+
+
+def _first(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int, behind: int) -> int:
+    for file in files:
+        units = _written(reader, file)
+        kept = units[units["log_offset"] >= min_log_offset]
+        if len(kept):
+            return int(kept["queue_offset"][0])
+    return behind
+
+
+def _written(reader: StoreReader, file: StoredFile) -> BatchUnitArray:
+    units = batch_units_of(reader.read_written(file.path, file.size))
+    return units[: written_count(units)]

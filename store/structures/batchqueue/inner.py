@@ -1,0 +1,73 @@
+"""Unwrap the messages inside one record: encodings one behind the other, without a count.
+
+    int size | int magic 0 | int CRC 0 | int flag | int body size | body | short properties size | properties
+
+Topic, queue, hosts, times and sys flag are the record's. The i-th message has the queue offset INNER_BASE + i.
+
+Source: MessageDecoder.encodeMessage, decodeMessage, countInnerMsgNum (5.3.3).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+
+from store.errors import DamagedRecord
+from store.formats.java import crc32
+from store.formats.message import INNER_BATCH, StoredMessage
+from store.structures.batchqueue.units import inner_batch_of
+
+_HEADER = struct.Struct(">iiiii")
+_PROPERTIES_SIZE = struct.Struct(">h")
+_MIN_SIZE = _HEADER.size + _PROPERTIES_SIZE.size
+NEED_UNWRAP = 0x40
+
+
+def unwrap(record: StoredMessage) -> Iterator[StoredMessage]:
+    """The messages inside a record; DamagedRecord where its body is not made of them."""
+    found = inner_batch_of(record.properties)
+    first = found[0] if found is not None else record.queue_offset
+    is_sound = record.is_crc_right
+    for number, (flag, body, properties) in enumerate(_parts(record)):
+        yield replace(
+            record,
+            queue_offset=first + number,
+            flag=flag,
+            body=body,
+            property_text=properties,
+            sys_flag=record.sys_flag & ~(INNER_BATCH | NEED_UNWRAP),
+            # An inner message has no CRC of its own; the record's covers them all.
+            body_crc=crc32(body) if is_sound else record.body_crc,
+            outer_queue_offset=record.queue_offset,
+        )
+
+
+def count_inner(record: StoredMessage) -> int:
+    """How many messages are inside a record."""
+    return sum(1 for _ in _parts(record))
+
+
+def _parts(record: StoredMessage) -> Iterator[tuple[int, bytes, bytes]]:
+    """Flag, body and property string of each message."""
+    body, at = record.body, 0
+    while at < len(body):
+        if len(body) - at < _MIN_SIZE:
+            raise _damaged(record, at, f"{len(body) - at} bytes are left, a message takes {_MIN_SIZE} at least")
+        size, _, _, flag, body_size = _HEADER.unpack_from(body, at)
+        start = at + _HEADER.size
+        if not 0 <= body_size <= size - _MIN_SIZE or at + size > len(body):
+            raise _damaged(record, at, f"a message claims {size} bytes with a body of {body_size}")
+        stop = start + body_size
+        (properties_size,) = _PROPERTIES_SIZE.unpack_from(body, stop)
+        properties = stop + _PROPERTIES_SIZE.size
+        if properties_size < 0 or properties + properties_size != at + size:
+            raise _damaged(record, at, f"a message of {size} bytes claims properties of {properties_size}")
+        yield flag, body[start:stop], body[properties : properties + properties_size]
+        at += size
+
+
+def _damaged(record: StoredMessage, at: int, reason: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"the messages inside the record cannot be read: at byte {at} {reason}", offset=record.log_offset
+    )

@@ -1,0 +1,55 @@
+"""Find the topics with batch queues: those named in topics.json, and those with a folder of them.
+
+A broker that finds the folder and not the attribute, or the other way round, does not start.
+
+Source: ConsumeQueueStore.queueTypeShouldBe, QueueTypeUtils (5.3.3).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout
+from store.structures.tables.config_file import read_config_file
+from store.structures.tables.fastjson import member, members
+
+QUEUE_TYPE = "queue.type"
+BATCH = "BatchCQ"
+
+
+def batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
+    """Topics whose queues are batch queues, by their folders first, then by topics.json."""
+    plain = _with_queues(layout.consumequeue, fs)
+    return _with_queues(layout.batchconsumequeue, fs) | (configured_batch_topics(layout, fs) - plain)
+
+
+def configured_batch_topics(layout: StoreLayout, fs: Filesystem) -> frozenset[str]:
+    """Topics with the attribute queue.type=BatchCQ in the topics.json that a broker would load."""
+    return frozenset(name for name, kind in configured_types(layout, fs).items() if kind == BATCH)
+
+
+def configured_types(layout: StoreLayout, fs: Filesystem) -> dict[str, str]:
+    """The attribute queue.type of every topic that has one."""
+    copy = read_config_file(layout.config, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    kinds = {name: member(member(entry, "attributes"), QUEUE_TYPE) for name, entry in table.items()}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, str)}
+
+
+def mismatched_topics(layout: StoreLayout, fs: Filesystem) -> list[str]:
+    """Sentences about folders of another type than topics.json says; a broker does not start with them."""
+    kinds = configured_types(layout, fs)
+    wrong = [(topic, kinds.get(topic, "SimpleCQ"), BATCH) for topic in _with_queues(layout.batchconsumequeue, fs)]
+    wrong += [(topic, kinds.get(topic, "SimpleCQ"), "SimpleCQ") for topic in _with_queues(layout.consumequeue, fs)]
+    return [
+        f"{topic}: its folder holds queues of type {found}, topics.json says {wanted}"
+        for topic, wanted, found in sorted(wrong)
+        if wanted != found
+    ]
+
+
+def _with_queues(folder: Path, fs: Filesystem) -> frozenset[str]:
+    return frozenset(
+        entry.path.name for entry in fs.list_folder(folder) if entry.is_folder and fs.list_folder(entry.path)
+    )

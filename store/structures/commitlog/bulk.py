@@ -1,0 +1,221 @@
+"""Many messages at once, as columns: the arguments and the result of `MessageStore.put_many`.
+
+    MessageColumns.of(messages)        from Message objects
+    MessageColumns.from_arrow(batch)   from an Arrow record batch with the columns named below
+
+        topic                string, or a dictionary of strings
+        body                 binary or string, or what Arrow casts to them: views, fixed-size binary, a dictionary
+        queue_id, flag, sys_flag, reconsume_times     integers, 0 where absent
+        prepared_transaction_offset                   the same
+        born_timestamp_ms    integers; the time of this call where absent
+        properties           binary: the stored property string, empty where absent
+
+All messages of one MessageColumns share the born host and the store host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store import kernels
+from store.errors import BadRequest
+from store.formats.given import check_message
+from store.formats.host import LOCALHOST, Host
+from store.formats.message import Message
+from store.formats.properties import WAIT_MARK, says_no_wait
+from store.formats.run import Int64Array
+from store.kernels.native import clock_ms
+from store.structures.commitlog.arrow_columns import bytes_of, numbers_of, topics_of
+from store.structures.commitlog.put_result import PutResult, PutStatus
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER_COLUMNS = (
+    "queue_id",
+    "flag",
+    "sys_flag",
+    "born_timestamp_ms",
+    "reconsume_times",
+    "prepared_transaction_offset",
+)
+_KINDS = {"topic": str, "body": bytes, "properties": bytes}
+_PIECE_SIZE = 128 * 1024
+_MAX_QUEUE_PLACES = 1 << 16
+
+
+@dataclass(slots=True)
+class MessageColumns:
+    """n messages as columns.
+
+    `*_ends` are int64[n + 1], as Arrow's offsets; `topic_of` is the place of a message's topic.
+    """
+
+    topics: list[str]
+    topic_of: Int64Array
+    bodies: Any
+    body_ends: Int64Array
+    properties: Any
+    property_ends: Int64Array
+    numbers: dict[str, Int64Array]
+    born_host: Host = LOCALHOST
+    store_host: Host = LOCALHOST
+
+    def __len__(self) -> int:
+        return len(self.topic_of)
+
+    def find_in_properties(self, text: bytes) -> bool:
+        """Whether any message's properties hold `text`. Piece by piece, as uncompiled kernels copy a piece."""
+        start, stop = int(self.property_ends[0]), int(self.property_ends[-1])
+        return any(
+            kernels.find_text(self.properties, text, at, min(at + _PIECE_SIZE + len(text) - 1, stop)) >= 0
+            for at in range(start, stop, _PIECE_SIZE)
+        )
+
+    def waits_for_flush(self) -> npt.NDArray[np.bool_]:
+        """Marks the messages that wait for the disk: those whose producer did not say WAIT=false."""
+        waits = np.ones(len(self), np.bool_)
+        if self.find_in_properties(WAIT_MARK):
+            for row in range(len(self)):
+                waits[row] = not says_no_wait(self._properties_of(row))
+        return waits
+
+    def number_queues(self) -> tuple[Int64Array, Int64Array]:
+        """The queues that occur, as topic place << 32 | queue id, and the number of each message's queue."""
+        queue_ids = self.numbers["queue_id"]
+        width = int(queue_ids.max()) + 1 if len(queue_ids) else 1
+        if queue_ids.min(initial=0) < 0 or width * len(self.topics) > _MAX_QUEUE_PLACES:
+            keys, numbers = np.unique(self.topic_of << 32 | queue_ids, return_inverse=True)
+            return keys, numbers
+        # Few enough for a table of all that could be: sorting would cost more than encoding.
+        places = self.topic_of * width + queue_ids
+        occurs = np.zeros(width * len(self.topics), bool)
+        occurs[places] = True
+        found = np.flatnonzero(occurs)
+        return found // width << 32 | found % width, (np.cumsum(occurs) - 1)[places]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> MessageColumns:
+        """BadRequest unless all messages have the same hosts; raises as check_message does."""
+        first = messages[0] if messages else Message("")
+        given = {name: [getattr(one, name) for one in messages] for name in NUMBER_COLUMNS}
+        given |= {name: [getattr(one, name) for one in messages] for name in _KINDS}
+        if None in given["born_timestamp_ms"]:
+            now_ms = clock_ms()
+            given["born_timestamp_ms"] = [now_ms if ms is None else ms for ms in given["born_timestamp_ms"]]
+        if any(set(map(type, values)) - {_KINDS.get(name, int)} for name, values in given.items()):
+            for message in messages:
+                check_message(message)
+        if any((one.born_host, one.store_host) != (first.born_host, first.store_host) for one in messages):
+            raise BadRequest("the messages of one bulk put must have the same hosts")
+        topics = list(dict.fromkeys(given["topic"]))
+        places = {topic: place for place, topic in enumerate(topics)}
+        bodies, body_ends = _joined(given["body"])
+        properties, property_ends = _joined(given["properties"])
+        try:
+            numbers = {name: np.array(given[name], np.int64) for name in NUMBER_COLUMNS}
+        except OverflowError:
+            for message in messages:
+                check_message(message)
+            raise
+        return cls(
+            topics,
+            np.array([places[topic] for topic in given["topic"]], np.int64),
+            bodies,
+            body_ends,
+            properties,
+            property_ends,
+            numbers,
+            first.born_host,
+            first.store_host,
+        )
+
+    @classmethod
+    def from_arrow(
+        cls, batch: pa.RecordBatch, *, born_host: Host = LOCALHOST, store_host: Host = LOCALHOST
+    ) -> MessageColumns:
+        """From a pyarrow.RecordBatch.
+
+        BadRequest when `topic` or `body` is missing or null anywhere, or a column has a type that can't be taken.
+        """
+        names, count, absent = set(batch.schema.names), batch.num_rows, {"born_timestamp_ms": clock_ms()}
+        if not {"topic", "body"} <= names:
+            raise BadRequest("a record batch of messages needs the columns topic and body")
+        topics, topic_of = topics_of(batch, "topic")
+        bodies, body_ends = bytes_of(batch, "body", may_be_null=False)
+        properties, property_ends = memoryview(b""), np.zeros(count + 1, np.int64)
+        if "properties" in names:
+            properties, property_ends = bytes_of(batch, "properties", may_be_null=True)
+        return cls(
+            topics,
+            topic_of,
+            bodies,
+            body_ends,
+            properties,
+            property_ends,
+            {
+                name: numbers_of(batch, name) if name in names else np.full(count, absent.get(name, 0), np.int64)
+                for name in NUMBER_COLUMNS
+            },
+            born_host,
+            store_host,
+        )
+
+    def message(self, row: int) -> Message:
+        """One row as a Message."""
+        numbers = {name: int(column[row]) for name, column in self.numbers.items()}
+        return Message(
+            self.topics[int(self.topic_of[row])],
+            bytes(self.bodies[int(self.body_ends[row]) : int(self.body_ends[row + 1])]),
+            properties=self._properties_of(row),
+            born_host=self.born_host,
+            store_host=self.store_host,
+            **numbers,
+        )
+
+    def _properties_of(self, row: int) -> bytes:
+        return bytes(self.properties[int(self.property_ends[row]) : int(self.property_ends[row + 1])])
+
+
+@dataclass(slots=True)
+class PutManyResult:
+    """Places of n messages in their order; -1 for one that was refused.
+
+    refused   by row: what `put` answers to that message
+    status    of all others: PUT_OK or FLUSH_DISK_TIMEOUT
+    """
+
+    log_offsets: Int64Array
+    queue_offsets: Int64Array
+    sizes: Int64Array
+    store_timestamps_ms: Int64Array
+    refused: dict[int, PutResult]
+    status: PutStatus = PutStatus.PUT_OK
+
+    @classmethod
+    def empty(cls, count: int) -> PutManyResult:
+        """The answer before anything was stored."""
+        nowhere, zeros = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        return cls(nowhere, nowhere.copy(), zeros, zeros.copy(), {})
+
+    @classmethod
+    def all_refused(cls, count: int, refusal: PutResult) -> PutManyResult:
+        """The same answer for every message."""
+        result = cls.empty(count)
+        result.refused = dict.fromkeys(range(count), refusal)
+        return result
+
+    def status_of(self, row: int) -> PutStatus:
+        """Status of one message."""
+        return self.refused[row].status if row in self.refused else self.status
+
+
+def _joined(parts: list[bytes]) -> tuple[memoryview, Int64Array]:
+    ends = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) for part in parts], out=ends[1:])
+    return memoryview(b"".join(parts)), ends

@@ -1,0 +1,86 @@
+"""Whether columns of messages hold together: the kernel that encodes them looks at no bounds.
+
+What is checked, once per put_many and before anything is written:
+
+    every column      one-dimensional int64, one value per message, the ends one more
+    body_ends, property_ends    from 0 on, never falling, the last one within the bytes there are
+    topic_of          the place of a topic
+    queue_id, flag …  fit 32 bits; a negative queue id is refused as a single put refuses it
+    topics, hosts     as check_message wants them
+
+BadRequest names the column and, where it is one row's fault, the row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from store.errors import BadRequest
+from store.formats.given import check_host, check_text
+from store.formats.run import Int64Array
+from store.structures.commitlog.bulk import NUMBER_COLUMNS, MessageColumns
+
+_INT_COLUMNS = {"queue_id", "flag", "sys_flag", "reconsume_times"}
+"""Columns of 64-bit numbers whose fields have 32 bits."""
+
+
+def check_columns(messages: MessageColumns) -> None:
+    """Raises BadRequest unless every row is inside of its columns."""
+    count = len(messages)
+    _check_shape("topic_of", messages.topic_of, count)
+    _check_ends("body_ends", messages.body_ends, "bodies", messages.bodies, count)
+    _check_ends("property_ends", messages.property_ends, "properties", messages.properties, count)
+    unknown = messages.numbers.keys() - set(NUMBER_COLUMNS)
+    if unknown or "queue_id" not in messages.numbers:
+        raise BadRequest(f"no such column: {min(unknown)}" if unknown else "the column queue_id is missing")
+    for name, numbers in messages.numbers.items():
+        _check_shape(name, numbers, count)
+    if not count:
+        return
+    for topic in messages.topics:
+        check_text("topic", topic)
+    check_host("born_host", messages.born_host)
+    check_host("store_host", messages.store_host)
+    topic_of = messages.topic_of
+    # As unsigned numbers the negative ones are the largest.
+    if int(topic_of.view(np.uint64).max()) >= len(messages.topics):
+        row = int(np.argmax((topic_of < 0) | (topic_of >= len(messages.topics))))
+        raise _bad_row("topic_of", row, f"there are {len(messages.topics)} topics, no topic {int(topic_of[row])}")
+    for name in _INT_COLUMNS & messages.numbers.keys():
+        numbers = messages.numbers[name]
+        is_beyond = numbers != numbers.astype(np.int32)
+        if is_beyond.any():
+            row = int(np.argmax(is_beyond))
+            raise _bad_row(name, row, f"{int(numbers[row])} does not fit in 32 bits")
+
+
+def _check_shape(name: str, column: Int64Array, count: int) -> None:
+    if not isinstance(column, np.ndarray) or column.dtype != np.int64 or column.ndim != 1:
+        raise BadRequest(f"the column {name} must be a one-dimensional int64 array")
+    if len(column) != count:
+        raise BadRequest(f"the column {name} has {len(column)} values, {count} are needed")
+
+
+def _check_ends(name: str, ends: Int64Array, data_name: str, data: Any, count: int) -> None:
+    _check_shape(name, ends, count + 1)
+    if not ends.flags.c_contiguous:
+        raise BadRequest(f"the column {name} must be contiguous")
+    try:
+        size = memoryview(data).nbytes
+    except TypeError as error:
+        raise BadRequest(f"the column {data_name} must be bytes, not {type(data).__name__}") from error
+    if ends[0] < 0:
+        raise _bad_row(name, 0, f"it begins at {int(ends[0])}")
+    falls = ends[1:] < ends[:-1]
+    if falls.any():
+        row = int(np.argmax(falls))
+        raise _bad_row(name, row, f"it ends at {int(ends[row + 1])}, before it begins at {int(ends[row])}")
+    if ends[-1] > size:
+        row = max(0, int(np.argmax(ends > size)) - 1)
+        raise _bad_row(name, row, f"it ends at {int(ends[row + 1 if count else 0])}, {data_name} has {size} bytes")
+
+
+def _bad_row(column: str, row: int, fault: str) -> BadRequest:
+    return BadRequest(f"the column {column} is wrong in row {row}: {fault}")

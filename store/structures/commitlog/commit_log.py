@@ -1,0 +1,463 @@
+"""CommitLog: appends messages as records, and reads a record at its offset.
+
+How a message becomes a record (CommitLog.asyncPutMessage and DefaultAppendMessageCallback.doAppend, 4.9.8):
+
+    1. checks (put_rules.py): topic and properties lengths      MESSAGE_ILLEGAL
+    2. a delayed message goes to SCHEDULE_TOPIC_XXXX, queue level - 1; its real place moves into two properties
+    3. sizes: body, record, segment                             MESSAGE_ILLEGAL, PROPERTIES_SIZE_EXCEEDED
+    4. one kernel call (append_message) takes store time, queue offset and log offset, copies the bytes into the map (or
+       the lent buffer) and then moves `wrote`: readers never see half a record
+    5. a record that does not fit with 8 bytes to spare leaves a blank and starts the next segment, under the put lock
+
+A usual message takes all of it in one compiled call, put_message, which leaves the others to these steps.
+
+The kernel call holds the GIL from its first look to its last write, so threads that put need no lock between them: one
+that lost the GIL with a lock in hand would stop all others. Batches, bulk puts and step 5 take the put lock, and close
+the gate that the kernel looks at. Where kernels run uncompiled every put takes the lock.
+
+Prepared and rolled-back messages have queue offset 0 and do not advance their queue.
+
+Where stale bytes follow the end (a log that was cut), the 8 bytes behind each new record are zeroed, which 4.9.8 does
+not, so that no old record comes back to life.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import accumulate
+
+from store import kernels
+from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.errors import DamagedRecord, StoreClosed, StoreIOError
+from store.files import lost_pages
+from store.files.mapped_file import MappedFile
+from store.files.mapped_file_queue import MappedFileQueue
+from store.formats.columns import DamageReason
+from store.formats.given import check_message, check_number
+from store.formats.message import (
+    BLANK_SIZE,
+    BORN_HOST_IPV6,
+    MAX_TOPIC_SIZE_V1,
+    QUEUE_OFFSET_AT,
+    RECORD_MIN_SIZE,
+    STORE_HOST_IPV6,
+    Message,
+    StoredMessage,
+    decode_record,
+    encode_blank,
+    encode_record,
+    host_flags,
+    is_queued,
+    record_size,
+    store_timestamp_at,
+)
+from store.formats.properties import DELAY_MARK, MAX_PROPERTIES_SIZE
+from store.formats.property_crc import PLACEHOLDER, with_crc
+from store.formats.run import Run
+from store.kernels import append_message, put_message
+from store.kernels.encode import LOST_PAGE
+from store.kernels.native import clock_ms
+from store.structures.commitlog.light_puts import LightPuts
+from store.structures.commitlog.put_queue import NO_PAGES, NO_TAIL, PutHosts, PutParts, PutQueue, PutTail
+from store.structures.commitlog.put_result import PutResult, PutStatus, illegal, no_segment
+from store.structures.commitlog.put_rules import PutRules
+from store.structures.commitlog.scan import DEFAULT_RULES, ScanRules, Step, scan_log
+from store.structures.commitlog.tail_pages import TailPages
+
+HOST_FLAGS = BORN_HOST_IPV6 | STORE_HOST_IPV6
+_ZEROS = bytes(BLANK_SIZE)
+_LONG = struct.Struct(">q")
+_GATE = struct.Struct(">qq")
+# Finding a member of an enumeration takes 45 ns.
+_OK = PutStatus.PUT_OK
+
+
+def _alone_where_uncompiled(
+    put: Callable[[CommitLog, Message], PutResult],
+) -> Callable[[CommitLog, Message], PutResult]:
+    """Only a compiled kernel holds the GIL all the time."""
+    if kernels.COMPILED:
+        return put
+
+    def put_alone(log: CommitLog, message: Message) -> PutResult:
+        with log.put_lock:
+            return put(log, message)
+
+    return put_alone
+
+
+class CommitLog:
+    """The log of one store. `segments` is its MappedFileQueue; `clock` gives milliseconds."""
+
+    def __init__(
+        self,
+        segments: MappedFileQueue,
+        config: StoreConfig,
+        clock: Callable[[], int],
+        line: BrokerLine = LINE_4_9,
+    ) -> None:
+        self.segments = segments
+        self.clock = clock
+        self._segment_size = segments.file_size
+        self.rules = PutRules(config, segments.file_size, line)
+        self.light = LightPuts(config, line)
+        self._is_verbatim = not line.ends_with_separator and not self.rules.appends_crc and not self.light.is_on
+        self._max_body, self._max_record = self.rules.max_body, self.rules.max_record
+        self.put_lock = threading.RLock()
+        self.locked_since_ms = 0
+        """When the put that is under way got the lock, 0 while none is."""
+        self.stale_segment = -1
+        """Start of a segment in which old records lie behind the log's end, -1 without one."""
+        self._gate = bytearray(_GATE.size)
+        """Whether somebody has the log alone, and the newest store time, which no put goes behind."""
+        self._flushes_by_time = config.flush_disk_type == "ASYNC_FLUSH"
+        self._pages = NO_PAGES
+        self._is_closed = False
+        self._queues: dict[tuple[str, int], PutQueue] = {}
+        hosts = PutHosts.of(Message(""))
+        given_clock = None if clock is clock_ms else clock
+        self._parts = PutParts(self._queues, hosts, NO_TAIL, self._gate, given_clock, self._max_body, self._max_record)
+
+    def close(self) -> None:
+        """Close the segments; views that were given out stay valid.
+
+        The log keeps no view: a deleted file would keep its blocks until the next collection of cyclic garbage.
+        """
+        self._is_closed = True
+        self._parts, self._pages = self._parts._replace(tail=NO_TAIL), NO_PAGES
+        self.segments.close()
+
+    # Where the log begins and ends.
+
+    @property
+    def min_offset(self) -> int:
+        """Start of the first segment, -1 without segments."""
+        return self.segments.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """End of the bytes that readers may see."""
+        return self.segments.max_offset
+
+    def set_queue_offset(self, topic: str, queue_id: int, next_offset: int) -> None:
+        """Sets the queue offset of the queue's next message (CommitLog.recoverTopicQueueTable)."""
+        self.put_queue(topic, queue_id).move_to(next_offset)
+
+    def queue_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset of the queue's next message."""
+        queue = self._queues.get((topic, queue_id))
+        return queue.queue_offset if queue is not None else 0
+
+    def put_queue(self, topic: str, queue_id: int) -> PutQueue:
+        """The queue's cell; change it under the put lock only."""
+        return self._queues.setdefault((topic, queue_id), PutQueue.of(topic))
+
+    # Appending.
+
+    @_alone_where_uncompiled
+    def put(self, message: Message) -> PutResult:
+        """Append one message. Durability is the flush service's business."""
+        if self._is_verbatim:
+            try:
+                result: PutResult | None = put_message(self._parts, message, PutResult, _OK, DELAY_MARK)
+            except (OverflowError, TypeError):
+                # _put_by_steps says of which field.
+                result = None
+            if result is not None:
+                return result
+        return self._put_by_steps(message)
+
+    def _put_by_steps(self, message: Message) -> PutResult:
+        """Append one message of any kind; put_message takes the usual ones."""
+        check_message(message)
+        queue = self._queues.get((message.topic, message.queue_id))
+        if queue is None:
+            refused = self.rules.refuse_place(message.topic, message.queue_id)
+            if refused:
+                return illegal(refused)
+            queue = self.put_queue(message.topic, message.queue_id)
+        properties = message.properties
+        # `in` asks first whether the mark is a number, by an exception that takes 0.2 us.
+        if properties and properties.find(DELAY_MARK) >= 0 and is_queued(message.sys_flag):
+            message = self.rules.delayed(message)
+            queue = self.put_queue(message.topic, message.queue_id)
+        if not self._is_verbatim:
+            names = self.light.names_of(message)
+            if names:
+                return self._put_to_light_queues(message, names)
+            message = replace(message, properties=self.rules.as_stored(message.properties))
+            if self.rules.appends_crc:
+                return self.put_batch([message], is_batch=False)
+        return self._append(message, queue, self._gate, self.clock())
+
+    def _put_to_light_queues(self, message: Message, names: list[str]) -> PutResult:
+        with self.put_lock:
+            result = self.light.put(
+                message,
+                names,
+                lambda queue: self.queue_offset(*queue),
+                lambda one: self.put_batch([one], is_batch=False),
+            )
+            for queue in self.light.queues_of(message, names) if result.is_ok else ():
+                cell = self.put_queue(*queue)
+                cell.move_to(cell.queue_offset + 1)
+        return result
+
+    def put_replayed(self, message: Message, *, as_stored: bool, store_timestamp_ms: int | None = None) -> PutResult:
+        """Append a message that another store had, with that store's time if one is given.
+
+        as_stored  it is not delayed again
+        """
+        check_message(message)
+        if store_timestamp_ms is not None:
+            check_number("store_timestamp_ms", store_timestamp_ms, 64)
+        refused = self.rules.refuse_place(message.topic, message.queue_id)
+        if refused:
+            return illegal(refused)
+        if not as_stored and DELAY_MARK in message.properties and is_queued(message.sys_flag):
+            message = self.rules.delayed(message)
+        queue = self.put_queue(message.topic, message.queue_id)
+        now_ms = self.clock() if store_timestamp_ms is None else store_timestamp_ms
+        with self.put_lock:
+            # A gate of its own: the time given may be before the newest.
+            return self._append(message, queue, _open_gate(now_ms), now_ms)
+
+    def _append(self, message: Message, queue: PutQueue, gate: bytearray, now_ms: int) -> PutResult:
+        hosts = self._parts.hosts
+        if hosts.born is not message.born_host or hosts.stored is not message.store_host:
+            hosts = PutHosts.of(message)
+            # Another thread's new tail may be lost here; file_for finds it again, as the old one has no room.
+            self._parts = self._parts._replace(hosts=hosts)
+        body, properties = message.body, message.properties
+        size = queue.base_size + hosts.extra_size + len(body) + len(properties)
+        if size > self._max_record or len(body) > self._max_body or len(properties) > MAX_PROPERTIES_SIZE:
+            return self.rules.too_large(message, size)
+
+        born_ms = message.born_timestamp_ms
+
+        def append(tail: PutTail, gate: bytearray, time_ms: int) -> int:
+            position: int = append_message(
+                gate, tail.wrote, tail.buffer, tail.file_start, tail.limit_position, queue.end, time_ms,
+                queue.topic, body, properties, hosts.encoded,
+                message.queue_id, message.flag, message.sys_flag & ~HOST_FLAGS | hosts.flags,
+                time_ms if born_ms is None else born_ms, message.reconsume_times, message.prepared_transaction_offset,
+            )  # fmt: skip
+            if position == LOST_PAGE:
+                lost_pages.require_none()
+            return position
+
+        try:
+            tail = self._parts.tail
+            position = append(tail, gate, now_ms)
+            if position < 0:
+                # No room in the segment, the log is locked, or the clock went back: settled under the lock.
+                with self.locked() as locked_ms:
+                    file = self.file_for(size)
+                    tail = PutTail.of(file, file.write_buffer, self._pages)
+                    now_ms = locked_ms if gate is self._gate else now_ms
+                    position = append(tail, _open_gate(now_ms), now_ms)
+                self._pages.go_ahead()
+        except StoreIOError as error:
+            lost_pages.require_none()
+            return no_segment(error)
+        if position < 0:
+            return illegal("a part has a size that no record can hold")
+        tail.file.store_timestamp_ms = now_ms
+        queue_offset = _LONG.unpack_from(tail.buffer, position + QUEUE_OFFSET_AT)[0]
+        log_offset = tail.file_start + position
+        # What PutResult(...) does, in a third of its time.
+        return _new(PutResult, (_OK, log_offset, size, queue_offset, now_ms, 1, "", message, ()))
+
+    @contextmanager
+    def locked(self) -> Iterator[int]:
+        """Holds the put lock and closes the gate; gives the store time of puts inside the block."""
+        with self.put_lock:
+            _GATE.pack_into(self._gate, 0, True, 0)
+            self.locked_since_ms = now_ms = self.clock()
+            try:
+                yield now_ms
+            finally:
+                # Else every later put would be answered OS_PAGECACHE_BUSY.
+                self.locked_since_ms = 0
+                _GATE.pack_into(self._gate, 0, False, now_ms)
+
+    def put_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult:
+        """Appends messages of one queue back to back with one store time; all of them, or none.
+
+        Their properties are stored as they are given: a batch's own are joined to them by the caller.
+
+        is_batch  False for one message that is encoded whole before it is written, under the rules of a single put
+        """
+        for message in messages:
+            check_message(message)
+        if self.rules.appends_crc:
+            messages = [_with_room_for_crc(message, self.rules) for message in messages]
+        if is_batch:
+            # MessageExtEncoder writes 0 for every message of a batch.
+            messages = [replace(message, prepared_transaction_offset=0) for message in messages]
+        refusal = self.rules.refuse_batch(messages, is_batch=is_batch)
+        if refusal is not None:
+            return refusal
+        first = messages[0]
+        topic = first.topic.encode()
+        sys_flag = first.sys_flag & ~HOST_FLAGS | host_flags(first.born_host, first.store_host)
+        v2 = len(topic) > MAX_TOPIC_SIZE_V1
+        sizes = [record_size(len(m.body), len(topic), len(m.properties), sys_flag, v2=v2) for m in messages]
+        if sum(sizes) + BLANK_SIZE > self._segment_size:
+            return illegal(f"the batch has {sum(sizes)} bytes and does not fit into a segment")
+        try:
+            with self.locked() as now_ms:
+                return self._append_batch(messages, topic, sys_flag, sizes, now_ms)
+        except StoreIOError as error:
+            lost_pages.require_none()
+            return no_segment(error)
+
+    def _append_batch(
+        self, messages: Sequence[Message], topic: bytes, sys_flag: int, sizes: list[int], now_ms: int
+    ) -> PutResult:
+        first, size, queued = messages[0], sum(sizes), is_queued(sys_flag)
+        queue = self.put_queue(first.topic, first.queue_id)
+        file = self.file_for(size)
+        position = file.wrote
+        log_offset = file.file_start + position
+        offsets = tuple(log_offset + before for before in accumulate(sizes[:-1], initial=0))
+        records = [
+            encode_record(
+                message,
+                topic=topic,
+                sys_flag=sys_flag,
+                queue_offset=queue.queue_offset + number if queued else 0,
+                log_offset=offset,
+                store_timestamp_ms=now_ms,
+            )
+            for number, (message, offset) in enumerate(zip(messages, offsets, strict=True))
+        ]
+        if self.rules.appends_crc:
+            records = [with_crc(record) for record in records]
+        self._write(file, position, b"".join(records))
+        file.store_timestamp_ms = now_ms
+        queue_offset = queue.queue_offset if queued else 0
+        queue.move_to(queue.queue_offset + (len(messages) if queued else 0))
+        return PutResult(PutStatus.PUT_OK, log_offset, size, queue_offset, now_ms, len(messages), "", first, offsets)
+
+    def file_for(self, size: int) -> MappedFile:
+        """The segment that takes `size` bytes and a blank's 8; ends the last one with a blank if it can't.
+
+        The bytes have blocks on the disk; StoreIOError when it is full."""
+        if self._is_closed:
+            raise StoreClosed("the store is closed", file=self.segments.folder)
+        file = self._parts.tail.file
+        space = self._segment_size - file.wrote if self._parts.tail is not NO_TAIL else 0
+        if size + BLANK_SIZE > space:
+            if space:
+                self._end_segment(file, space)
+            file = self.segments.last_file()
+            self._pages = TailPages(file, flushes_by_time=self._flushes_by_time, before=self._pages)
+            self._parts = self._parts._replace(tail=PutTail.of(file, file.write_buffer, self._pages))
+            if size + BLANK_SIZE > self._segment_size - file.wrote:
+                # The first message since the opening, and the last segment is nearly full.
+                return self.file_for(size)
+        self._pages.reserve(file.wrote + size + BLANK_SIZE)
+        return file
+
+    def _end_segment(self, file: MappedFile, space: int) -> None:
+        if space >= BLANK_SIZE:
+            file.reserve(file.wrote + BLANK_SIZE)
+            file.write_buffer[file.wrote : file.wrote + BLANK_SIZE] = encode_blank(space)
+        file.wrote = self._segment_size
+
+    def _write(self, file: MappedFile, position: int, record: bytes) -> None:
+        buffer, end = file.write_buffer, position + len(record)
+        # A blank's 8 bytes are always left, so this never reaches beyond the segment.
+        if buffer[end : end + BLANK_SIZE] != _ZEROS:
+            self.close_stale_tail(file, end)
+        buffer[position:end] = record
+        lost_pages.require_none()
+        file.wrote = end
+
+    def close_stale_tail(self, file: MappedFile, end: int) -> None:
+        """Keeps bytes behind `end` from being read as a record."""
+        if file.write_buffer[end : end + BLANK_SIZE] != _ZEROS:
+            file.write_buffer[end : end + BLANK_SIZE] = _ZEROS
+
+    # Reading.
+
+    def read(self, log_offset: int, size: int) -> memoryview | None:
+        """A view of `size` bytes at `log_offset`, None unless all are there.
+
+        Copies nothing.
+        """
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
+        return file.read(log_offset - file.file_start, size) if file is not None else None
+
+    def lookup(self, log_offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message at `log_offset`, None when no bytes are there.
+
+        Without `size` the record's own size counts.
+
+        DamagedRecord when the bytes are no record, with file and place.
+        """
+        file = self.segments.find_by_offset(log_offset, log_offset == 0)
+        if file is None:
+            return None
+        seen = lost_pages.count()
+        position = log_offset - file.file_start
+        if size is None:
+            head = file.read(position, 4)
+            if head is None:
+                return None
+            size = int.from_bytes(head, "big", signed=True)
+        if size < RECORD_MIN_SIZE or size > file.readable_position - position:
+            raise DamagedRecord(f"{DamageReason.BAD_SIZE.describe()} ({size} bytes)", file=file.path, offset=position)
+        record = file.read(position, size)
+        message = decode_record(record, file=file.path, position=position) if record is not None else None
+        lost_pages.require_none_since(seen)
+        return message
+
+    def start_around(self, log_offset: int) -> int | None:
+        """Find the first byte of the record around `log_offset`, None without one."""
+        file = self.segments.find_by_offset(log_offset)
+        for step in scan_log([file]) if file is not None else ():
+            if isinstance(step, Run) and step.file_start + step.end > log_offset:
+                starts = step.file_start + step.columns.position
+                before = starts[starts < log_offset].tolist()
+                return before[-1] if before and log_offset not in starts else None
+        return None
+
+    def store_timestamp(self, log_offset: int, size: int) -> int:
+        """Store time of the record at `log_offset`, -1 without one (CommitLog.pickupStoreTimestamp, 4.9.8)."""
+        record = self.read(log_offset, size)
+        if record is None or len(record) < RECORD_MIN_SIZE:
+            return -1
+        return read_store_timestamp(record)
+
+    def earliest_time(self) -> int:
+        """Store time of the first record, -1 without one."""
+        offset = self.min_offset
+        return self.store_timestamp(offset, RECORD_MIN_SIZE) if offset >= 0 else -1
+
+    def scan(self, log_offset: int | None = None, rules: ScanRules = DEFAULT_RULES) -> Iterator[Step]:
+        """The walk over the log from `log_offset` on."""
+        return scan_log(self.segments.files, log_offset, rules=rules)
+
+
+def _open_gate(newest_ms: int) -> bytearray:
+    return bytearray(_GATE.pack(False, newest_ms))
+
+
+def _with_room_for_crc(message: Message, rules: PutRules) -> Message:
+    return replace(message, properties=rules.as_stored(message.properties) + PLACEHOLDER)
+
+
+def read_store_timestamp(record: memoryview) -> int:
+    """The store time out of a record's bytes."""
+    sys_flag = int.from_bytes(record[36:40], "big")
+    at = store_timestamp_at(sys_flag)
+    return int.from_bytes(record[at : at + 8], "big", signed=True)
+
+
+_new = tuple.__new__

@@ -1,0 +1,149 @@
+"""PutRules: the messages that a store takes, and the form of a stored delayed one.
+
+Two rules are stricter than 4.9.8's, because the broker then writes a log it cannot read again: a topic of more than 127
+bytes (not characters) and a record larger than a segment are refused. The line 5.3 takes longer topics, in records of
+version 2.
+
+Source: CommitLog.asyncPutMessage, asyncPutMessages, MessageExtEncoder.encode (4.9.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.formats import properties as props
+from store.formats.java import utf16_length
+from store.formats.message import BLANK_SIZE, MAX_TOPIC_SIZE_V1, TRANSACTION_MASK, Message, host_flags, record_size
+from store.formats.property_crc import without_crc
+from store.formats.topics import SCHEDULE_TOPIC
+from store.layout import is_topic_folder_name
+from store.structures.commitlog.bulk import MessageColumns
+from store.structures.commitlog.put_result import PutResult, PutStatus, illegal
+
+MAX_TOPIC_LENGTH = 127
+MAX_FOLDER_NAME_SIZE = 255
+# What a record may have beyond the largest body.
+RECORD_EXTRA_SIZE = 64 * 1024
+
+_SENT_EXTRA_SIZE = 4 + 4 + 4 + 4 + 4 + 2
+"""The numbers before a message's body and properties in a batch as a producer sends it (MessageDecoder)."""
+
+
+class PutRules:
+    """The limits of one store: `max_body` and `max_record` in bytes."""
+
+    def __init__(self, config: StoreConfig, segment_size: int, line: BrokerLine = LINE_4_9) -> None:
+        self.line = line
+        self.appends_crc = config.enabled_append_prop_crc and line.accepts_v2
+        """Whether a record ends with a CRC of all its other bytes."""
+        self.max_body = config.max_message_size
+        self.max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, segment_size - BLANK_SIZE)
+        self._max_delay_level = len(config.delay_levels_ms)
+
+    def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
+        """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
+        if not messages:
+            return illegal("the batch is empty")
+        first = messages[0]
+        topic = first.topic.encode()
+        refused = self.refuse_topic(first.topic, topic)
+        if refused:
+            return illegal(refused)
+        if first.queue_id < 0:
+            return illegal(f"the queue id is negative: {first.queue_id}")
+        sent = sum(_SENT_EXTRA_SIZE + len(message.body) + len(message.properties) for message in messages)
+        if is_batch and sent > self.max_body:
+            return illegal(f"the batch is sent as {sent} bytes, maxMessageSize is {self.max_body}")
+        for message in messages:
+            if (message.topic, message.queue_id) != (first.topic, first.queue_id):
+                return illegal("a batch goes to one queue of one topic")
+            if is_batch and message.sys_flag & TRANSACTION_MASK:
+                return illegal("a batch cannot be part of a transaction")
+            if is_batch and props.DELAY in props.decode_properties(message.properties):
+                return illegal("a batch cannot be delayed")
+            size = record_size(len(message.body), len(topic), len(message.properties))
+            if len(message.body) > self.max_body or size > self.max_record:
+                return self.too_large(message, size)
+            if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+                return self.too_large(message, size)
+        return None
+
+    def refuse_rows(self, messages: MessageColumns) -> npt.NDArray[np.bool_]:
+        """Marks the rows that a put would refuse; the put of one such row names the reason."""
+        topics = [topic.encode() for topic in messages.topics]
+        bad = [bool(self.refuse_topic(*both)) for both in zip(messages.topics, topics, strict=True)]
+        sizes = np.array([len(topic) for topic in topics], np.int64)[messages.topic_of]
+        bodies, properties = np.diff(messages.body_ends), np.diff(messages.property_ends)
+        flags = host_flags(messages.born_host, messages.store_host)
+        total = record_size(0, 0, 0, flags) + bodies + sizes + properties
+        too_large = (bodies > self.max_body) | (total > self.max_record) | (properties > props.MAX_PROPERTIES_SIZE)
+        too_large |= messages.numbers["queue_id"] < 0
+        refused: npt.NDArray[np.bool_] = np.array(bad, bool)[messages.topic_of] | too_large
+        return refused
+
+    def refuse_place(self, topic: str, queue_id: int) -> str:
+        """Why nothing can be stored in this queue, empty when it can."""
+        if queue_id < 0:
+            return f"the queue id is negative: {queue_id}"
+        return self.refuse_topic(topic, topic.encode())
+
+    def refuse_topic(self, topic: str, encoded: bytes) -> str:
+        """Why nothing can be stored under this topic, empty when it can.
+
+        A broker builds the queue's folder from the topic: one with a slash would lie outside consumequeue/.
+        """
+        most = MAX_FOLDER_NAME_SIZE if self.line.accepts_v2 else MAX_TOPIC_SIZE_V1
+        if not encoded or len(encoded) > most or (utf16_length(topic) > MAX_TOPIC_LENGTH and most == MAX_TOPIC_SIZE_V1):
+            of_line = "" if self.line.accepts_v2 else " in a 4.x store"
+            return f"the topic must have 1 to {most} bytes of UTF-8{of_line}"
+        return "" if is_topic_folder_name(topic) else f"no folder can have the topic's name: {topic!r}"
+
+    def as_stored(self, properties: bytes) -> bytes:
+        """The property string as the line's broker stores it."""
+        if self.appends_crc:
+            properties = without_crc(properties)
+        if self.line.ends_with_separator and properties and not properties.endswith(props.PROPERTY_SEPARATOR_BYTE):
+            return properties + props.PROPERTY_SEPARATOR_BYTE
+        return properties
+
+    def too_large(self, message: Message, size: int) -> PutResult:
+        """Names the limit that a message exceeds whose record would have `size` bytes."""
+        if len(message.properties) > props.MAX_PROPERTIES_SIZE:
+            reason = f"the properties have {len(message.properties)} bytes, the limit is {props.MAX_PROPERTIES_SIZE}"
+            too_long = utf16_length(message.properties.decode("utf-8", "replace")) > props.MAX_PROPERTIES_SIZE
+            status = PutStatus.MESSAGE_ILLEGAL if too_long else PutStatus.PROPERTIES_SIZE_EXCEEDED
+            return PutResult(status, reason=reason)
+        if len(message.body) > self.max_body:
+            return illegal(f"the body has {len(message.body)} bytes, maxMessageSize is {self.max_body}")
+        return illegal(f"the record would have {size} bytes, the limit is {self.max_record}")
+
+    def delayed(self, message: Message) -> Message:
+        """The message as it waits for its time: in the schedule topic, its real place in two properties."""
+        properties = props.decode_properties(message.properties)
+        try:
+            level = int(properties.get(props.DELAY, "0"))
+        except ValueError:
+            return message
+        if level <= 0:
+            return message
+        level = min(level, self._max_delay_level)
+        properties[props.DELAY] = str(level)
+        properties[props.REAL_TOPIC] = message.topic
+        properties[props.REAL_QUEUE_ID] = str(message.queue_id)
+        return Message(
+            SCHEDULE_TOPIC,
+            message.body,
+            level - 1,
+            props.encode_java_map(properties, ends_with_separator=self.line.ends_with_separator),
+            message.flag,
+            message.sys_flag,
+            message.born_timestamp_ms,
+            message.born_host,
+            message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+        )

@@ -1,0 +1,155 @@
+"""How a walk goes on behind damage: at the next record that names its own place.
+
+A record carries its magic and its own log offset, so behind bytes that are no record the walk searches for the next
+record that names the very place where it is, and goes on from there. A leftover of an earlier life of the file, or a
+copy inside a message, names another place.
+
+`read_on` is the rule; `readable_behind` applies it to mapped segments, store.structures.commitlog.slices to windows on files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from store import kernels
+from store.files.filesystem import Filesystem
+from store.formats.columns import COLUMN_NAMES, DamageReason
+from store.formats.message import BLANK_SIZE
+from store.formats.run import Run
+from store.structures.commitlog.scan import DEFAULT_RULES, Blank, Damage, ScanRules, Segment, Step, scan_segment
+
+# The next record is mostly near; what is asked for counts as read for a process that may only read slowly.
+FIRST_FIND_BYTES, FIND_BYTES = 1 << 20, 128 << 20
+LARGEST_RECORD_BYTES = 16 << 20
+_ZERO_CHECK_SIZE = 16 * 1024 * 1024
+
+Scan = Callable[[int], Iterable[Step]]
+"""The steps of a walk from a position to what ends it."""
+Find = Callable[[int], int | None]
+"""The position of the next record at or behind this one; None where there is none."""
+
+
+def read_on(
+    scan: Scan,
+    find: Find,
+    position: int | None,
+    *,
+    behind_end: bool = False,
+    scan_bad_body: Scan | None = None,
+) -> Iterator[Step]:
+    """The steps from `position`, a record's start, and behind each Damage those from the next record on.
+
+    behind_end     goes on behind Blank and End as well
+    scan_bad_body  reads the one record at a position without its CRC: a record whose body alone is damaged is then
+                   first a Damage, and after that a Run
+    Positions are those of `scan` and `find`; the steps' own are relative to their file_start.
+    """
+    while position is not None:
+        last: Step | None = None
+        for last in scan(position):
+            yield last
+        if last is None or isinstance(last, Run) or not (behind_end or isinstance(last, Damage)):
+            return
+        at = last.file_start + last.position
+        following = at + (BLANK_SIZE if isinstance(last, Blank) else 1)
+        if scan_bad_body is not None and isinstance(last, Damage) and last.reason == DamageReason.BAD_CRC:
+            for step in scan_bad_body(at):
+                if isinstance(step, Run):
+                    yield step
+                    following = step.end
+        position = find(following)
+
+
+def find_record(segment: Segment, position: int, *, accept_v2: bool = True) -> int:
+    """Position of the first record at or behind `position` that names its own place, -1 without one."""
+    columns = np.empty((len(COLUMN_NAMES), 1), np.int64)
+    buffer, limit, size = segment.buffer, segment.size, FIRST_FIND_BYTES
+    while (position := segment.next_written(position)) < limit:
+        wanted, size = min(limit, position + size), min(4 * size, FIND_BYTES)
+        end = segment.readable_end(position, wanted)
+        found = int(kernels.find_record_start(buffer, position, end, segment.file_start, accept_v2, columns))
+        if found >= 0:
+            return found
+        if end < wanted:
+            position = segment.behind_unreadable(end, limit)
+        elif end < limit:
+            # A record may begin in one piece and end in the next, which is larger until it holds more than a record.
+            position = max(position, end - LARGEST_RECORD_BYTES)
+        else:
+            return -1
+    return -1
+
+
+def readable_behind(
+    segments: Sequence[Segment],
+    log_offset: int,
+    *,
+    rules: ScanRules = DEFAULT_RULES,
+    with_bad_bodies: bool = False,
+    behind_end: bool = True,
+) -> Iterator[Step]:
+    """Reads every record at or behind `log_offset`, and the Damage, Blank and End between the runs.
+
+    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
+    behind_end       False leaves out what a cut left behind the end of a segment
+    Segments that are missing are passed over.
+    """
+    behind = [segment for segment in segments if segment.file_start + segment.size > log_offset]
+    for segment in behind:
+        start = max(segment.file_start, log_offset)
+        yield from _readable_in(segment, start, rules, with_bad_bodies, behind_end=behind_end)
+
+
+def runs_between(segments: Sequence[Segment], start: int, stop: int, *, rules: ScanRules) -> Iterator[Run]:
+    """Reads the records that begin from log offset `start` to before `stop`, behind damage too."""
+    for step in readable_behind(segments, start, rules=rules) if start < stop else ():
+        if isinstance(step, Run):
+            inside = int(np.count_nonzero(step.columns.position + step.file_start < stop))
+            if inside:
+                yield step.part(0, inside)
+            if inside < step.count:
+                return
+
+
+def _readable_in(
+    segment: Segment, log_offset: int, rules: ScanRules, with_bad_bodies: bool, *, behind_end: bool
+) -> Iterator[Step]:
+    start = segment.file_start
+
+    def scan(at: int) -> Iterator[Step]:
+        return scan_segment(segment, at - start, segment.size, rules=rules)
+
+    def find(at: int) -> int | None:
+        found = find_record(segment, at - start, accept_v2=rules.accept_v2)
+        return start + found if found >= 0 else None
+
+    def scan_bad_body(at: int) -> Iterator[Step]:
+        size = int.from_bytes(segment.buffer[at - start : at - start + 4], "big")
+        unchecked = replace(rules, check_crc=False)
+        return scan_segment(segment, at - start, at - start + size, rules=unchecked)
+
+    bad_body = scan_bad_body if with_bad_bodies else None
+    return read_on(scan, find, log_offset, behind_end=behind_end, scan_bad_body=bad_body)
+
+
+def has_bytes_behind(segment: Segment, position: int, fs: Filesystem) -> bool:
+    """Whether anything but zeros is written at or behind `position`."""
+
+    def read(start: int, stop: int) -> memoryview:
+        end = segment.readable_end(start, min(stop, segment.size))
+        # What can't be read was written.
+        return segment.buffer[start:end] if end == min(stop, segment.size) else memoryview(b"?")
+
+    return has_bytes_in(fs.written_ranges(segment.path, position), read)
+
+
+def has_bytes_in(ranges: Iterable[tuple[int, int]], read: Callable[[int, int], bytes | memoryview]) -> bool:
+    """Tells whether the ranges hold anything but zeros; `read(start, stop)` gives piece after piece."""
+    return any(
+        np.frombuffer(read(at, min(at + _ZERO_CHECK_SIZE, stop)), np.uint8).any()
+        for start, stop in ranges
+        for at in range(start, stop, _ZERO_CHECK_SIZE)
+    )

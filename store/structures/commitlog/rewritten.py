@@ -1,0 +1,70 @@
+"""Finds records that a broker wrote for another message; property REAL_TOPIC has the message's topic.
+
+    topic                        sys flag     the record is
+    SCHEDULE_TOPIC_XXXX          any          a delayed message that waits
+    RMQ_SYS_TRANS_HALF_TOPIC     none         a half message, or a copy that a check put back
+    TRANS_CHECK_MAX_TIME_TOPIC   none         a half message that was given up
+    any other                    commit       a committed message
+    any other, with DELAY        any          a delayed message that was delivered
+
+One walk over the log finds them all: the bytes REAL_TOPIC are searched, and only records around a hit are decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from store.errors import DamagedRecord
+from store.formats.message import StoredMessage, decode_record
+from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
+from store.formats.queue_unit import QueueUnit
+from store.formats.run import Run
+from store.formats.sets import distinct
+from store.structures.commitlog.commit_log import CommitLog
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+
+_MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
+
+
+def rewritten_records(log: CommitLog) -> Iterator[StoredMessage]:
+    """The records with a REAL_TOPIC, in log order, up to the log's end or first damage."""
+    for step in log.scan():
+        if isinstance(step, Run):
+            yield from _of_run(step)
+
+
+def _of_run(run: Run) -> Iterator[StoredMessage]:
+    columns = run.columns
+    first, end = int(columns.position[0]), run.end - run.file_start
+    hits = np.fromiter((first + hit.start() for hit in _MARK.finditer(run.buffer[first:end])), np.int64)
+    rows = distinct(np.searchsorted(columns.position, hits, side="right") - 1)
+    for row in rows.tolist():
+        position = int(columns.position[row])
+        record = decode_record(run.buffer[position : position + int(columns.size[row])], position=position)
+        # The bytes may be a part of a body.
+        if REAL_TOPIC in record.properties:
+            yield record
+
+
+def queue_records(
+    log: CommitLog, queue: ConsumeQueue, first: int = 0
+) -> Iterator[tuple[int, QueueUnit, StoredMessage | None]]:
+    """Queue offset, unit and record of each unit from `first` on; None for a lost record."""
+    for queue_offset in range(max(first, queue.min_offset), queue.max_offset):
+        unit = queue.unit(queue_offset)
+        if unit is not None and unit.is_written and not unit.is_pre_blank:
+            yield queue_offset, unit, read_unit(log, unit)
+
+
+def read_unit(log: CommitLog, unit: QueueUnit) -> StoredMessage | None:
+    """The record of a unit; None where it cannot be read any more."""
+    data = log.read(unit.log_offset, unit.size)
+    if data is None:
+        return None
+    try:
+        return decode_record(data, position=unit.log_offset)
+    except DamagedRecord:
+        return None

@@ -1,0 +1,215 @@
+"""Parts of segments: how the log is divided among tasks, and the walk of one part.
+
+A segment is cut every `part_bytes`. A cut need not be a record's start: the part before it walks on to the first record
+at or behind the cut, the part behind it searches for that same record. Both find it alone, because a record says where
+it is (magic at 4, its own log offset at 28): nothing has to be read to plan the parts.
+
+        cut                   cut
+    |    :  |     |      |     :   |
+    part 0  ><-    part 1     ->   part 2 …
+
+A part is read through a window on its file: the whole rest of a local file, mapped; of a remote one as many bytes as
+WINDOW_BYTES, fetched again from the first record that did not fit.
+
+Behind damage the walk goes on by the rule of store.structures.commitlog.resync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from store.files.readable import Stretch, shortened
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.columns import DamageReason
+from store.formats.run import Run
+from store.structures.commitlog.resync import find_record, read_on
+from store.structures.commitlog.scan import Blank, Damage, End, ScanRules, Step, scan_segment
+
+DEFAULT_PART_BYTES = 256 << 20
+WINDOW_BYTES = 64 << 20
+# More than the largest record a broker takes by default (4 MiB and 64 KiB).
+RECORD_MARGIN_BYTES = 8 << 20
+FIRST_ZERO_CHUNK_BYTES, ZERO_CHUNK_BYTES = 64 << 10, 4 << 20
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """The records of one segment that start in [start, stop), both positions in the file.
+
+    is_exact  the walk begins at `start` itself, be a record there or not, and not at the first record behind it
+    """
+
+    path: str
+    file_start: int
+    file_size: int
+    start: int
+    stop: int
+    is_exact: bool = False
+
+    @property
+    def log_start(self) -> int:
+        return self.file_start + self.start
+
+    @property
+    def log_stop(self) -> int:
+        return self.file_start + self.stop
+
+
+@dataclass(slots=True)
+class Window:
+    """Some bytes of a segment, as the scanner wants a segment (store.structures.commitlog.scan.Segment)."""
+
+    path: Path
+    file_start: int
+    size: int
+    bytes: Stretch
+
+    @property
+    def buffer(self) -> memoryview:
+        return self.bytes.buffer
+
+    @property
+    def readable_position(self) -> int:
+        return self.size
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return self.bytes.readable_end(start, stop)
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return self.bytes.behind_unreadable(start, stop)
+
+    def next_written(self, position: int) -> int:
+        return self.bytes.next_written(position)
+
+
+def split(segments: Sequence[StoredFile], part_bytes: int = DEFAULT_PART_BYTES) -> list[LogSlice]:
+    """The parts of these segments, in log order."""
+    return [
+        LogSlice(file.path, file.number, file.size, start, min(start + part_bytes, file.size))
+        for file in segments
+        for start in range(0, file.size, part_bytes)
+    ]
+
+
+def whole_segment(segment: StoredFile) -> LogSlice:
+    """The slice that is all of a segment, walked from its first byte."""
+    return LogSlice(segment.path, segment.number, segment.size, 0, segment.size, is_exact=True)
+
+
+def split_into(segments: Sequence[StoredFile], count: int) -> list[LogSlice]:
+    """As `split`, with `count` parts per segment."""
+    return [part for file in segments for part in split([file], max(1, -(-file.size // count)))]
+
+
+def walk_slice(
+    files: StoreReader, part: LogSlice, rules: ScanRules, *, go_on: bool = True, with_bad_bodies: bool = False
+) -> Iterator[Step]:
+    """Walks a part: its runs and their end; with `go_on` the readable rest follows every damage.
+
+    with_bad_bodies  gives a record whose body alone is damaged as a Run behind its Damage
+    A Run's and an outcome's positions count from its own file_start, which is the window's; add them up
+    for log offsets.
+    """
+
+    def scan(log_offset: int) -> Iterator[Step]:
+        if log_offset >= part.log_stop:
+            return iter(())
+        return _walk_windows(files, part, log_offset - part.file_start, rules)
+
+    def scan_bad_body(log_offset: int) -> Iterator[Step]:
+        start = log_offset - part.file_start
+        one = replace(part, start=start, stop=start + 1)
+        return _walk_windows(files, one, start, replace(rules, check_crc=False))
+
+    def find(log_offset: int) -> int | None:
+        return _find_in_file(files, part, log_offset - part.file_start, rules)
+
+    first = part.log_start if part.is_exact or not part.start else find(part.log_start)
+    if go_on:
+        return read_on(scan, find, first, scan_bad_body=scan_bad_body if with_bad_bodies else None)
+    return iter(()) if first is None else scan(first)
+
+
+def readable_runs(files: StoreReader, part: LogSlice, rules: ScanRules) -> Iterator[Run]:
+    """Reads the runs of a part, behind damage too, and notes each damage in `files`."""
+    for step in walk_slice(files, part, rules):
+        if isinstance(step, Run):
+            yield step
+        elif isinstance(step, Damage):
+            position = step.file_start + step.position - part.file_start
+            files.damage[files.name_of(part.path), position] = step.describe_reason()
+
+
+def _walk_windows(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> Iterator[Step]:
+    """From a record's start to the part's stop or the first outcome, window by window."""
+    size = part.file_size if files.is_local else WINDOW_BYTES
+    while True:
+        window = _window(files, part, position, size)
+        is_last = window.file_start + window.size >= part.file_start + part.file_size
+        stop, moved = part.stop - position, position
+        for step in scan_segment(window, 0, rules=rules, capacity=BATCH_ROWS):
+            if isinstance(step, Run):
+                inside = int(np.searchsorted(step.columns.position, stop))
+                if inside:
+                    yield step.part(0, inside)
+                    moved = step.part(0, inside).end - part.file_start
+                if inside < step.count:
+                    return
+            elif is_last or not _may_be_cut(step):
+                if step.position < stop:
+                    yield step
+                return
+            else:
+                size, position = (size, moved) if moved > position else (size * 2, position)
+    # The loop above leaves through a return: a scan's last value is always an outcome.
+
+
+def _may_be_cut(step: Blank | End | Damage) -> bool:
+    """Could more bytes behind the window turn this outcome into a record?"""
+    return isinstance(step, End) or (isinstance(step, Damage) and step.reason == DamageReason.SIZE_BEYOND_SEGMENT)
+
+
+def _window(files: StoreReader, part: LogSlice, position: int, size: int) -> Window:
+    data = files.map(part.path, position, size)
+    path, mapped = Path(files.name_of(part.path)), len(data.buffer)
+    if mapped < min(size, part.file_size - position):
+        # The rest would be asked for without end.
+        raise shortened(path, part.file_size, position + mapped)
+    return Window(path, part.file_start + position, mapped, data)
+
+
+def _find_in_file(files: StoreReader, part: LogSlice, position: int, rules: ScanRules) -> int | None:
+    """Finds the first record at or behind `position` and before the part's stop; None without one."""
+    while position < part.stop:
+        # A window beyond the stop, for the record that begins before it and ends behind it.
+        position = _behind_zeros(files, part, position)
+        size = part.stop - position + RECORD_MARGIN_BYTES if files.is_local else WINDOW_BYTES
+        window = _window(files, part, position, size)
+        found = find_record(window, 0, accept_v2=rules.accept_v2)
+        if found >= 0:
+            return window.file_start + found if position + found < part.stop else None
+        if window.size < size or files.is_local:
+            return None  # the window held all that is left
+        position += size - RECORD_MARGIN_BYTES
+    return None
+
+
+def _behind_zeros(files: StoreReader, part: LogSlice, position: int) -> int:
+    """Skips the zeros of a preallocated file: `position`, or a later one with only zeros before."""
+    size = FIRST_ZERO_CHUNK_BYTES
+    while position < part.stop:
+        data, size = files.map(part.path, position, size), min(4 * size, ZERO_CHUNK_BYTES)
+        if data.readable_end(0, len(data.buffer)) < len(data.buffer):
+            return position
+        piece = np.frombuffer(data.buffer, np.uint8)
+        whole = len(piece) // 8 * 8
+        if piece[:whole].view(np.uint64).any() or piece[whole:].any():
+            return position
+        # A size begins with zero bytes, so a record may begin just before the first byte that is none.
+        position += max(len(piece) - 8, 8)
+    return position

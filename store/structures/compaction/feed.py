@@ -1,0 +1,90 @@
+"""Copy messages into a queue's compaction log, as the dispatch of a broker does.
+
+    record   as in the commit log; its log offset becomes its place here
+    full     where the record and a blank do not fit, or the file of units has room for one unit only: the log file
+             gets a blank, the file of units its mark, and a pair of files with the next name follows
+
+Source: CompactionLog.CompactionAppendMsgCallback, TopicPartitionLog.roll, SparseConsumeQueue (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from store.formats.message import BLANK_SIZE, LOG_OFFSET_AT, encode_blank
+from store.formats.queue_unit import BATCH_UNIT_SIZE
+from store.formats.run import Run
+from store.structures.commitlog.scan import Blank, End, Outcome, scan_segment
+from store.structures.compaction.files import units_of_log
+
+
+class Pair(NamedTuple):
+    """Hold the bytes of a log file and of its file of units."""
+
+    name: int
+    log: bytes
+    units: bytes
+
+
+@dataclass(slots=True)
+class LastPair:
+    """Hold the records of the last log file of a queue, their end and number."""
+
+    name: int
+    log: bytes
+    end: int
+    count: int
+
+
+def feed(last: LastPair, records: Iterable[bytes], log_size: int, unit_size: int) -> Iterator[Pair]:
+    """Give the pairs of files that hold the records behind those of the last pair; none without records.
+
+    Ends at a record that no file has room for.
+    """
+    name, count, at = last.name, last.count, last.end
+    data = bytearray(last.log[:at].ljust(log_size, b"\0"))
+    is_changed = False
+    for record in records:
+        if len(record) + BLANK_SIZE > log_size or unit_size < 2 * BATCH_UNIT_SIZE:
+            break
+        if at + len(record) + BLANK_SIZE > log_size or (count + 1) * BATCH_UNIT_SIZE >= unit_size:
+            data[at : at + BLANK_SIZE] = encode_blank(log_size - at)
+            yield _pair(name, data, unit_size)
+            name, count, at, data = name + log_size, 0, 0, bytearray(log_size)
+        data[at : at + len(record)] = record
+        data[at + LOG_OFFSET_AT : at + LOG_OFFSET_AT + 8] = (name + at).to_bytes(8, "big")
+        at, count, is_changed = at + len(record), count + 1, True
+    if is_changed:
+        yield _pair(name, data, unit_size)
+
+
+def _pair(name: int, data: bytearray, unit_size: int) -> Pair:
+    runs: list[Run] = []
+    outcome: Outcome | None = None
+    for step in scan_segment(_Bytes(name, memoryview(data))):
+        if isinstance(step, Run):
+            runs.append(step)
+        else:
+            outcome = step
+    assert isinstance(outcome, Blank | End)
+    return Pair(name, bytes(data), units_of_log(runs, outcome, unit_size))
+
+
+class _Bytes:
+    """A segment in memory."""
+
+    def __init__(self, file_start: int, buffer: memoryview) -> None:
+        self.path, self.file_start, self.buffer = Path(f"{file_start:020d}"), file_start, buffer
+        self.size = self.readable_position = len(buffer)
+
+    def readable_end(self, start: int, stop: int) -> int:
+        return stop
+
+    def behind_unreadable(self, start: int, stop: int) -> int:
+        return stop
+
+    def next_written(self, position: int) -> int:
+        return position

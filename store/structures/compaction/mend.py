@@ -1,0 +1,202 @@
+"""Mend the leftovers of a compaction run that was cut short.
+
+<n>.delete, and n is in both trees   the run had replaced it: the file goes
+<n>.delete, and n is not             the run had not: the file gets its name back
+records without units                the units are made from the records
+units without records                the file in compacting/ takes its place; without one the units go
+files in compacting/, replicating/   they go: the next run begins anew
+units that are not their records'     the units are made from the records, where all of these are sound
+a file of another length             it gets the length of the others; a torn record at its end goes
+position-checkpoint lost             its copy takes its place; without one everything is compacted again
+messages without a copy              they are copied from the commit log, after a clean stop and where nothing else of
+                                     their queue is to be mended
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.change.actions import Remove
+from store.change.change import Change
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.layout import StoreLayout, parse_segment_name, segment_name
+from store.structures.commitlog.scan import Damage
+from store.structures.compaction.feed import LastPair, feed
+from store.structures.compaction.files import (
+    DELETED,
+    LOG,
+    POSITIONS,
+    Queue,
+    QueueFiles,
+    iterate_names,
+    queue_files,
+    queues_of,
+    read_positions,
+    read_units,
+    records_of,
+    units_of_log,
+    usual_size,
+)
+from store.structures.compaction.originals import Originals
+from store.structures.tables.topics import compacted_topics
+
+
+def plan_compaction_mend(layout: StoreLayout, fs: Filesystem, staging: Path) -> Change:
+    """The Change that leaves equal names in both trees, and no leftover."""
+    return _Mend(layout, fs, staging).plan()
+
+
+class _Mend:
+    def __init__(self, layout: StoreLayout, fs: Filesystem, staging: Path) -> None:
+        self.root, self.fs = layout.root, fs
+        self.files = StoreReader(str(self.root), fs)
+        self.change = Change("compaction mend", self.root, fs, staging=staging)
+        self.topics = compacted_topics(layout.config, fs)
+
+    def plan(self) -> Change:
+        queues = queues_of(self.files)
+        for queue in queues:
+            mended = len(self.change.actions)
+            self._mend(queue)
+            if len(self.change.actions) == mended:
+                self._feed(queue, usual_size(queue.logs), usual_size(queue.units))
+        self._feed_lost({queue.queue for queue in queues}, queues)
+        if queues or self.files.file_at(POSITIONS) is not None:
+            self._mend_positions()
+        return self.change
+
+    def _mend_positions(self) -> None:
+        """Puts the copy of the table in its place where it is lost or none; without a copy a bad table goes."""
+        file, copy = self.files.file_at(POSITIONS), self.files.file_at(f"{POSITIONS}.bak")
+        if file is not None and read_positions(self.files, POSITIONS) is not None:
+            return
+        if copy is not None and read_positions(self.files, copy.path) is not None:
+            data = bytes(self.files.read(copy.path))
+            self._publish_bytes(POSITIONS, data, "the table was lost, and this is its copy")
+        elif file is not None:
+            self._remove(file, "no table of positions: everything is compacted again")
+
+    def _mend(self, queue: QueueFiles) -> None:
+        names = [set(queue.logs), set(queue.units)]
+        restored = {number for number in map(_number_of, queue.deleted) if self._is_wanted(queue, number)}
+        for file in queue.deleted:
+            number, tree = _number_of(file), 0 if file.path.startswith(queue.folders[0]) else 1
+            if number in restored and file.size:
+                self._publish(f"{queue.folders[tree]}/{segment_name(number)}", file, "nothing had taken its place")
+                names[tree].add(number)
+            self._remove(file, "a run that was cut short had set it aside")
+        for log, units in queue.pairs:
+            self._agree(queue, log, units)
+        taken = self._complete(queue, names)
+        for file in queue.unfinished:
+            if file.path not in taken:
+                self._remove(file, "a run that was cut short left it")
+
+    def _agree(self, queue: QueueFiles, log: StoredFile, units: StoredFile) -> None:
+        """Gives a log file its length, and its file of units the units of its records."""
+        log_size, unit_size = usual_size(queue.logs), usual_size(queue.units)
+        runs, outcome = records_of(self.files, log)
+        if log.size != log_size:
+            end = outcome.position if isinstance(outcome, Damage) else log.size
+            data = bytes(self.files.read(log.path))[: min(end, log_size)].ljust(log_size, b"\0")
+            reason = f"it had {log.size} bytes, and the others have {log_size}"
+            self._publish_bytes(log.path, data, reason)
+        elif isinstance(outcome, Damage):
+            # Units alone lead to the records behind it.
+            return
+        wanted = units_of_log(runs, outcome, unit_size)
+        if bytes(self.files.read(units.path)) != wanted:
+            self._publish_bytes(units.path, wanted, "made from the records of the same name")
+
+    def _feed_lost(self, known: set[Queue], queues: list[QueueFiles]) -> None:
+        """Copies the messages of queues of compacted topics that have no files here."""
+        sizes = {(usual_size(queue.logs), usual_size(queue.units)) for queue in queues if queue.pairs}
+        for topic, queue_id in self.files.queues():
+            if topic not in self.topics or (topic, queue_id) in known:
+                continue
+            if sizes:
+                self._feed(queue_files(self.files, (topic, queue_id)), *max(sizes))
+            else:
+                # No broker starts with files of another length than its settings say.
+                lost = f"{topic}, queue {queue_id} has no compaction log"
+                self.change.remarks.append(f"{lost}, and none is left whose files say how long they are")
+
+    def _feed(self, queue: QueueFiles, log_size: int, unit_size: int) -> None:
+        """Copies the messages behind the last copy; a start copies none that has its unit in the queue."""
+        if queue.queue[0] not in self.topics or self.files.exists("abort"):
+            return
+        last, last_offset = LastPair(0, b"", 0, 0), -1
+        for log, units in queue.pairs:
+            runs, outcome = records_of(self.files, log)
+            if isinstance(outcome, Damage):
+                return
+            end = int(runs[-1].columns.position[-1] + runs[-1].columns.size[-1]) if runs else 0
+            last = LastPair(log.number, bytes(self.files.read(log.path, 0, end)), end, sum(run.count for run in runs))
+            offsets = read_units(self.files, units)["queue_offset"]
+            last_offset = int(offsets[-1]) if len(offsets) else last_offset
+        originals = Originals(self.files, queue.queue)
+        for pair in feed(last, originals.records_behind(last_offset), log_size, unit_size):
+            for folder, data in zip(queue.folders, (pair.log, pair.units), strict=True):
+                self._publish_bytes(f"{folder}/{segment_name(pair.name)}", data, "with the messages that had no copy")
+
+    def _is_wanted(self, queue: QueueFiles, number: int) -> bool:
+        """Whether files that were set aside get their name back.
+
+        They do while the run had not moved all of its files up, and where no file before holds their messages.
+        """
+        if number < 0:
+            return False
+        if queue.unfinished:
+            return True
+        if number in queue.logs and number in queue.units:
+            return False
+        log = next((file for file in queue.deleted if _number_of(file) == number and file.path.startswith(LOG)), None)
+        runs = records_of(self.files, log)[0] if log is not None else []
+        first = int(runs[0].columns.queue_offset[0]) if runs else -1
+        before = [read_units(self.files, units) for units in queue.units.values() if units.number < number]
+        return first >= 0 and all(not len(units) or int(units["queue_offset"][-1]) < first for units in before)
+
+    def _complete(self, queue: QueueFiles, names: list[set[int]]) -> set[str]:
+        """Gives every name both files; returns the paths of those that were moved up."""
+        log_folder, unit_folder = queue.folders
+        unfinished = {file.path: file for file in queue.unfinished}
+        taken: set[str] = set()
+        size = next((file.size for file in queue.units.values()), 0)
+        for name, _, _ in iterate_names(queue):
+            file_name = segment_name(name)
+            if name in names[0] and name in names[1]:
+                continue
+            if name in queue.logs:
+                runs, outcome = records_of(self.files, queue.logs[name])
+                data = units_of_log(runs, outcome, size or sum(run.count for run in runs) * 46)
+                self._publish_bytes(f"{unit_folder}/{file_name}", data, "made from the records of the same name")
+                continue
+            source = f"{log_folder}/compacting/{file_name}"
+            if source in unfinished:
+                taken.add(source)
+                self._publish(f"{log_folder}/{file_name}", unfinished[source], "the run had not moved it up")
+                self._remove(unfinished[source], "moved up")
+            elif name in queue.units:
+                self._remove(queue.units[name], "there are no records of this name")
+        return taken
+
+    def _publish(self, path: str, file: StoredFile, reason: str) -> None:
+        self._publish_bytes(path, bytes(self.files.read(file.path)), reason)
+
+    def _publish_bytes(self, path: str, data: bytes, reason: str) -> None:
+        assert self.change.staging is not None
+        # Names repeat among queues: each file is staged in a folder of its own.
+        staging = self.change.staging
+        self.change.staging = staging / str(len(self.change.actions))
+        self.change.publish_bytes(self.root / path, data, reason)
+        self.change.staging = staging
+
+    def _remove(self, file: StoredFile, reason: str) -> None:
+        self.change.actions.append(Remove(self.root / file.path, reason))
+
+
+def _number_of(file: StoredFile) -> int:
+    """The number that the name of a .delete file had, -1 without one."""
+    number = parse_segment_name(file.path.rpartition("/")[2].removesuffix(DELETED))
+    return -1 if number is None else number

@@ -1,0 +1,458 @@
+"""ConsumeQueue: the units of one (topic, queue id), in a MappedFileQueue of their own.
+
+    queue_offset x 20 = byte address in the queue = file_start + position
+
+`max_physic_offset` is the log offset behind the last record that has a unit; a record that ends at or before it is
+taken for a repeat. After a restart it is found by `recover`, and cut back by `truncate_dirty_logic_files` where the log
+ends earlier. Both only move positions: stale units behind them stay on disk, as the broker leaves them.
+
+A queue that begins in the middle (its first messages expired) is filled with pre-blank units up to its first one.
+
+One difference from a broker: in a last file whose first unit was never written, its truncation takes that zero unit for
+a live one, and those behind it too; the queue's next message may land one place too far.
+
+Source: ConsumeQueue (4.9.8); search by time also of 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from store import kernels
+from store.config import LINE_4_9, BrokerLine
+from store.errors import BadRequest, StoreError
+from store.files.mapped_file import MappedFile
+from store.files.mapped_file_queue import MappedFileQueue
+from store.formats.columns import COLUMN_NAMES
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import (
+    PRE_BLANK,
+    UNIT_SIZE,
+    BatchUnit,
+    ExtUnit,
+    QueueUnit,
+    decode_ext_address,
+    decode_unit,
+    is_ext_address,
+)
+from store.formats.run import Int64Array, Run
+from store.formats.sets import distinct
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.time_search import StoreTime, first_at_or_after, nearest_by_time
+from store.structures.consumequeue.unit_array import (
+    FIRST_UNITS,
+    LAST_ADDRESS,
+    FileUnits,
+    UnitArray,
+    count_before,
+    extension_positions,
+    first_between,
+    is_written,
+    last_ext_address,
+    unit_array,
+    written_count,
+)
+
+SIZE, LOG_OFFSET, QUEUE_OFFSET = (COLUMN_NAMES.index(name) for name in ("size", "log_offset", "queue_offset"))
+# How many of the newest files recovery looks at, and how many units of them at a time.
+RECOVER_FILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """Messages one behind the other whose queue offsets are not their units' places.
+
+    queue_offset, place  of the first of them
+    has_unit             whether they have units: of two messages with one queue offset, the second has none
+
+    A broker puts the units there too ("logic queue order maybe wrong"), and none for a queue offset that is in use.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    place: int
+    count: int = 1
+    has_unit: bool = True
+
+    def joined(self, other: OutOfOrder) -> OutOfOrder | None:
+        """These messages and `other`, where that is of the same queue and goes on where they end."""
+        place = self.place + self.count if self.has_unit else self.place
+        end = replace(other, queue_offset=self.queue_offset + self.count, place=place)
+        is_next = (self.topic, self.queue_id) == (other.topic, other.queue_id) and end == other
+        return replace(self, count=self.count + other.count) if is_next else None
+
+    def describe(self) -> str:
+        """The finding as a sentence for people."""
+        name, last = f"{self.topic}, queue {self.queue_id}", self.queue_offset + self.count - 1
+        came = f"came where {self.place} is next"
+        if self.has_unit:
+            shift, last_place = self.queue_offset - self.place, self.place + self.count - 1
+            places = f"{self.place}" if self.count == 1 else f"{self.place} to {last_place}"
+            came += f", with the unit at {places} as in a broker: consumers' offsets point "
+            came += f"{abs(shift)} messages too {'far' if shift > 0 else 'low'}"
+        else:
+            came += ", without a unit: others have these queue offsets; put them again"
+        if self.count == 1:
+            return f"{name}: the message with queue offset {self.queue_offset} {came}"
+        return f"{name}: the messages with queue offsets {self.queue_offset} to {last} {came}"
+
+
+class ConsumeQueue:
+    """One queue.
+
+    Offsets named queue_offset count units; `max_physic_offset` is a log offset, -1 for none.
+    """
+
+    holds_batches = False
+    """Whether a unit stands for several messages, and a queue offset names no place (store.structures.batchqueue)."""
+
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        files: MappedFileQueue,
+        ext: ConsumeQueueExt | None = None,
+        line: BrokerLine = LINE_4_9,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = files
+        self.ext = ext
+        self._line = line
+        self.max_physic_offset = -1
+        self.failure: StoreError | None = None
+        """Why the queue can't be read, when it can't."""
+        self.is_cut_short = False
+        """Whether units stood behind a damaged one at which the queue was ended."""
+        self._min_address = 0
+        self.had_units = False
+        """Whether `recover` found files: their units may be damaged, and point anywhere."""
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+    def empty_files(self) -> list[Path]:
+        """Names the last files of 0 bytes, left out."""
+        last = (self.files.empty_last, self.ext.files.empty_last if self.ext is not None else None)
+        return [path for path in last if path is not None]
+
+    @property
+    def min_offset(self) -> int:
+        """Queue offset of the first message that is still there."""
+        return self._min_address // UNIT_SIZE
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset that the next message gets."""
+        return self.files.max_offset // UNIT_SIZE
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the place behind the appended units."""
+        return self.files.max_wrote_offset // UNIT_SIZE
+
+    @property
+    def built_to(self) -> int:
+        """Log offset behind the last record that has a unit, -1 without units."""
+        return self.max_physic_offset
+
+    # After a restart.
+
+    def recover(self) -> int:
+        """Finds the end by reading on over written units, from the third last file; gives max_physic_offset."""
+        files = self.files.files
+        if not files:
+            return self.max_physic_offset
+        self.had_units = True
+        ext_end = 1
+        end = 0
+        for file in files[max(0, len(files) - RECOVER_FILES) :]:
+            units = unit_array(file)
+            count = written_count(units)
+            if count:
+                self._note_end(units, count - 1)
+                ext_end = last_ext_address(units[:count], ext_end, self.ext)
+            end = file.file_start + count * UNIT_SIZE
+            if count < len(units):
+                break
+        self.files.flushed_where = self.files.committed_where = end
+        self.files.truncate_dirty_files(end)
+        if self.ext is not None:
+            self.ext.recover()
+            self.ext.truncate_by_max_address(ext_end)
+        return self.max_physic_offset
+
+    def truncate_dirty_logic_files(self, log_offset: int, *, as_broker: bool = False) -> None:
+        """Cuts off the units of records at or behind `log_offset`, from the newest file backwards.
+
+        as_broker  takes the first unit of the file that stays for written, whatever it holds
+        """
+        self.max_physic_offset = log_offset
+        while (file := self.files.last) is not None:
+            units = unit_array(file)
+            count = count_before(units, log_offset)
+            if as_broker and not count and units["log_offset"][0] < log_offset:
+                count = 1 + count_before(units[1:], log_offset)
+            cut = units[count : file.readable_position // UNIT_SIZE]
+            self.is_cut_short |= bool(
+                ((cut["log_offset"] >= 0) & (cut["log_offset"] < log_offset) & (cut["size"] > 0)).any()
+            )
+            if count or not is_written(units[0]):
+                file.set_positions(count * UNIT_SIZE)
+                if count:
+                    self._note_end(units, count - 1)
+                return
+            self.files.delete_last_file()
+        if self.is_cut_short:
+            self.max_physic_offset = -1
+
+    def has_lost_extension(self, min_log_offset: int) -> bool:
+        """Whether a unit of a record from `min_log_offset` on names a place that no extension file holds."""
+        held = {file.file_start for file in self.ext.files.files} if self.ext is not None else set[int]()
+        for file in self.files.files:
+            named = extension_positions(file, min_log_offset)
+            if self.ext is None or not len(named):
+                if len(named):
+                    return True
+                continue
+            if not held.issuperset(distinct(named - named % self.ext.files.file_size).tolist()):
+                return True
+            if any(self.ext.read(int(position)) is None for position in (named[0], named[-1])):
+                return True
+        return False
+
+    def has_cut_units(self) -> bool:
+        """Whether a written unit follows the end."""
+        last = self.files.last
+        return last is not None and last.wrote < last.size and is_written(unit_array(last)[last.wrote // UNIT_SIZE])
+
+    def begins_last_file_unwritten(self) -> bool:
+        """Whether the last file has units and the first of them was never written."""
+        last = self.files.last
+        return not self.holds_batches and last is not None and last.wrote > 0 and not is_written(unit_array(last)[0])
+
+    def clear_cut_units(self) -> bool:
+        """Zeroes the units behind the end, lest a recovery count them again; True when there were any."""
+        if not self.has_cut_units():
+            return False
+        file = self.files.last_file()
+        stale = np.flatnonzero(np.frombuffer(file.buffer[file.wrote :], np.uint8))
+        end = file.wrote + int(stale[-1]) + 1
+        file.reserve(end)
+        file.write_buffer[file.wrote : end] = bytes(end - file.wrote)
+        return True
+
+    def correct_min_offset(self, min_log_offset: int) -> None:
+        """Moves the queue's start to its first file's first unit at or behind `min_log_offset`.
+
+        A queue whose newest unit is before it keeps its start (4.9), or has it moved to its end (5.3).
+        """
+        first, last = self.files.first, self.files.last
+        if first is None or last is None:
+            return
+        if last.readable_position:
+            newest = unit_array(last)["log_offset"][last.readable_position // UNIT_SIZE - 1]
+            if self._line.begins_at_end(int(newest), min_log_offset):
+                self.begin_at(self.max_offset)
+                return
+        units = units_of(first.head(FIRST_UNITS * UNIT_SIZE))
+        if not (units["log_offset"] >= min_log_offset).any():
+            units = unit_array(first)[: first.readable_position // UNIT_SIZE]
+        live = units["log_offset"] >= min_log_offset
+        index = int(np.argmax(live)) if len(live) else 0
+        if not len(live) or not live[index]:
+            return
+        self._min_address = first.file_start + index * UNIT_SIZE
+        tags_code = int(units["tags_code"][index])
+        if self.ext is not None and is_ext_address(tags_code):
+            self.ext.truncate_by_min_address(tags_code)
+
+    def begin_at(self, queue_offset: int) -> None:
+        """Moves the queue's beginning to `queue_offset`."""
+        self._min_address = queue_offset * UNIT_SIZE
+
+    # Building.
+
+    def put(self, log_offset: int, size: int, tags_code: int, queue_offset: int) -> OutOfOrder | None:
+        """Appends the unit of one record (ConsumeQueue.putMessagePositionInfo); a repeat is passed over."""
+        end = log_offset + size
+        # A sum that is no long is negative for a broker, which then takes the record for a repeat.
+        if end <= self.max_physic_offset or end > LAST_ADDRESS:
+            return None
+        expected = queue_offset * UNIT_SIZE
+        if not 0 <= expected < LAST_ADDRESS - self.files.file_size:
+            # Only a damaged record says so; no file could be named after such a place.
+            return OutOfOrder(self.topic, self.queue_id, queue_offset, self.max_offset)
+        file = self.files.last_file(expected)
+        finding = None
+        if file.first_created_in_queue and queue_offset and not file.wrote:
+            self._start_at(file, expected)
+        elif queue_offset:
+            current = file.file_start + file.wrote
+            if expected < current:
+                if self.unit(queue_offset) == QueueUnit(log_offset, size, tags_code):
+                    return None
+                return OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE, has_unit=False)
+            if expected != current:
+                finding = OutOfOrder(self.topic, self.queue_id, queue_offset, current // UNIT_SIZE)
+        self.max_physic_offset = end
+        file.append(QueueUnit(log_offset, size, tags_code).encode())
+        return finding
+
+    def append_encoded(self, units: memoryview) -> None:
+        """Appends these units, 20 bytes each, a continuation of the queue by kernels.find_break."""
+        done = 0
+        while done < len(units):
+            file = self.files.last_file()
+            stop = min(len(units), done + (file.size - file.wrote) // UNIT_SIZE * UNIT_SIZE)
+            file.append(units[done:stop])
+            done = stop
+            # Moved on per file, so that a run tried again after a failure passes over what is there.
+            last = decode_unit(units[done - UNIT_SIZE : done])
+            self.max_physic_offset = last.log_offset + last.size
+
+    def rewrite(self, queue_offset: int, unit: QueueUnit) -> None:
+        """Writes a unit over the one at `queue_offset`."""
+        address = queue_offset * UNIT_SIZE
+        held = self.files.find_by_offset(address)
+        if held is None:
+            raise BadRequest(f"{self!r} has no unit {queue_offset}")
+        file = self.files.writable_file(held)
+        position = address - file.file_start
+        file.write_buffer[position : position + UNIT_SIZE] = unit.encode()
+        if address + UNIT_SIZE == self.files.max_offset:
+            self.max_physic_offset = unit.log_offset + unit.size
+
+    def append_records(self, run: Run, rows: Int64Array, codes: Int64Array) -> list[OutOfOrder]:
+        """Appends units at once where they follow on, else singly; gives the shifted ones."""
+        shifted: list[OutOfOrder] = []
+        units = memoryview(bytearray(len(rows) * UNIT_SIZE))
+        at, stop = 0, len(rows)
+        while at < stop:
+            end = kernels.find_break(rows, at, stop, run.array, self.next_offset, self.max_physic_offset)
+            if end > at:
+                size = kernels.write_units(units, 0, rows, at, end, run.array, codes)
+                self.append_encoded(units[:size])
+                at = end
+            else:
+                row = int(rows[at])
+                log_offset, size, queue_offset = run.array[[LOG_OFFSET, SIZE, QUEUE_OFFSET], row].tolist()
+                finding = self.put(log_offset, size, int(codes[row]), queue_offset)
+                shifted += [finding] if finding is not None else []
+                at += 1
+        return shifted
+
+    def _start_at(self, file: MappedFile, address: int) -> None:
+        """Fills a queue's very first file with pre-blank units up to `address`."""
+        self._min_address = address
+        self.files.flushed_where = self.files.committed_where = address
+        count = (address - file.file_start) // UNIT_SIZE
+        file.append(PRE_BLANK.encode() * count)
+        file.committed = file.flushed = file.wrote
+
+    # Asking.
+
+    def read_range(self, queue_offset: int) -> memoryview | None:
+        """The written units from `queue_offset` to its file's end, 20 bytes each; None when there are none."""
+        address = queue_offset * UNIT_SIZE
+        if address < self._min_address:
+            return None
+        file = self.files.find_by_offset(address)
+        if file is None:
+            return None
+        position = address - file.file_start
+        units = file.read(position, file.readable_position - position)
+        return units if units is not None and len(units) else None
+
+    def ends_before(self, log_offset: int) -> bool:
+        """Tells that no unit points at or behind `log_offset`: all were appended here, in the log's order."""
+        return not self.had_units and self.max_physic_offset <= log_offset
+
+    def units_between(self, file: MappedFile, low: int, high: int) -> FileUnits:
+        """Copies the columns of a file's units that point into log offsets low … high - 1."""
+        first = first_between(file, low, high)
+        units = unit_array(file)[first : file.readable_position // UNIT_SIZE]
+        inside = (units["log_offset"] >= low) & (units["log_offset"] < high)
+        rows = np.flatnonzero(inside & (units["size"] > 0) & ~is_pre_blank(units))
+        log_offsets, sizes = units["log_offset"][rows].astype(np.int64), units["size"][rows].astype(np.int64)
+        return FileUnits(rows + first + file.file_start // UNIT_SIZE, log_offsets, sizes)
+
+    def first_log_offset(self, file: MappedFile) -> int:
+        """Gives the log offset in a file's first unit for a record, -1 without one."""
+        first = first_between(file, -LAST_ADDRESS, LAST_ADDRESS)
+        count = file.readable_position // UNIT_SIZE
+        return int(unit_array(file)["log_offset"][first]) if first < count else -1
+
+    def last_log_offset(self, file: MappedFile) -> int:
+        """The log offset in the last unit of a full file."""
+        return int(unit_array(file)["log_offset"][-1])
+
+    def units_from(self, queue_offset: int) -> Iterator[BatchUnit] | None:
+        """The units of batches from the one of `queue_offset` to its file's end; None without, as here."""
+        return None
+
+    def unit(self, queue_offset: int) -> QueueUnit | None:
+        units = self.read_range(queue_offset)
+        return decode_unit(units) if units is not None else None
+
+    def roll_next_file(self, queue_offset: int) -> int:
+        """Queue offset at the start of the next file."""
+        per_file = self.files.file_size // UNIT_SIZE
+        return queue_offset + per_file - queue_offset % per_file
+
+    def pass_hole(self, queue_offset: int) -> int:
+        """Give the queue offset behind a hole, for reading on."""
+        return self.roll_next_file(queue_offset)
+
+    def real_tags_code(self, tags_code: int) -> int:
+        """The tags code itself where the unit only holds an address in the extension file."""
+        unit = self.ext_unit(tags_code)
+        return unit.tags_code if unit is not None else tags_code
+
+    def ext_unit(self, tags_code: int) -> ExtUnit | None:
+        """The extension unit that the tags code is the address of; None without one."""
+        if self.ext is None or not is_ext_address(tags_code):
+            return None
+        return self.ext.read(decode_ext_address(tags_code))
+
+    def offset_by_time(
+        self, time_ms: int, store_time: StoreTime, min_log_offset: int, line: BrokerLine = LINE_4_9
+    ) -> int:
+        """Queue offset of the message stored at `time_ms`, or near it.
+
+        store_time  store time of the record at (log offset, size), negative when there is none
+        line        4.9: the nearest in the first file modified at or after that time; 5.3: the first at or after it
+        """
+        if line.searches_lower_bound:
+            return first_at_or_after(self, time_ms, store_time)
+        return nearest_by_time(self, time_ms, store_time, min_log_offset)
+
+    # Keeping.
+
+    def flush(self, least_pages: int) -> bool:
+        """Makes units durable; True when nothing moved."""
+        unmoved = self.files.flush(least_pages)
+        if self.ext is not None:
+            unmoved = self.ext.files.flush(least_pages) and unmoved
+        return unmoved
+
+    def destroy(self) -> None:
+        """Deletes every file of the queue."""
+        self.files.destroy()
+        self.max_physic_offset = -1
+        self._min_address = 0
+        if self.ext is not None:
+            self.ext.files.destroy()
+
+    def close(self) -> None:
+        self.files.close()
+        if self.ext is not None:
+            self.ext.files.close()
+
+    def _note_end(self, units: UnitArray, index: int) -> None:
+        self.max_physic_offset = int(units["log_offset"][index]) + int(units["size"][index])

@@ -1,0 +1,262 @@
+"""ConsumeQueueStore: the consume queues of a store, and their building from the log.
+
+A queue is created by its first message. `dispatch` takes the runs of the walk in log order; a record that already has
+its unit is passed over, so that dispatching the same stretch twice changes nothing.
+
+Source: CommitLogDispatcherBuildConsumeQueue (4.9.8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from store import kernels
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
+from store.formats.java import decode_utf8
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Int64Array, Run
+from store.layout import StoreLayout, is_topic_folder_name
+from store.structures.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.light_queues import LightPart, find_light_parts
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.queue_set import QueueKey, QueueSet
+from store.structures.consumequeue.torn_units import rewrite_torn_units
+from store.structures.consumequeue.unit_array import LAST_ADDRESS
+
+BitMapMaker = Callable[[Run, Sequence[int], str], Sequence[bytes] | None]
+"""The bit map of each row of a run, whose records are of one topic; None where none of them has one."""
+
+
+class _Stretch(NamedTuple):
+    """A queue's new records of a run: the places first … stop - 1 in the run's order by queue."""
+
+    queue: ConsumeQueue
+    first: int
+    stop: int
+
+
+class ConsumeQueueStore(QueueSet):
+    """All queues of a store, built from the log by `dispatch`."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        overlay: Overlay | None = None,
+        batch_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
+        self.findings: list[OutOfOrder] = []
+        """Messages found out of order while building; the newest 100."""
+        self.light_faults: list[int] = []
+        """Log offsets of records whose queue offsets for light queues are no numbers; the newest 100."""
+        self.last_store_timestamp_ms = 0
+        """Store time of the last message put into a queue."""
+        self.on_stored: Callable[[int], None] = lambda store_timestamp_ms: None
+        """Called with that time after each run: the checkpoint of a live store follows it."""
+        self.bit_maps: BitMapMaker | None = None
+        """Gives the bit maps of extension units; without it they have none."""
+        self.unusable_topics: list[str] = []
+        """Topics of damaged records, which no folder can be named after; their records get no units."""
+        self.wants: Callable[[QueueKey], bool] = lambda key: True
+        """Tells the queues that `dispatch` appends to, light ones too; a rebuild of one queue leaves the others out."""
+        self.rewrites_torn_units = False
+        """Whether `dispatch` rewrites units that contradict their records; a broker does not."""
+        self.rewritten_units = 0
+        self._table = QueueTable()
+        self._numbered: list[QueueKey | None] = []
+        self._met: set[QueueKey] = set()
+        self._second_numbers: set[int] = set()
+        """Numbers of queues that have another one: several damaged topics may have one name."""
+        self._delay_levels_ms = np.array(config.delay_levels_ms, np.int64)
+
+    @contextlib.contextmanager
+    def without_delay_levels(self) -> Iterator[None]:
+        """Inside the block delayed messages get the hash of their tags instead of their deliver time.
+
+        4.9.8 recovers before it knows its delay levels, so that is what it writes then.
+        """
+        levels, self._delay_levels_ms = self._delay_levels_ms, np.array([], np.int64)
+        try:
+            yield
+        finally:
+            self._delay_levels_ms = levels
+
+    @property
+    def delay_levels_ms(self) -> Int64Array:
+        """The delay of each level, for the tags codes of delayed messages; level 1 first."""
+        return self._delay_levels_ms
+
+    def dispatch(self, run: Run) -> None:
+        """Appends the units of a run's records to their queues."""
+        self.put_units(run, self.tags_codes(run))
+
+    def put_units(self, run: Run, codes: Int64Array) -> None:
+        """Appends the units of a run's records, whose tags codes are given."""
+        count = run.count
+        numbers = self._table.assign(run.buffer, run.array, count)
+        self._meet_queues()
+        queue_count = len(self._numbered)
+        order, starts = np.empty(count, np.int64), np.empty(queue_count + 1, np.int64)
+        kernels.order_by_queue(numbers, count, queue_count, order, starts)
+        if self.rewrites_torn_units:
+            self.rewritten_units += self._rewrite_torn_units(run, order, starts, codes)
+        self._append_new(run, order, starts, codes)
+        queued = np.flatnonzero(numbers >= 0)
+        if len(queued):
+            self.last_store_timestamp_ms = int(run.columns.store_timestamp_ms[queued[-1]])
+            self.on_stored(self.last_store_timestamp_ms)
+        self._dispatch_to_light_queues(run, queued, codes)
+
+    def _rewrite_torn_units(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> int:
+        queues: list[ConsumeQueue | None] = [None] * len(self._numbered)
+        for number in np.flatnonzero(starts[1:] > starts[:-1]).tolist():
+            key = self._numbered[number]
+            resting = self._resting.get(key) if key is not None else None
+            if key is None or (resting and resting.agrees(run, order[starts[number] : starts[number + 1]], codes)):
+                continue
+            queue = self._wake(key)
+            if queue is not None and queue.had_units and queue.failure is None:
+                queues[number] = queue
+        return rewrite_torn_units(queues, run, order, starts, codes)
+
+    def _append_new(self, run: Run, order: Int64Array, starts: Int64Array, codes: Int64Array) -> None:
+        """Appends the units of every queue in the run behind those that are there."""
+        present = np.flatnonzero(starts[1:] > starts[:-1])
+        keys = [self._numbered[number] for number in present]
+        if self._config.enable_consume_queue_ext:
+            for number, key in zip(present, keys, strict=True):
+                queue = self._queues[key] if key is not None else None
+                if queue is not None and queue.ext is not None:
+                    rows = order[starts[number] : starts[number + 1]]
+                    # As the broker does, for repeats too.
+                    codes[rows] = self.put_extensions(queue, queue.ext, run, rows, codes)
+        ends = np.array([self._end_of(key) for key in keys], np.int64)
+        firsts = np.empty(len(present), np.int64)
+        kept = kernels.pass_repeats(order, starts, present, len(present), run.array, ends, firsts)
+        following, others = list[_Stretch](), list[_Stretch]()
+        for number, first in zip(present[:kept].tolist(), firsts[:kept].tolist(), strict=True):
+            key, stop = self._numbered[number], int(starts[number + 1])
+            queue = self._wake(key) if key is not None else None
+            if queue is None or queue.failure is not None:
+                continue
+            is_other = queue.holds_batches or number in self._second_numbers
+            (others if is_other else following).append(_Stretch(queue, first, stop))
+        self._append_following(following, run, order, codes)
+        for queue, first, stop in others:
+            self.append(queue, run, order[first:stop], codes)
+
+    def _append_following(self, stretches: list[_Stretch], run: Run, order: Int64Array, codes: Int64Array) -> None:
+        """Appends units of many queues: those that follow on are written by one call, the others one by one."""
+        firsts, stops, next_offsets, ends, breaks = (np.empty(len(stretches), np.int64) for _ in range(5))
+        firsts[:] = [stretch.first for stretch in stretches]
+        stops[:] = [stretch.stop for stretch in stretches]
+        next_offsets[:] = [stretch.queue.next_offset for stretch in stretches]
+        ends[:] = [stretch.queue.max_physic_offset for stretch in stretches]
+        units = np.empty(len(order) * UNIT_SIZE, np.uint8).data
+        kernels.write_following_units(
+            order, firsts, stops, len(stretches), run.array, codes, next_offsets, ends, units, breaks
+        )
+        for (queue, first, stop), end in zip(stretches, breaks.tolist(), strict=True):
+            queue.append_encoded(units[first * UNIT_SIZE : end * UNIT_SIZE])
+            if end < stop:
+                self.append(queue, run, order[end:stop], codes)
+
+    def put_extensions(
+        self, queue: ConsumeQueue, ext: ConsumeQueueExt, run: Run, rows: Int64Array, codes: Int64Array
+    ) -> Int64Array:
+        """Appends extension units for the rows, with bit maps where they are calculated.
+
+        Gives their addresses as tags codes.
+        """
+        times = run.columns.store_timestamp_ms[rows]
+        bit_maps = self.bit_maps(run, rows.tolist(), queue.topic) if self.bit_maps is not None else None
+        if bit_maps is None:
+            return ext.put_run(codes[rows], times)
+        return ext.put_with_bit_maps(codes[rows], times, bit_maps)
+
+    def _end_of(self, key: QueueKey | None) -> int:
+        """The log offset behind the last record that has a unit in the queue; no queue takes any."""
+        if key is None:
+            return LAST_ADDRESS
+        resting = self._resting.get(key)
+        return resting.end if resting is not None else self._queues[key].max_physic_offset
+
+    def tags_codes(self, run: Run) -> Int64Array:
+        """The tags codes of a run's records, for their units."""
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self._delay_levels_ms, codes)
+        return codes
+
+    def append(self, queue: ConsumeQueue, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+        """Appends units of one queue, and notes those that are shifted."""
+        for finding in queue.append_records(run, rows, codes):
+            self._add_finding(finding)
+
+    def _add_finding(self, finding: OutOfOrder) -> None:
+        """Notes the finding, or lengthens the one that it goes on from."""
+        for index in range(len(self.findings) - 1, -1, -1):
+            joined = self.findings[index].joined(finding)
+            if joined is not None:
+                self.findings[index] = joined
+                return
+        self.findings = [*self.findings[-99:], finding]
+
+    def _meet_queues(self) -> None:
+        """Notes the keys of newly numbered queues; None where no folder can have the topic's name."""
+        for topic_bytes, queue_id in self._table.queues[len(self._numbered) :]:
+            topic = decode_utf8(topic_bytes)
+            key = topic, queue_id
+            if key in self._met:
+                self._second_numbers.add(len(self._numbered))
+            self._met.add(key)
+            if not self.wants(key):
+                self._numbered.append(None)
+            elif is_topic_folder_name(topic):
+                is_usable = key in self._resting or self.find_or_create(*key).failure is None
+                self._numbered.append(key if is_usable else None)
+            else:
+                self._numbered.append(None)
+                self.unusable_topics.append(topic)
+
+    def _dispatch_to_light_queues(self, run: Run, rows: Int64Array, codes: Int64Array) -> None:
+        """Appends units to the queues that messages name beside their own."""
+        for key, part, named in self.light_parts(run, rows):
+            queue = self.find_or_create(*key)
+            self.append(queue, part, _new_rows(part, queue.max_physic_offset), codes[named])
+
+    def light_parts(self, run: Run, rows: Int64Array, *, always: bool = False) -> list[LightPart]:
+        """The parts of these records in light queues; none where the store is set to have no light queues.
+
+        always  whatever the settings are: a record tells which light queues its broker wrote to
+        """
+        if not self._config.enable_multi_dispatch and not always:
+            return []
+        parts, faults, _ = find_light_parts(run, rows, enable_lmq=self._config.enable_lmq or always)
+        self.light_faults = [*self.light_faults, *faults][-100:]
+        return [part for part in parts if self.wants(part.key)]
+
+    def describe_findings(self) -> list[str]:
+        """Describes the faults found while building, as sentences for people."""
+        shifted = [finding.describe() for finding in self.findings]
+        unusable = [f"topic {topic!r} names no folder: its messages get no units" for topic in self.unusable_topics]
+        no_numbers = "has queue offsets that are no numbers: no units in light queues"
+        return shifted + unusable + [f"the record at log offset {at} {no_numbers}" for at in self.light_faults]
+
+
+def _new_rows(run: Run, max_physic_offset: int) -> Int64Array:
+    """The rows of a run for one queue, without those at the front that have their unit."""
+    order, first = np.arange(run.count), np.zeros(1, np.int64)
+    ends, starts = np.array([max_physic_offset], np.int64), np.array([0, run.count], np.int64)
+    kept = kernels.pass_repeats(order, starts, np.zeros(1, np.int64), 1, run.array, ends, first)
+    return order[int(first[0]) :] if kept else order[:0]

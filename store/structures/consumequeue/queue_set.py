@@ -1,0 +1,377 @@
+"""QueueSet: all consume queues of a store, by topic and queue id.
+
+    consumequeue/<topic>/<queue id>/<20 digits>
+
+Small queues rest (store.structures.consumequeue.resting) until they are asked for or written to. Nothing that is done to all
+queues after a restart changes one that rests: it has no unit behind the cut, and its beginning is found when it wakes.
+
+Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.errors import ForeignFile, StoreError, StoreIOError, WrongFileSize
+from store.files.filesystem import MOVE_IT_OUT, Entry, Filesystem
+from store.files.mapped_file_queue import MappedFileQueue
+from store.files.overlay import Overlay, OverlayFileQueue, StagedFile
+from store.layout import StoreLayout, parse_queue_id
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+from store.structures.consumequeue.resting import RestingQueue, read_resting
+
+QueueKey = tuple[str, int]
+Refuse = Callable[[StoreError], None]
+
+
+class QueueState(NamedTuple):
+    """One consume queue: its first and next queue offset, and the log offset of its building."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    max_physic_offset: int
+
+
+class _QueueEntry(NamedTuple):
+    """A name in a topic's folder that is a queue id."""
+
+    queue_id: int
+    name: str
+    is_link: bool
+
+
+class QueueSet:
+    """The queues by (topic, queue id). With an `overlay` nothing under the store's folder is written."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        config: StoreConfig,
+        fs: Filesystem,
+        *,
+        writable: bool,
+        overlay: Overlay | None = None,
+        batch_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        self._layout = layout
+        self._config = config
+        self._fs = fs
+        self._writable = writable
+        self._overlay = overlay
+        self._batch_topics = batch_topics
+        self._queues: dict[QueueKey, ConsumeQueue] = {}
+        self._resting: dict[QueueKey, RestingQueue] = {}
+        self._wake_lock = threading.RLock()
+        self._staged_numbers = itertools.count(1)
+        self._line = LINE_4_9
+        self._refuse: Refuse | None = None
+        self._is_recovered = False
+        self._log_start: int | None = None
+
+    def load(
+        self,
+        line: BrokerLine = LINE_4_9,
+        refuse: Refuse | None = None,
+        known: Mapping[QueueKey, RestingQueue] | None = None,
+    ) -> None:
+        """Opens every queue on disk; raises as a broker would refuse to start.
+
+        refuse  is called with the error of a file or folder, which is then left out
+        known   resting queues that were read before, and have not changed since
+        """
+        self._line, self._refuse = line, refuse
+        known = known or {}
+        for folder, entries in self._queue_folders():
+            is_link = self._writable and self._fs.is_link(folder)
+            may_rest = self._may_rest(folder)
+            for queue_id, name, name_is_link in entries:
+                if self._writable and (is_link or name_is_link):
+                    # Files written and deleted in it may belong to another program.
+                    raise ForeignFile(
+                        "a link, where a queue's folder is expected", file=folder / name, hint=MOVE_IT_OUT
+                    )
+                key, resting = (folder.name, queue_id), None
+                if may_rest and name == str(queue_id):
+                    resting = known.get(key) or self._read_resting(f"{folder}/{name}")
+                if resting is not None:
+                    self._resting[key] = resting
+                else:
+                    self._load_folder(key, folder / name)
+
+    def refused_by(self, line: BrokerLine) -> list[StoreError]:
+        """Finds files and folders among the loaded queues that keep a broker of the line from starting."""
+        found: list[StoreError] = []
+        for folder, entries in self._queue_folders():
+            for queue_id, name, _ in entries:
+                key = folder.name, queue_id
+                if key not in self._resting and self._fs.is_folder(folder / name):
+                    self._new_queue(*key).files.load(line, found.append)
+        return found
+
+    def _queue_folders(self) -> Iterator[tuple[Path, list[_QueueEntry]]]:
+        """The topics' folders, each with the queues in it; a broker passes over names that are no queue id."""
+        parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
+        for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
+            entries = []
+            for name, is_link in self._fs.list_names_and_links(folder):
+                queue_id = parse_queue_id(name)
+                if queue_id is not None:
+                    entries.append(_QueueEntry(queue_id, name, is_link))
+            yield folder, entries
+
+    def _may_rest(self, topic_folder: Path) -> bool:
+        """Whether the queues of a topic may rest: plain ones without extension files."""
+        is_plain = topic_folder.name not in self._batch_topics and topic_folder.parent == self._layout.consumequeue
+        return is_plain and not self._config.enable_consume_queue_ext
+
+    def _read_resting(self, folder: str) -> RestingQueue | None:
+        return read_resting(folder, self._config.mapped_file_size_consume_queue, self._fs)
+
+    def _load_folder(self, key: QueueKey, folder: Path) -> None:
+        found = self._fs.look_at(folder)
+        if found is not None and not found.is_folder:
+            # A broker starts beside it, and fails at the queue's first message.
+            if self._writable:
+                self._leave_out(
+                    ForeignFile(f"{found.kind}, where a queue's folder is expected", file=folder, hint=MOVE_IT_OUT)
+                )
+            return
+        self._queues[key] = self._load(key)
+
+    def _leave_out(self, error: StoreError) -> None:
+        if self._refuse is None:
+            raise error
+        self._refuse(error)
+
+    def _load(self, key: QueueKey) -> ConsumeQueue:
+        queue = self._new_queue(*key)
+        try:
+            queue.files.load(self._line, self._refuse)
+            if queue.ext is not None:
+                queue.ext.files.load(self._line, self._refuse)
+        except WrongFileSize as error:
+            error.code, error.subject = "queue-file-size", key
+            raise
+        return queue
+
+    def _wake(self, key: QueueKey) -> ConsumeQueue | None:
+        """The queue, opened if it was resting; None without one."""
+        queue = self._queues.get(key)
+        if queue is not None or key not in self._resting:
+            return queue
+        with self._wake_lock:
+            if key in self._resting:
+                queue = self._load(key)
+                if self._is_recovered:
+                    self._recover(queue)
+                if self._log_start is not None and queue.failure is None:
+                    queue.correct_min_offset(self._log_start)
+                self._queues[key] = queue
+                del self._resting[key]
+            return self._queues[key]
+
+    # Looking.
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        """The queues that can be read, by topic and queue id; wakes all of them."""
+        for key in list(self._resting):
+            self._wake(key)
+        return iter(sorted(self.awake(), key=lambda queue: (queue.topic, queue.queue_id)))
+
+    def __len__(self) -> int:
+        return len(self._queues) + len(self._resting)
+
+    def __contains__(self, key: QueueKey) -> bool:
+        return key in self._queues or key in self._resting
+
+    def names(self) -> list[QueueKey]:
+        """Topic and queue id of every queue."""
+        return [*self._queues, *self._resting]
+
+    def awake(self) -> list[ConsumeQueue]:
+        """The queues that can be read and do not rest."""
+        return [queue for queue in list(self._queues.values()) if queue.failure is None]
+
+    def resting(self) -> dict[QueueKey, RestingQueue]:
+        """The queues that rest, as they are on disk."""
+        return dict(self._resting)
+
+    def is_resting(self, key: QueueKey) -> bool:
+        return key in self._resting
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic that can be read."""
+        for key in [key for key in self._resting if key[0] == topic]:
+            self._wake(key)
+        return [queue for queue in self.awake() if queue.topic == topic]
+
+    def reaching(self, log_offset: int) -> list[ConsumeQueue]:
+        """The queues that can be read and may have a unit that points at or behind `log_offset`."""
+        for key in [key for key, resting in self._resting.items() if resting.max_log_offset >= log_offset]:
+            self._wake(key)
+        return self.awake()
+
+    def states(self) -> Iterator[QueueState]:
+        """The state of every recovered queue that can be read; wakes none."""
+        for (topic, queue_id), resting in self._resting.items():
+            first = resting.first_from(self._log_start or 0, self._line)
+            yield QueueState(topic, queue_id, first, resting.unit_count, resting.end)
+        for queue in self.awake():
+            yield QueueState(queue.topic, queue.queue_id, queue.min_offset, queue.max_offset, queue.max_physic_offset)
+
+    def newest_unit(self) -> tuple[int, int] | None:
+        """Log offset and size of the newest record that has a unit; wakes no queue."""
+        last = [resting.last_unit() for resting in self._resting.values()]
+        for queue in self.awake():
+            unit = queue.unit(queue.max_offset - 1) if queue.max_offset > queue.min_offset else None
+            if unit is not None:
+                last.append((unit.log_offset, unit.size))
+        return max(last, default=None)
+
+    def next_offsets(self) -> Iterator[tuple[QueueKey, int]]:
+        """For every recovered queue that can be read the queue offset that its next message gets."""
+        yield from ((key, resting.unit_count) for key, resting in self._resting.items())
+        yield from (((queue.topic, queue.queue_id), queue.max_offset) for queue in self.awake())
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, None without one; StoreIOError where its files can't be read."""
+        queue = self._wake((topic, queue_id))
+        if queue is not None and queue.failure is not None:
+            raise queue.failure
+        return queue
+
+    @property
+    def failures(self) -> list[StoreError]:
+        """Why queues can't be read."""
+        return [queue.failure for queue in self._queues.values() if queue.failure is not None]
+
+    def topics(self) -> list[str]:
+        """The topics that have queues."""
+        return sorted({topic for topic, _ in self.names()})
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+        return sorted(key[1] for key in self.names() if key[0] == topic)
+
+    def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queue = self._wake((topic, queue_id))
+        if queue is None:
+            queue = self._queues[topic, queue_id] = self._new_queue(topic, queue_id)
+            if queue.ext is not None:
+                queue.ext.begin_anew()
+        return queue
+
+    @property
+    def max_physic_offset(self) -> int:
+        """The log offset that the building of the queues has reached: the greatest of all, -1 without any."""
+        ends = [queue.max_physic_offset for queue in self._queues.values()]
+        if self._is_recovered:
+            ends += [resting.end for resting in self._resting.values()]
+        return max(ends, default=-1)
+
+    @property
+    def built_to(self) -> int:
+        """Log offset behind the newest record that has a unit, -1 without any.
+
+        The queues have been recovered. It is `max_physic_offset` but for batch queues, which a broker counts by the
+        start of their newest record.
+        """
+        return max(self.max_physic_offset, *(queue.built_to for queue in self._queues.values()), -1)
+
+    # After a restart.
+
+    def recover(self) -> int:
+        """Finds every queue's end; gives max_physic_offset.
+
+        A queue that can't be read is left out from here on.
+        """
+        for queue in self.awake():
+            self._recover(queue)
+        self._is_recovered = True
+        return self.max_physic_offset
+
+    def _recover(self, queue: ConsumeQueue) -> None:
+        try:
+            queue.recover()
+        except StoreIOError as error:
+            error.hint = "rebuild the queue from the log"
+            queue.failure = error
+
+    def truncate_dirty(self, log_offset: int, *, as_broker: bool = False) -> None:
+        """Cuts every queue back to records before `log_offset`."""
+        for queue in self.reaching(log_offset):
+            queue.truncate_dirty_logic_files(log_offset, as_broker=as_broker)
+
+    def clear_cut_units(self) -> int:
+        """Zeroes the units that a truncation left behind; gives the number of queues that had any."""
+        return sum(queue.clear_cut_units() for queue in self.awake())
+
+    def correct_min_offsets(self, min_log_offset: int) -> None:
+        self._log_start = min_log_offset
+        for queue in self.awake():
+            queue.correct_min_offset(min_log_offset)
+
+    def destroy(self) -> None:
+        """Deletes every queue file, as a broker does when the commit log is empty."""
+        for queue in self:
+            queue.destroy()
+
+    # Keeping.
+
+    def close(self) -> None:
+        for queue in self.awake():
+            queue.close()
+
+    # What an overlay holds.
+
+    def staged_files(self) -> list[StagedFile]:
+        return [staged for files in self._overlays() for staged in files.staged_files()]
+
+    def removed_paths(self) -> list[Path]:
+        return [path for files in self._overlays() for path in files.removed_paths()]
+
+    def _overlays(self) -> Iterator[OverlayFileQueue]:
+        for queue in self.awake():
+            for files in (queue.files, queue.ext.files if queue.ext is not None else None):
+                if isinstance(files, OverlayFileQueue):
+                    yield files
+
+    def queue_folder(self, topic: str, queue_id: int) -> Path:
+        """The folder of a queue, by the type of its topic."""
+        layout = self._layout
+        folder = layout.batch_queue_folder if topic in self._batch_topics else layout.queue_folder
+        return folder(topic, queue_id)
+
+    def _topic_folders(self) -> Iterator[Entry]:
+        """List the folders of plain queues and of batch queues."""
+        yield from self._fs.list_folder(self._layout.consumequeue)
+        if self._batch_topics:
+            yield from self._fs.list_folder(self._layout.batchconsumequeue)
+
+    def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if topic in self._batch_topics:
+            from store.structures.batchqueue.queue import BatchConsumeQueue
+
+            folder, size = self.queue_folder(topic, queue_id), self._config.mapper_file_size_batch_consume_queue
+            return BatchConsumeQueue(topic, queue_id, self._files(folder, size))
+        files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
+        if not self._config.enable_consume_queue_ext:
+            return ConsumeQueue(topic, queue_id, files, line=self._line)
+        size = self._config.mapped_file_size_consume_queue_ext
+        ext = ConsumeQueueExt(self._files(self._layout.queue_ext_folder(topic, queue_id), size))
+        return ConsumeQueue(topic, queue_id, files, ext, self._line)
+
+    def _files(self, folder: Path, file_size: int) -> MappedFileQueue:
+        if self._overlay is None:
+            return MappedFileQueue(folder, file_size, self._fs, writable=self._writable)
+        # In one folder: making and removing one for each queue takes longer than the files.
+        staged, prefix = self._overlay.folder / "consumequeue", f"{next(self._staged_numbers)}-"
+        return OverlayFileQueue(folder, file_size, self._fs, self._overlay, staged, prefix=prefix)

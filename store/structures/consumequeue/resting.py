@@ -1,0 +1,84 @@
+"""Resting queues: queues of one file that begins at 0, whose units all are in its first page.
+
+A store for devices has a hundred thousand of them. What a recovery asks of each is read with one read of 4 KiB, and
+kept with the units; the ConsumeQueue with its file and map is made when the queue is asked for or written to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from store import kernels
+from store.config import BrokerLine
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.formats.derived import units_of
+from store.formats.queue_unit import UNIT, UNIT_SIZE
+from store.formats.run import Int64Array, Run
+from store.layout import segment_name
+
+FIRST_FILE = segment_name(0)
+PAGE_SIZE = 4096
+
+
+class RestingQueue(NamedTuple):
+    """The ends of a recovered queue.
+
+    unit_count      its units, so the queue offset that its next message gets
+    max_log_offset  the greatest log offset of a unit
+    end             the log offset behind the last record that has a unit
+    units           as they are in the file
+    """
+
+    unit_count: int
+    max_log_offset: int
+    end: int
+    units: bytes
+
+    def first_from(self, log_offset: int, line: BrokerLine) -> int:
+        """Finds the queue's start as ConsumeQueue.correct_min_offset does, for a log from `log_offset` on."""
+        if line.begins_at_end(self.last_unit()[0], log_offset):
+            return self.unit_count
+        return int(np.argmax(units_of(self.units)["log_offset"] >= log_offset)) if log_offset > 0 else 0
+
+    def last_unit(self) -> tuple[int, int]:
+        """Log offset and size of the last unit's record."""
+        log_offset, size, _ = UNIT.unpack_from(self.units, len(self.units) - UNIT_SIZE)
+        return log_offset, size
+
+    def agrees(self, run: Run, rows: Int64Array, codes: Int64Array) -> bool:
+        """Whether these records of a run have the units that are at their queue offsets, or behind the last."""
+        columns = run.columns
+        rows = rows[columns.queue_offset[rows] < self.unit_count]
+        places = columns.queue_offset[rows]
+        if places.min(initial=0) < 0:
+            return False
+        units = units_of(self.units)[places]
+        return bool(
+            np.array_equal(units["log_offset"], columns.log_offset[rows])
+            and np.array_equal(units["size"], columns.size[rows])
+            and np.array_equal(units["tags_code"], codes[rows])
+        )
+
+
+def read_resting(folder: str, file_size: int, fs: Filesystem) -> RestingQueue | None:
+    """Reads the ends of the queue in `folder`; None for one that may not rest or has an unreadable page."""
+    if fs.only_file(folder, FIRST_FILE) != file_size:
+        return None
+    try:
+        return ends_of_page(fs.read_start(f"{folder}/{FIRST_FILE}", min(PAGE_SIZE, file_size)))
+    except StoreError:
+        # Whoever opens the queue says what is wrong with it.
+        return None
+
+
+def ends_of_page(page: bytes) -> RestingQueue | None:
+    """Ends of a queue whose file begins with this page; None where the page does not tell them."""
+    ends = np.empty(2, np.int64)
+    count = kernels.count_leading_units(page, ends)
+    if not count:
+        return None
+    newest, end = ends.tolist()
+    return RestingQueue(count, newest, end, page[: count * UNIT_SIZE])

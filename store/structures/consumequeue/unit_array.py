@@ -1,0 +1,93 @@
+"""The units of one queue file as an array with the fields log_offset, size and tags_code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store import kernels
+from store.files.mapped_file import MappedFile
+from store.formats.derived import units_of
+from store.formats.queue_unit import MAX_EXT_ADDRESS, UNIT_SIZE, is_ext_address
+from store.formats.run import Int64Array
+from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
+
+UnitArray = npt.NDArray[np.void]
+LAST_ADDRESS = (1 << 63) - 1
+_CHUNK_UNITS = 8192
+FIRST_UNITS = 204
+"""The first look at a file is at the units of its first page."""
+
+
+class FileUnits(NamedTuple):
+    """The units of one queue file that name records, by column."""
+
+    queue_offsets: Int64Array
+    log_offsets: Int64Array
+    sizes: Int64Array
+
+
+def unit_array(file: MappedFile) -> UnitArray:
+    """All units of a file as an array with the fields log_offset, size and tags_code; a view, not a copy.
+
+    StoreIOError when the disk can't give what was written."""
+    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
+    return units_of(file.buffer)
+
+
+def first_between(file: MappedFile, low: int, high: int) -> int:
+    """Finds the first unit that points into log offsets low … high - 1; the number of units without one."""
+    file.require_written(_CHUNK_UNITS * UNIT_SIZE)
+    return int(kernels.first_unit_between(file.buffer, file.readable_position // UNIT_SIZE, low, high))
+
+
+def extension_positions(file: MappedFile, min_log_offset: int = 0) -> Int64Array:
+    """The positions in the extension files that units of records from `min_log_offset` on name."""
+    units = unit_array(file)[: file.readable_position // UNIT_SIZE]
+    codes = units["tags_code"][units["log_offset"] >= min_log_offset].astype(np.int64)
+    return codes[codes <= MAX_EXT_ADDRESS] & LAST_ADDRESS
+
+
+def is_written(unit: np.void) -> bool:
+    """Whether a broker takes the unit for written."""
+    return bool(unit["log_offset"] >= 0 and unit["size"] > 0)
+
+
+def written_count(units: UnitArray) -> int:
+    """How many units are written before the first that is not."""
+    for start, stop in _chunks(len(units)):
+        chunk = units[start:stop]
+        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0)
+        index = int(np.argmax(bad))
+        if bad[index]:
+            return start + index
+    return len(units)
+
+
+def _chunks(count: int) -> Iterator[tuple[int, int]]:
+    """Divides `count` units, each part as long as all before, so that little of a sparse file is read."""
+    start, size = 0, FIRST_UNITS
+    while start < count:
+        yield start, min(start + size, count)
+        start, size = start + size, min(start + size, _CHUNK_UNITS)
+
+
+def count_before(units: UnitArray, log_offset: int) -> int:
+    """How many written units stand before the first that points at or behind `log_offset`."""
+    for start, stop in _chunks(len(units)):
+        chunk = units[start:stop]
+        bad = (chunk["log_offset"] < 0) | (chunk["size"] <= 0) | (chunk["log_offset"] >= log_offset)
+        index = int(np.argmax(bad))
+        if bad[index]:
+            return start + index
+    return len(units)
+
+
+def last_ext_address(units: UnitArray, before: int, ext: ConsumeQueueExt | None) -> int:
+    if ext is None:
+        return before
+    addresses = [int(code) for code in units["tags_code"] if is_ext_address(int(code))]
+    return addresses[-1] if addresses else before

@@ -1,0 +1,53 @@
+"""Rewriting config/delayOffset.json, so that a broker goes on behind the delivered messages.
+
+A broker saves its offsets every ten seconds. One that was killed delivers again what it delivered since: `duplicate`.
+"""
+
+from __future__ import annotations
+
+from store.change.change import Change
+from store.engine.services.schedule import FILE_NAME, encode_delay_offsets
+from store.errors import UncleanStore
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.structures.delayoffsets.review import DelayedMessage, DelayLevel, DelayState, review_delays
+from store.structures.tables.data_version import DataVersion, read_data_version
+
+_DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelayState.LOST)
+
+
+@takes_path(with_dledger=True)
+def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
+    """Plan the offsets behind each level's delivered messages. A store that is open has an overlay."""
+    overlay = opened.overlay
+    assert overlay is not None, "a plan is made on a store with an overlay"
+    if opened.abort.exists():
+        raise UncleanStore("the last owner did not shut down", file=opened.layout.abort, code="unclean-copy")
+    levels, messages = review_delays(opened, time_ms)
+    found = {level.level: _next_offset(level, messages) for level in levels}
+    saved = {level.level for level in levels if level.saved_offset is not None}
+    offsets = {level: offset for level, offset in found.items() if offset or level in saved}
+    version = None
+    if opened.line.skips_delay_poison:
+        version = read_data_version(opened.layout.config, FILE_NAME, opened.fs) or DataVersion(timestamp_ms=time_ms)
+    change = Change("delay rewrite-offsets", opened.layout.root, opened.fs, staging=overlay.folder)
+    change.facts = {
+        "levels": [
+            {"level": level.level, "saved_offset": level.saved_offset, "next_offset": found[level.level]}
+            for level in levels
+        ]
+    }
+    if any(found[level.level] != (level.saved_offset or 0) for level in levels):
+        data = encode_delay_offsets(offsets, version)
+        change.publish_bytes(opened.layout.config / FILE_NAME, data, "goes on behind the delivered messages")
+    return change
+
+
+def _next_offset(level: DelayLevel, messages: list[DelayedMessage]) -> int:
+    """The first queue offset from the saved one on whose message is still to be delivered."""
+    ahead = [one for one in messages if one.level == level.level and one.queue_offset >= level.next_offset]
+    waiting = [one.queue_offset for one in ahead if one.state not in _DONE]
+    if waiting:
+        return min(waiting)
+    # The queue's own end is not known before a recovery.
+    return max((one.queue_offset + 1 for one in ahead), default=level.next_offset)

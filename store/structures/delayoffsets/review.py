@@ -1,0 +1,232 @@
+"""Finds the state of every delayed message, by its unit in SCHEDULE_TOPIC_XXXX.
+
+    i   the unit's queue offset        D   its deliver time: the unit's tags code
+    d   the level's offset in config/delayOffset.json, moved into the queue as a broker moves it when it loads the file
+    T   the time that is asked about   copy   a delivered record of the same message
+
+    i below the queue's first unit, not yet delivered          lost
+    record not in the log                                      lost, assumed where i < d
+    REAL_TOPIC is the half topic                               lost: never delivered, as placeholders of salvage are
+    copy found                                                 delivered where i < d, else duplicate: delivered again
+    i < d                                                      assumed: the copy has expired
+    D > T                                                      pending
+    an earlier unit of the level keeps the loop waiting        blocked
+    else                                                       due
+
+A unit keeps the loop waiting while T < D <= T + delay: the clock went back, or the level was longer. In 4.9 a record
+without a usable REAL_TOPIC or REAL_QID stops its level for ever; 5.3 skips such a record.
+
+Source: ScheduleMessageService.DeliverDelayedMessageTimerTask (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from store.files.filesystem import Filesystem
+from store.formats.java import parse_long
+from store.formats.message import StoredMessage, is_queued
+from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
+from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.rewritten import queue_records, rewritten_records
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.tables.config_file import read_config_file
+from store.structures.tables.fastjson import members
+
+UNKNOWN_LEVEL_DELAY_MS = 1000
+
+
+class DelayState(StrEnum):
+    """State of a delayed message."""
+
+    PENDING = "pending"
+    DUE = "due"
+    BLOCKED = "blocked"
+    DELIVERED = "delivered"
+    DUPLICATE = "duplicate"
+    ASSUMED = "assumed"
+    LOST = "lost"
+
+
+@dataclass(slots=True)
+class DelayedMessage:
+    """One unit of a level. Offsets are -1 and texts None where nothing tells them any more."""
+
+    state: DelayState
+    level: int
+    queue_offset: int
+    log_offset: int = -1
+    store_timestamp_ms: int = 0
+    deliver_timestamp_ms: int = 0
+    delivered_log_offset: int = -1
+    topic: str | None = None
+    queue_id: int = -1
+    uniq_key: str | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DelayLevel:
+    """One level: its delay, its queue and its next queue offset; `saved_offset` None without one."""
+
+    level: int
+    delay_ms: int | None
+    min_offset: int
+    max_offset: int
+    saved_offset: int | None
+
+    @property
+    def next_offset(self) -> int:
+        """The saved offset as a broker corrects it (ScheduleMessageService.correctDelayOffset)."""
+        return min(max(self.saved_offset or 0, self.min_offset), self.max_offset)
+
+
+def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], list[DelayedMessage]]:
+    """Every level with a queue or a saved offset, and every delayed message, as they are at `time_ms`."""
+    offsets = read_delay_offsets(opened.layout, opened.fs)
+    delays = opened.config.delay_levels_ms
+    queues = {queue.queue_id + 1: queue for queue in opened.queues.of_topic(SCHEDULE_TOPIC)}
+    levels = [
+        DelayLevel(
+            level,
+            delays[level - 1] if 0 < level <= len(delays) else None,
+            queues[level].min_offset if level in queues else 0,
+            queues[level].max_offset if level in queues else 0,
+            offsets.get(level),
+        )
+        for level in sorted({*queues, *offsets})
+    ]
+    copies = _Copies(rewritten_records(opened.log))
+    messages = [
+        message
+        for level in levels
+        if level.level in queues
+        for message in _Level(opened, level, queues[level.level], copies, time_ms).messages()
+    ]
+    return levels, messages
+
+
+def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
+    """The offset per level that a broker would load from config/delayOffset.json."""
+    copy = read_config_file(layout.config, "delayOffset.json", fs).loaded
+    table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
+    levels = ((parse_long(str(level)), offset) for level, offset in table.items())
+    return {level: offset for level, offset in levels if level is not None and level >= 0 and isinstance(offset, int)}
+
+
+class _Copies:
+    """Delivered records by the message they copy; each is handed out once, to its oldest source."""
+
+    def __init__(self, records: Iterable[StoredMessage]) -> None:
+        self._found: dict[object, list[StoredMessage]] = defaultdict(list)
+        for record in records:
+            if record.topic != SCHEDULE_TOPIC and DELAY in record.properties:
+                self._found[_identity(record)].append(record)
+
+    def take(self, source: StoredMessage, topic: str, earliest_ms: int) -> StoredMessage | None:
+        """The first copy behind `source` in `topic`, stored at `earliest_ms` or later."""
+        candidates = self._found.get(_identity(source), [])
+        for place, copy in enumerate(candidates):
+            if copy.log_offset > source.log_offset and copy.topic == topic and copy.store_timestamp_ms >= earliest_ms:
+                return candidates.pop(place)
+        return None
+
+
+def _identity(record: StoredMessage) -> object:
+    """The fields that a copy shares with its source: the unique key, else birth and body."""
+    return record.uniq_key or (record.born_timestamp_ms, record.born_host, record.body_crc)
+
+
+class _Level:
+    """The walk over one level's queue."""
+
+    def __init__(
+        self, opened: OpenedStore, level: DelayLevel, queue: ConsumeQueue, copies: _Copies, time_ms: int
+    ) -> None:
+        self.opened = opened
+        self.level = level
+        self.queue = queue
+        self.copies = copies
+        self.time_ms = time_ms
+        self.delay_ms = UNKNOWN_LEVEL_DELAY_MS if level.delay_ms is None else level.delay_ms
+        self.is_blocked = False
+
+    def messages(self) -> Iterator[DelayedMessage]:
+        saved, number = self.level.saved_offset, self.level.level
+        if saved is not None:
+            for queue_offset in range(saved, self.level.min_offset):
+                yield DelayedMessage(DelayState.LOST, number, queue_offset)
+        for queue_offset, unit, record in queue_records(self.opened.log, self.queue):
+            deliver_ms = self.queue.real_tags_code(unit.tags_code)
+            message = DelayedMessage(
+                DelayState.PENDING, number, queue_offset, unit.log_offset, deliver_timestamp_ms=deliver_ms
+            )
+            if record is None:
+                done = queue_offset < self.level.next_offset
+                message.state = DelayState.ASSUMED if done else DelayState.LOST
+            else:
+                self._judge(message, record)
+            yield message
+
+    def _judge(self, message: DelayedMessage, record: StoredMessage) -> None:
+        properties = record.properties
+        message.store_timestamp_ms = record.store_timestamp_ms
+        message.topic, message.uniq_key = properties.get(REAL_TOPIC), record.uniq_key
+        real_queue_id = _number(properties.get(REAL_QUEUE_ID))
+        message.queue_id = -1 if real_queue_id is None else real_queue_id
+        message.warnings = list(self._warnings(message, record, properties))
+        is_poison = message.topic is None or real_queue_id is None
+        earliest_ms = min(message.deliver_timestamp_ms, record.store_timestamp_ms + self.delay_ms)
+        copy = self.copies.take(record, message.topic, earliest_ms) if message.topic is not None else None
+        message.delivered_log_offset = copy.log_offset if copy is not None else -1
+        message.state = self._state(message, is_poison=is_poison)
+        self._note_block(message, is_poison=is_poison)
+
+    def _state(self, message: DelayedMessage, *, is_poison: bool) -> DelayState:
+        is_done = message.queue_offset < self.level.next_offset
+        if message.delivered_log_offset >= 0:
+            return DelayState.DELIVERED if is_done else DelayState.DUPLICATE
+        if message.topic == HALF_TOPIC:
+            return DelayState.LOST
+        skips_poison = is_poison and self.opened.line.skips_delay_poison
+        if is_done:
+            return DelayState.LOST if skips_poison else DelayState.ASSUMED
+        if message.deliver_timestamp_ms > self.time_ms:
+            return DelayState.PENDING
+        if skips_poison:
+            return DelayState.LOST
+        return DelayState.BLOCKED if self.is_blocked or is_poison else DelayState.DUE
+
+    def _note_block(self, message: DelayedMessage, *, is_poison: bool) -> None:
+        """Whether the loop gets no further than this unit."""
+        if message.queue_offset < self.level.next_offset:
+            return
+        waits = self.time_ms < message.deliver_timestamp_ms <= self.time_ms + self.delay_ms
+        self.is_blocked |= waits or (is_poison and not self.opened.line.skips_delay_poison)
+
+    def _warnings(self, message: DelayedMessage, record: StoredMessage, properties: Mapping[str, str]) -> Iterator[str]:
+        if self.level.delay_ms is None:
+            yield f"level {self.level.level} is not configured, so no service delivers from its queue"
+        for name in (REAL_TOPIC, REAL_QUEUE_ID):
+            if name not in properties:
+                yield f"the property {name} is missing"
+        if properties.get(DELAY) != str(self.level.level):
+            yield f"the property DELAY is {properties.get(DELAY)}, the queue is that of level {self.level.level}"
+        expected_ms = record.store_timestamp_ms + self.delay_ms
+        if message.deliver_timestamp_ms != expected_ms:
+            yield f"the unit says deliver at {message.deliver_timestamp_ms}, store time and level make {expected_ms}"
+        if not is_queued(record.sys_flag):
+            yield "a part of a transaction cannot be delayed"
+
+
+def _number(text: str | None) -> int | None:
+    """Parses a number like Integer.parseInt; None where Java would throw."""
+    try:
+        return int(text) if text is not None and text.isascii() and "_" not in text else None
+    except ValueError:
+        return None

@@ -1,0 +1,79 @@
+"""Verify the chains of an index file.
+
+Every entry names the next older one of its slot, and every slot its newest entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from store import kernels
+from store.files.readable import WINDOW_BYTES, Salvaged
+from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from store.kernels.index import (
+    FALLING_ENTRIES,
+    FIRST_WRONG_ENTRY,
+    FOUND_COUNT,
+    HIGH_OFFSET,
+    LOW_OFFSET,
+    WRONG_ENTRIES,
+)
+from store.structures.expected import Ints
+from store.structures.findings import BROKEN_CHAIN, Finding
+
+_WINDOW_ENTRIES = WINDOW_BYTES // ENTRY_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """Count the broken links of a file's chains, and the range of its log offsets.
+
+    low, high   the least and the greatest log offset; 0 and -1 without entries
+    rises       whether no entry's log offset is less than that of the entry before it
+    """
+
+    wrong_entries: int
+    first_wrong_entry: int
+    wrong_slots: int
+    used_slots: int
+    low: int
+    high: int
+    rises: bool
+
+    @classmethod
+    def of(cls, file: Salvaged, slot_count: int, count: int) -> Chains:
+        """Of the entries 1 … count - 1."""
+        data, entries_at = file.buffer, HEADER_SIZE + SLOT_SIZE * slot_count
+        slots, found = bytearray(SLOT_SIZE * slot_count), np.zeros(FOUND_COUNT, np.int64)
+        for first in range(1, count, _WINDOW_ENTRIES):
+            stop = min(count, first + _WINDOW_ENTRIES)
+            file.read_again(entries_at + ENTRY_SIZE * first, entries_at + ENTRY_SIZE * stop)
+            kernels.follow_chains(data, slot_count, first, stop, slots, found)
+        newest = np.frombuffer(slots, ">i4")
+        return cls(
+            wrong_entries=int(found[WRONG_ENTRIES]),
+            first_wrong_entry=int(found[FIRST_WRONG_ENTRY]),
+            wrong_slots=_count_wrong(np.frombuffer(data, ">i4", slot_count, HEADER_SIZE), newest, count),
+            used_slots=int(np.count_nonzero(newest)),
+            low=int(found[LOW_OFFSET]),
+            high=int(found[HIGH_OFFSET]) if count > 1 else -1,
+            rises=not found[FALLING_ENTRIES],
+        )
+
+    def findings(self, name: str) -> Iterator[Finding]:
+        if self.wrong_entries:
+            detail = "an entry does not name the next older one of its slot"
+            yield Finding(BROKEN_CHAIN, name, self.first_wrong_entry, count=self.wrong_entries, detail=detail)
+        if self.wrong_slots:
+            detail = "a slot does not name its newest entry"
+            yield Finding(BROKEN_CHAIN, name, 0, count=self.wrong_slots, detail=detail)
+
+
+def _count_wrong(stored: Ints, newest: Ints, count: int) -> int:
+    """Count slots that do not name their newest entry; one that names no entry is as good as empty."""
+    differing = np.flatnonzero(stored != newest)
+    named = stored[differing]
+    return int(np.count_nonzero(np.where((named < 0) | (named > count), 0, named) != newest[differing]))

@@ -1,0 +1,215 @@
+"""Check consume queues in a RocksDB against the log, in both directions (5.x).
+
+    the database         opens, and its keys and values are well formed
+    newest units         the offset table names each queue's last unit, the checkpoint is behind all of them
+    log → units          every record before the checkpoint has its unit, with the same fields
+    units → log          every unit points to the start of a record of its queue
+
+Units behind the newest one, and those of records that expired, are harmless: a broker passes over them.
+Where a broker writes queue files too, the database begins with the first message that was written twice.
+
+Imported only where a store has such queues.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from store.errors import BadRequest, DamagedFile
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.run import Run
+from store.formats.sets import is_in
+from store.opened.detect import is_rocksdb_file
+from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import Damage, End, ScanRules
+from store.structures.consumequeue.compare import other_codes
+from store.structures.consumequeue.light_poison import light_poison
+from store.structures.findings import (
+    MISSING_UNIT,
+    QUEUE_GAP,
+    ROCKSDB_STATE,
+    UNIT_DIFFERS,
+    UNIT_NOWHERE,
+    Finding,
+    group_findings,
+)
+from store.structures.queuedb.database import QueueDatabase, open_database
+from store.structures.queuedb.keys import CHECKPOINT_TOPIC
+from store.structures.queuedb.runs import MalformedEntry
+from store.structures.queuedb.units import UnitMaker
+
+Queue = tuple[str, int]
+_FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
+FOLDER = "consumequeue"
+
+
+def concerns_queue_files(finding: Finding, batch_topics: Collection[str], *, beside_files: bool) -> bool:
+    """Whether a finding of the walk over queue files holds in a store with a RocksDB.
+
+    batch_topics  topics with inner batches: one unit each, so that queue offsets without a unit follow
+    beside_files  whether the store has queue files as well
+    """
+    path = Path(finding.file)
+    if path.parent.name == FOLDER and is_rocksdb_file(path.name):
+        return False
+    if beside_files:
+        return True
+    return finding.kind != MISSING_UNIT and (finding.kind != QUEUE_GAP or finding.topic not in batch_topics)
+
+
+def check_rocksdb(
+    files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, beside_files: bool
+) -> Iterator[Finding]:
+    """Yields the findings of the queues in the store's RocksDB.
+
+    horizon       of a writer: records behind it are not looked at
+    beside_files  whether the store has queue files as well
+
+    Without the package rocksdict one finding says so.
+    """
+    folder = Path(files.address) / FOLDER
+    with Scratch() as scratch:
+        try:
+            database = open_database(folder, scratch.folder, Filesystem())
+            log = _read_log(files, delay_levels_ms, horizon, is_alone=not beside_files)
+            is_closed = horizon is None and not files.exists("abort")
+            yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
+        except (BadRequest, DamagedFile) as error:
+            advice = f"; {error.hint}" if isinstance(error, BadRequest) else ""
+            yield Finding(ROCKSDB_STATE, files.name_of(FOLDER), 0, detail=f"{error.reason}{advice}")
+
+
+@dataclass(slots=True)
+class _Log:
+    """The units that the log's records should have, by queue.
+
+    is_alone    whether no queue files are beside the RocksDB
+    start, end  of the log
+    queued_end  of its last record with a unit in front of the first damage or zeros, where a broker's log ends
+    """
+
+    maker: UnitMaker
+    is_alone: bool
+    start: int
+    end: int
+    queued_end: int
+    is_ended: bool = False
+    units: dict[Queue, list[BatchUnitArray]] = field(default_factory=lambda: defaultdict(list))
+    poison: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def take(self, run: Run) -> None:
+        found = self.maker.units_of(run)
+        for queue, units in found.parts:
+            self.units[queue].append(units)
+        self.end = run.end
+        if not self.is_ended:
+            self.queued_end = max(self.queued_end, found.end)
+        self.poison += light_poison(found.light, in_rocksdb=self.is_alone)
+
+    def of(self, queue: Queue) -> BatchUnitArray:
+        found = self.units.get(queue)
+        return np.concatenate(found) if found else np.zeros(0, BATCH_UNIT_DTYPE)
+
+
+def _read_log(files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, is_alone: bool) -> _Log:
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    log = _Log(UnitMaker(delay_levels_ms), is_alone, start, start, start)
+    for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
+        if isinstance(step, Run) and (horizon is None or step.start < horizon):
+            log.take(step)
+        elif isinstance(step, End | Damage):
+            log.is_ended = True
+    return log
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One database against its log; the broker closed it, or was killed or writes on."""
+
+    place: str
+    database: QueueDatabase
+    log: _Log
+    beside_files: bool
+    is_closed: bool
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._keys()
+        yield from self._checkpoint()
+        for kind, log_offset, detail in self.log.poison:
+            yield Finding(kind, self.place, log_offset, detail=detail)
+        for queue in sorted({*self.database.newest, *self.log.units}):
+            yield from group_findings(self._queue(queue))
+
+    def _keys(self) -> Iterator[Finding]:
+        malformed = len(self.database.malformed)
+        malformed += sum(isinstance(run, MalformedEntry) for run in self.database.runs())
+        if malformed:
+            yield Finding(ROCKSDB_STATE, self.place, 0, count=malformed, detail="a key or a value is malformed")
+
+    def _checkpoint(self) -> Iterator[Finding]:
+        """Yield the faults of the log offset that the queues are built to."""
+        found, log = self.database.checkpoint, self.log
+        if found > log.end:
+            yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the log ends at {log.end}")
+        elif self.is_closed and found < log.queued_end:
+            yield self._state(found, f"{CHECKPOINT_TOPIC} says {found}, the newest message ends at {log.queued_end}")
+
+    def _queue(self, queue: Queue) -> Iterator[Finding]:
+        units, expected = self.database.units(queue), self.log.of(queue)
+        yield from self._newest(queue, units)
+        if self.beside_files and len(units):
+            expected = expected[expected["queue_offset"] >= units["queue_offset"][0]]
+        elif self.beside_files:
+            return
+        units = units[(units["log_offset"] >= self.log.start) & (units["log_offset"] < self.log.end)]
+        expected_offsets, offsets = expected["queue_offset"].astype(np.int64), units["queue_offset"].astype(np.int64)
+        promised = expected["log_offset"] < self.database.checkpoint
+        for unit in expected[promised & ~is_in(expected_offsets, offsets)]:
+            detail = f"the record at log offset {unit['log_offset']} has no unit in the RocksDB"
+            yield self._finding(MISSING_UNIT, queue, int(unit["queue_offset"]), detail)
+        known = is_in(offsets, expected_offsets)
+        for unit in units[~known]:
+            detail = f"log offset {unit['log_offset']} starts no record with this queue offset"
+            yield self._finding(UNIT_NOWHERE, queue, int(unit["queue_offset"]), detail)
+        order = np.argsort(expected_offsets, kind="stable")
+        rows = order[np.searchsorted(expected_offsets[order], offsets[known])]
+        yield from self._differences(queue, units[known], expected[rows])
+
+    def _differences(self, queue: Queue, units: BatchUnitArray, expected: BatchUnitArray) -> Iterator[Finding]:
+        differs = other_codes(queue[0], units["tags_code"], expected["tags_code"].astype(np.int64))
+        for name in _FIELDS:
+            differs |= (units[name] != expected[name]) & (name != "tags_code")
+        for unit, right in zip(units[differs], expected[differs], strict=True):
+            wrong = [name for name in _FIELDS if unit[name] != right[name]]
+            detail = ", ".join(f"{name} {unit[name]} instead of {right[name]}" for name in wrong)
+            yield self._finding(UNIT_DIFFERS, queue, int(right["queue_offset"]), detail)
+
+    def _newest(self, queue: Queue, units: BatchUnitArray) -> Iterator[Finding]:
+        """Yield the faults of a queue's last unit and the offset table's entry for it."""
+        says = self.database.newest.get(queue)
+        if says is None:
+            return
+        last = tuple(int(units[name][-1]) for name in ("log_offset", "queue_offset")) if len(units) else None
+        if last != says and says.log_offset >= self.log.start:
+            yield self._finding(
+                ROCKSDB_STATE, queue, says.queue_offset, f"max says {tuple(says)}, the last unit {last}"
+            )
+        elif last is not None and last[0] + int(units["size"][-1]) > self.database.checkpoint:
+            detail = f"the last unit's record is at {last[0]}, {CHECKPOINT_TOPIC} says {self.database.checkpoint}"
+            yield self._finding(ROCKSDB_STATE, queue, says.queue_offset, detail)
+
+    def _state(self, offset: int, detail: str) -> Finding:
+        return Finding(ROCKSDB_STATE, self.place, offset, detail=detail)
+
+    def _finding(self, kind: str, queue: Queue, offset: int, detail: str) -> Finding:
+        return Finding(kind, self.place, offset, *queue, detail=detail)

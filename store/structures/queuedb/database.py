@@ -1,0 +1,227 @@
+"""QueueDatabase: the RocksDB with a store's consume queues, read through the package rocksdict.
+
+The store's own database is never opened: rocksdict writes a file beside what it opens. The small files are copied into
+a scratch folder, and table files, which RocksDB never changes, are named there by links. LOCK stays where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from store.errors import BadRequest, DamagedFile, StoreError
+from store.files.filesystem import Filesystem, os_errors
+from store.formats.queue_unit import BatchUnit
+from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, NO_COMPACTED_OFFSET, BatchUnitArray
+from store.structures.queuedb.keys import (
+    CHECKPOINT_TOPIC,
+    OFFSETS,
+    UNITS,
+    VALUE,
+    VALUE_DTYPE,
+    Place,
+    decode_long,
+    decode_offset_key,
+    decode_place,
+    unit_key,
+)
+from store.structures.queuedb.runs import MalformedEntry, UnitRun, runs_of
+
+QueueKey = tuple[str, int]
+FindUnit = Callable[[int], BatchUnit | None]
+INSTALL = "install it: pip install 'rmqctl[rocksdb]'"
+_TRIES = 3
+"""Between two copied files a live broker's compaction may replace others."""
+_LAST_QUEUE_OFFSET = (1 << 63) - 1
+
+
+class QueueDatabase:
+    """The consume queues in one RocksDB.
+
+    newest, oldest  the places that the offset table names, by queue; a broker writes `oldest` when it is asked for
+    checkpoint      the log offset behind the newest record with units
+    malformed       keys and values of the offset table that a broker can't read
+    """
+
+    def __init__(self, families: dict[str, Any], folder: Path) -> None:
+        self._families, self._folder = families, folder
+        self.newest: dict[QueueKey, Place] = {}
+        self.oldest: dict[QueueKey, Place] = {}
+        self.checkpoint = 0
+        self.malformed: list[bytes] = []
+        with _damage_of(folder):
+            for key, value in families[OFFSETS].items():
+                self._take(key, value)
+
+    def _take(self, key: bytes, value: bytes) -> None:
+        name, place, end = decode_offset_key(key), decode_place(value), decode_long(value)
+        if name is not None and name.topic == CHECKPOINT_TOPIC and end is not None:
+            self.checkpoint = end
+        elif name is not None and place is not None:
+            table = self.newest if name.kind == "max" else self.oldest
+            table[name.topic, name.queue_id] = place
+        else:
+            self.malformed.append(key)
+
+    def units(self, queue: QueueKey) -> BatchUnitArray:
+        """The units of a queue up to the newest that the offset table names; those behind it are stale."""
+        newest = self.newest.get(queue)
+        return self._units(queue, newest.queue_offset) if newest is not None else np.zeros(0, BATCH_UNIT_DTYPE)
+
+    def _units(self, queue: QueueKey, last_offset: int) -> BatchUnitArray:
+        last = unit_key(*queue, min(last_offset, _LAST_QUEUE_OFFSET))
+        found = [run for run in self.runs(unit_key(*queue, 0), last) if isinstance(run, UnitRun)]
+        units = np.zeros(sum(len(run.values) for run in found), BATCH_UNIT_DTYPE)
+        units["message_count"], units["compacted_offset"] = 1, NO_COMPACTED_OFFSET
+        row = 0
+        for run in found:
+            part = units[row : row + len(run.values)]
+            for name in VALUE_DTYPE.names or ():
+                part[name] = run.values[name]
+            part["queue_offset"] = run.queue_offsets
+            row += len(part)
+        return units
+
+    def runs(self, first: bytes | None = None, last: bytes | None = None) -> Iterator[UnitRun | MalformedEntry]:
+        """The table of units as arrays, from the key `first` to the key `last`, both included."""
+        bounds = require_binding(self._folder).ReadOptions()
+        if last is not None:
+            # RocksDB's bound is the first key that is not read.
+            bounds.set_iterate_upper_bound(last + b"\0")
+        with _damage_of(self._folder):
+            yield from runs_of(self._families[UNITS].items(from_key=first, read_opt=bounds))
+
+    def entries(self, first: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the table of units, or those from the key `first` on."""
+        with _damage_of(self._folder):
+            yield from self._families[UNITS].items(from_key=first)
+
+    def offset_entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value of the offset table."""
+        with _damage_of(self._folder):
+            yield from self._families[OFFSETS].items()
+
+    def unit(self, queue: QueueKey, queue_offset: int) -> BatchUnit | None:
+        """The unit of one queue offset; None at a hole."""
+        with _damage_of(self._folder):
+            value = self._families[UNITS].get(unit_key(*queue, queue_offset)) if queue_offset >= 0 else None
+        if value is None or len(value) != VALUE.size:
+            return None
+        log_offset, size, tags_code, store_timestamp_ms = VALUE.unpack(value)
+        return BatchUnit(log_offset, size, tags_code, store_timestamp_ms, queue_offset, 1)
+
+    def extent(self, queue: QueueKey, min_log_offset: int) -> tuple[int, int, int, int]:
+        """First and next queue offset, and log offset and end of the newest record.
+
+        The first queue offset is the one that a broker finds.
+        """
+        newest = self.newest[queue]
+        low = first_offset(
+            self.oldest.get(queue), newest, min_log_offset, lambda queue_offset: self.unit(queue, queue_offset)
+        )
+        last = self.unit(queue, newest.queue_offset)
+        end = newest.log_offset + (last.size if last is not None else 0)
+        return low, newest.queue_offset + 1, newest.log_offset, end
+
+
+def first_offset(oldest: Place | None, newest: Place, min_log_offset: int, find: FindUnit) -> int:
+    """The first queue offset of a queue, as a broker finds it when it is asked.
+
+    oldest, newest  the places that the offset table names
+    """
+    if oldest is not None and oldest.log_offset >= min_log_offset:
+        return oldest.queue_offset
+    if newest.log_offset < min_log_offset:
+        return newest.queue_offset + 1
+    low = oldest.queue_offset if oldest is not None else 0
+    found = search(low, newest.queue_offset, find, lambda unit: unit.log_offset >= min_log_offset)
+    return found if found is not None else low
+
+
+def search(low: int, high: int, find: FindUnit, is_right: Callable[[BatchUnit], bool]) -> int | None:
+    """The leftmost queue offset found by a binary search that goes to the right at a hole."""
+    found = None
+    while low <= high:
+        middle = (low + high) // 2
+        unit = find(middle)
+        if unit is None or not is_right(unit):
+            low = middle + 1
+        else:
+            found, high = middle, middle - 1
+    return found
+
+
+def require_binding(folder: Path) -> ModuleType:
+    """The package rocksdict; BadRequest with the way to install it."""
+    try:
+        import rocksdict
+    except ImportError:
+        raise BadRequest(
+            "the consume queues are a RocksDB, and the package rocksdict is not installed",
+            file=folder,
+            hint=INSTALL,
+            code="no-rocksdict",
+        ) from None
+    return rocksdict
+
+
+def open_database(folder: Path, scratch: Path, fs: Filesystem) -> QueueDatabase:
+    """Opens a copy of the RocksDB in `folder`, made in `scratch`.
+
+    Raises BadRequest without the package rocksdict, DamagedFile where RocksDB does not open the copy, StoreIOError.
+    """
+    rocksdict = require_binding(folder)
+    for left in reversed(range(_TRIES)):
+        copy = scratch / "rocksdb"
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            _copy(folder, copy, fs)
+            return _open(rocksdict, folder, copy)
+        except StoreError:
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _copy(folder: Path, copy: Path, fs: Filesystem) -> None:
+    with os_errors(copy, "copy the RocksDB"):
+        copy.mkdir(parents=True)
+        for entry in fs.list_folder(folder):
+            name = entry.path.name
+            if entry.is_folder or name == "LOCK":
+                continue
+            if name.endswith(".sst"):
+                (copy / name).symlink_to(entry.path.absolute())
+            else:
+                (copy / name).write_bytes(fs.read_file(entry.path))
+
+
+def _open(rocksdict: Any, folder: Path, copy: Path) -> QueueDatabase:
+    with _damage_of(folder):
+        options = {name: rocksdict.Options(raw_mode=True) for name in rocksdict.Rdict.list_cf(str(copy))}
+        for name in (UNITS, OFFSETS):
+            if name not in options:
+                raise DamagedFile(f"the RocksDB has no column family {name!r}", file=folder)
+        read_only = rocksdict.AccessType.read_only()
+        database = rocksdict.Rdict(str(copy), rocksdict.Options(raw_mode=True), options, read_only)
+        return QueueDatabase({name: database.get_column_family(name) for name in options}, folder)
+
+
+@contextlib.contextmanager
+def _damage_of(folder: Path) -> Iterator[None]:
+    """Turns RocksDB's errors inside of the block into DamagedFile."""
+    try:
+        yield
+    except StoreError:
+        raise
+    # rocksdict raises a plain Exception.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        text = f"RocksDB can't read the consume queues: {reason}"
+        raise DamagedFile(text, file=folder, code="rocksdb-damaged") from error

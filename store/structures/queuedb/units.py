@@ -1,0 +1,65 @@
+"""Units of records by queue, as a broker with queues in a RocksDB dispatches them.
+
+A record has a unit in its own queue, and one in each light queue that it names. PREPARED and ROLLBACK have none.
+A record of several messages has one unit, at the queue offset of the first.
+
+Source: RocksDBConsumeQueueStore.putMessagePosition, dispatchLMQ (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from store import kernels
+from store.formats.run import Run
+from store.formats.sets import distinct
+from store.structures.batchqueue.units import BatchUnitArray, units_of_records
+from store.structures.consumequeue.light_queues import LightParts, find_light_parts
+from store.structures.consumequeue.numbering import QueueTable
+
+QueueKey = tuple[str, int]
+NO_LIGHT_PARTS = LightParts([], [], [])
+
+
+class DispatchedUnits(NamedTuple):
+    """Units of one run.
+
+    parts   the units of each queue, in the log's order
+    end     log offset behind the last record with a unit, -1 without one
+    light   the parts in light queues
+    """
+
+    parts: list[tuple[QueueKey, BatchUnitArray]]
+    end: int
+    light: LightParts
+
+
+class UnitMaker:
+    """Makes the units of runs of one log."""
+
+    def __init__(self, delay_levels_ms: Sequence[int], *, enable_lmq: bool = True) -> None:
+        self._delays, self._enable_lmq = np.array(delay_levels_ms, np.int64), enable_lmq
+        self._table = QueueTable()
+
+    def units_of(self, run: Run) -> DispatchedUnits:
+        """The units of the run's records."""
+        numbers = self._table.assign(run.buffer, run.array, run.count)
+        codes = np.empty(run.count, np.int64)
+        kernels.tags_codes(run.buffer, run.array, run.count, self._delays, codes)
+        queued = np.flatnonzero(numbers >= 0)
+        if not len(queued):
+            return DispatchedUnits([], -1, NO_LIGHT_PARTS)
+        parts = []
+        for number in distinct(numbers[queued]).tolist():
+            units = units_of_records(run, np.flatnonzero(numbers == number), codes)
+            parts.append((self._table.names[number], units))
+        light = find_light_parts(run, queued, enable_lmq=True) if self._enable_lmq else NO_LIGHT_PARTS
+        for key, part, rows in light.parts:
+            units = units_of_records(part, np.arange(part.count), np.ascontiguousarray(codes[rows]))
+            parts.append((key, units))
+        last = int(queued[-1])
+        end = int(run.columns.position[last] + run.columns.size[last]) + run.file_start
+        return DispatchedUnits(parts, end, light)

@@ -1,0 +1,302 @@
+"""Survey each queue and index file: its numbers for the walk, and damage inside it.
+
+A file is looked at alone; the walk compares it with the log. The numbers let the walk of one segment find the units and
+entries that point into it, without reading every file again:
+
+    QueueFile   first and last log offset of its units, and whether they rise (then a search can halve its way)
+    IndexFile   the same of its entries, and the number of hash slots
+
+Queues are surveyed many at a time: their units are put behind one another and every number is found for all of them
+at once, because a store may have a hundred thousand queues of a few units each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from store.files.readable import Salvaged
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import entries_of, is_pre_blank, units_of
+from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
+from store.formats.queue_unit import UNIT_SIZE
+from store.structures.expected import Ints
+from store.structures.findings import (
+    INDEX_HEADER,
+    LOST_EXTENSION,
+    QUEUE_GAP,
+    UNREADABLE_INDEX,
+    UNREADABLE_UNITS,
+    WRONG_SIZE,
+    Finding,
+    effect_on_start,
+)
+from store.structures.index.chains import Chains
+from store.structures.index.geometry import Geometry, geometry_of
+
+FAR = np.iinfo(np.int64).max
+# A tags code in this range is a position in the extension file plus Long.MIN_VALUE; no such file is as long.
+EXT_ADDRESS_START = -(1 << 63)
+EXT_ADDRESS_LIMIT = EXT_ADDRESS_START + (1 << 48)
+BYTES_AT_ONCE = 32 << 20
+
+Owner = tuple["QueueListing", StoredFile]
+
+
+class QueueListing(NamedTuple):
+    """One queue's files by name, and the addresses that its extension files hold."""
+
+    topic: str
+    queue_id: int
+    files: tuple[StoredFile, ...]
+    extension_start: int = 0
+    extension_end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFile:
+    """Hold the numbers of one file of a queue.
+
+    first_unit, last_unit  places in the file: the units from one to the other are written; -1 when none is live
+    """
+
+    topic: str
+    queue_id: int
+    path: str
+    start: int
+    size: int
+    first_unit: int
+    last_unit: int
+    low: int
+    high: int
+    rises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One index file: entries 1 … count-1."""
+
+    path: str
+    size: int
+    slot_count: int
+    count: int
+    low: int
+    high: int
+    rises: bool
+    begin_timestamp_ms: int
+    end_timestamp_ms: int
+    is_full: bool
+
+
+def survey_queues(
+    files: StoreReader, listings: Sequence[QueueListing], usual_size: int, log_start: int
+) -> Iterator[QueueFile | Finding]:
+    """Surveys the queues' files in order, and gives the findings about each file alone.
+
+    usual_size  the length of the store's queue files
+    log_start   units before it point to expired records
+    """
+    for listing in listings:
+        yield from _listing_findings(files, listing, usual_size)
+    for owners, data in _some_at_once(files, listings):
+        yield from _survey_files(files, owners, _Numbers.of([one.buffer for one in data], log_start), data)
+
+
+def _some_at_once(files: StoreReader, listings: Sequence[QueueListing]) -> Iterator[tuple[list[Owner], list[Salvaged]]]:
+    """Read the written part of all files of the queues, about BYTES_AT_ONCE at a time."""
+    owners: list[Owner] = []
+    data: list[Salvaged] = []
+    size = 0
+    for listing in listings:
+        for file in listing.files:
+            owners.append((listing, file))
+            data.append(files.salvage_written(file.path, file.size, UNIT_SIZE))
+            size += len(data[-1].buffer)
+            if size >= BYTES_AT_ONCE:
+                yield owners, data
+                owners, data, size = [], [], 0
+    if owners:
+        yield owners, data
+
+
+def _survey_files(
+    files: StoreReader, owners: Sequence[Owner], numbers: _Numbers, data: Sequence[Salvaged]
+) -> Iterator[QueueFile | Finding]:
+    for i, (listing, file) in enumerate(owners):
+        yield QueueFile(listing.topic, listing.queue_id, file.path, file.number, file.size, *numbers.of_file(i))
+    for (listing, file), found in zip(owners, data, strict=True):
+        if found.unreadable:
+            unit = (file.number + found.unreadable[0][0]) // UNIT_SIZE
+            name = files.name_of(file.path)
+            yield Finding(UNREADABLE_UNITS, name, unit, listing.topic, listing.queue_id, detail=found.describe())
+    for i in np.flatnonzero(numbers.holes).tolist():
+        if data[i].unreadable:
+            continue
+        listing, file = owners[i]
+        unit = file.number // UNIT_SIZE + int(numbers.first_hole[i])
+        detail = "a unit was never written, though later ones are"
+        count = int(numbers.holes[i])
+        yield Finding(QUEUE_GAP, files.name_of(file.path), unit, listing.topic, listing.queue_id, count, detail)
+    for i in np.flatnonzero(numbers.last_extension >= 0).tolist():
+        yield from _extension_findings(
+            files, *owners[i], int(numbers.first_extension[i]), int(numbers.last_extension[i])
+        )
+
+
+def _listing_findings(files: StoreReader, listing: QueueListing, usual_size: int) -> Iterator[Finding]:
+    """Files of another length than the store's queue files have, and gaps between files."""
+    topic, queue_id, stored = listing.topic, listing.queue_id, listing.files
+    for i, file in enumerate(stored):
+        if file.size != usual_size or file.size % UNIT_SIZE:
+            effect = effect_on_start(file.size, is_last=file is stored[-1])
+            detail = f"{file.size} bytes, expected {usual_size}; {effect}"
+            yield Finding(
+                WRONG_SIZE, files.name_of(file.path), file.number // UNIT_SIZE, topic, queue_id, detail=detail
+            )
+        if i and stored[i - 1].number + stored[i - 1].size != file.number:
+            detail = f"files between {stored[i - 1].number} and {file.number} are missing"
+            yield Finding(QUEUE_GAP, files.name_of(file.path), file.number // UNIT_SIZE, topic, queue_id, detail=detail)
+
+
+def _extension_findings(
+    files: StoreReader, listing: QueueListing, file: StoredFile, first: int, last: int
+) -> Iterator[Finding]:
+    """Find units that name an address outside the extension files."""
+    if first >= listing.extension_start and last < listing.extension_end:
+        return
+    if listing.extension_end:
+        held = f"the files hold {listing.extension_start} to {listing.extension_end}"
+    else:
+        held = "there is no such file"
+    detail = f"units name addresses {first} to {last} of consumequeue_ext/, {held}"
+    unit = file.number // UNIT_SIZE
+    yield Finding(LOST_EXTENSION, files.name_of(file.path), unit, listing.topic, listing.queue_id, detail=detail)
+
+
+class _Numbers(NamedTuple):
+    """Hold the numbers of each file, one array element a file.
+
+    Places count from the file's first unit.
+
+    holes                            units never written before the last one that is
+    first_extension, last_extension  least and greatest address in the extension files; FAR and -1 without
+    """
+
+    first: Ints
+    last: Ints
+    low: Ints
+    high: Ints
+    rises: np.ndarray
+    holes: Ints
+    first_hole: Ints
+    first_extension: Ints
+    last_extension: Ints
+
+    def of_file(self, i: int) -> tuple[int, int, int, int, bool]:
+        """first_unit, last_unit, low, high and rises of a QueueFile."""
+        if self.last[i] < 0:
+            return -1, -1, 0, -1, True
+        return int(self.first[i]), int(self.last[i]), int(self.low[i]), int(self.high[i]), bool(self.rises[i])
+
+    @classmethod
+    def of(cls, files: Sequence[memoryview], log_start: int) -> _Numbers:
+        """All numbers of all files, each by one pass over the units put behind one another."""
+        # One unit more for each file, never written: reduceat needs a file to have a unit.
+        sizes_in_units = [len(file) // UNIT_SIZE for file in files]
+        pieces = (file[: count * UNIT_SIZE] for file, count in zip(files, sizes_in_units, strict=True))
+        units = units_of(b"".join(piece for file in pieces for piece in (file, bytes(UNIT_SIZE))))
+        counts = np.array(sizes_in_units, np.int64) + 1
+        starts = np.cumsum(counts) - counts
+        place = np.arange(len(units)) - np.repeat(starts, counts)
+        offsets, sizes = units["log_offset"].astype(np.int64), units["size"].astype(np.int64)
+        written = (offsets >= 0) & (sizes > 0)
+        live = written & ~is_pre_blank(units)
+
+        def least(mask: np.ndarray, values: Ints) -> Ints:
+            return np.minimum.reduceat(np.where(mask, values, FAR), starts) if files else counts
+
+        def greatest(mask: np.ndarray, values: Ints) -> Ints:
+            return np.maximum.reduceat(np.where(mask, values, -1), starts) if files else counts
+
+        first, last = least(live, place), greatest(live, place)
+        hole = ~written & (place < np.repeat(greatest(written, place), counts))
+        falls = live.copy()
+        falls[1:] &= (offsets[1:] <= offsets[:-1]) | ~live[:-1]
+        falls &= place != np.repeat(first, counts)
+        codes = units["tags_code"].astype(np.int64)
+        is_address = live & (codes < EXT_ADDRESS_LIMIT) & (offsets >= log_start)
+        addresses = codes - EXT_ADDRESS_START
+        return cls(
+            first=first,
+            last=last,
+            low=least(live, offsets),
+            high=greatest(live, offsets),
+            rises=greatest(falls, place) < 0,
+            holes=np.add.reduceat(hole, starts, dtype=np.int64) if files else counts,
+            first_hole=least(hole, place),
+            first_extension=least(is_address, addresses),
+            last_extension=greatest(is_address, addresses),
+        )
+
+
+def survey_index(
+    files: StoreReader, file: StoredFile, known: Mapping[int, Geometry], *, is_written_to: bool = False
+) -> Iterator[IndexFile | Finding]:
+    """Surveys an index file, and gives the damage of its header and its chains.
+
+    known          likely geometries by file size
+    is_written_to  a writer is putting entries: header and chains are not compared
+    """
+    found = files.salvage(file.path)
+    data, name = found.buffer, files.name_of(file.path)
+    if found.unreadable:
+        yield Finding(UNREADABLE_INDEX, name, 0, detail=found.describe())
+        if found.unreadable[0][0] < HEADER_SIZE:
+            return
+    if memoryview(data).nbytes < HEADER_SIZE:
+        yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
+        return
+    header = decode_header(memoryview(data)[:HEADER_SIZE])
+    geometry = geometry_of(data, known.get(file.size))
+    if geometry is None:
+        if header.index_count > 1:
+            detail = "size and contents do not tell the number of hash slots; the broker's setting maxHashSlotNum does"
+            yield Finding(INDEX_HEADER, name, 0, detail=detail)
+        return
+    entries = entries_of(data, geometry.slot_count, header.index_count)
+    chains = Chains.of(found, geometry.slot_count, len(entries))
+    if not (is_written_to or found.unreadable):
+        yield from _header_findings(name, header, chains, entries)
+        yield from chains.findings(name)
+    yield IndexFile(
+        path=file.path,
+        size=file.size,
+        slot_count=geometry.slot_count,
+        count=header.index_count,
+        low=chains.low,
+        high=chains.high,
+        rises=chains.rises and not found.unreadable,
+        begin_timestamp_ms=header.begin_timestamp_ms,
+        end_timestamp_ms=header.end_timestamp_ms,
+        is_full=header.index_count >= geometry.entry_count,
+    )
+
+
+def _header_findings(name: str, header: IndexHeader, chains: Chains, entries: np.ndarray) -> Iterator[Finding]:
+    if len(entries) < header.index_count:
+        detail = f"the count is {header.index_count}, the file has room for {len(entries)} entries"
+        yield Finding(INDEX_HEADER, name, 0, detail=detail)
+    if len(entries) < 2:
+        return
+    said = (header.begin_log_offset, header.end_log_offset, header.hash_slot_count)
+    found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), chains.used_slots)
+    words = ("begin log offset", "end log offset", "number of used slots")
+    for word, in_header, in_entries in zip(words, said, found, strict=True):
+        if in_header != in_entries:
+            yield Finding(INDEX_HEADER, name, 0, detail=f"{word} is {in_header}, the entries make it {in_entries}")
+    if header.begin_timestamp_ms > header.end_timestamp_ms or header.begin_timestamp_ms <= 0:
+        detail = f"begin time is {header.begin_timestamp_ms}, end time is {header.end_timestamp_ms}"
+        yield Finding(INDEX_HEADER, name, 0, detail=detail)

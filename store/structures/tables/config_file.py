@@ -1,0 +1,159 @@
+"""Reads one table under config/ with its .bak and .tmp, and names the file that a broker would load.
+
+    main                  .bak                  a broker
+    parses                any                   loads main
+    missing or empty      parses                loads .bak
+    missing or empty      missing or empty      starts with an empty table
+    damaged               parses                loads .bak
+    damaged               missing or empty      starts with an empty table: a silent loss
+    damaged               damaged               does not start
+
+A broker never reads .tmp. A 4.x broker writes .tmp, copies main to .bak, deletes main and renames .tmp: after a crash
+between the last two steps .tmp holds the newest table. A 5.x broker copies main to .bak and overwrites main.
+
+Source: ConfigManager.load, persist and MixAll.string2File (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from store.config import BrokerLine
+from store.files.filesystem import Filesystem
+from store.structures.tables.fastjson import Json, parse_fastjson
+
+JSON_FILES = (
+    "topics.json",
+    "subscriptionGroup.json",
+    "consumerOffset.json",
+    "lmqConsumerOffset.json",
+    "delayOffset.json",
+    "consumerFilter.json",
+    "topicQueueMapping.json",
+    "consumerOrderInfo.json",
+    "messageRequestMode.json",
+    "transactionMetrics",
+    "timermetrics",
+)
+
+
+class State(StrEnum):
+    """State of one of the three files."""
+
+    MISSING = "missing"
+    EMPTY = "empty"
+    DAMAGED = "damaged"
+    PARSES = "parses"
+
+
+class Load(StrEnum):
+    """How a broker starts with the three files."""
+
+    MAIN = "loads the file"
+    BACKUP = "loads .bak"
+    DEFAULT = "starts with the built-in table"
+    LOST = "starts with an empty table and logs an error"
+    REFUSED = "does not start"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCopy:
+    """One of the three files. `document` is None unless it parses to an object."""
+
+    path: Path
+    state: State
+    document: dict[str, Json] | None = None
+    reason: str = ""
+    mtime_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A table of the broker with its copies."""
+
+    name: str
+    main: ConfigCopy
+    backup: ConfigCopy
+    temporary: ConfigCopy
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether none of the three files is there."""
+        return all(one.state is State.MISSING for one in (self.main, self.backup, self.temporary))
+
+    @property
+    def load(self) -> Load:
+        """How a broker starts, by the table above."""
+        if self.main.state is State.PARSES:
+            return Load.MAIN
+        if self.backup.state is State.PARSES:
+            return Load.BACKUP
+        if self.main.state is not State.DAMAGED:
+            return Load.DEFAULT if self.backup.state is not State.DAMAGED else Load.REFUSED
+        return Load.REFUSED if self.backup.state is State.DAMAGED else Load.LOST
+
+    @property
+    def loaded(self) -> ConfigCopy | None:
+        """The copy that a broker takes its table from; None where it takes none."""
+        return {Load.MAIN: self.main, Load.BACKUP: self.backup}.get(self.load)
+
+    def best(self, line: BrokerLine) -> ConfigCopy | None:
+        """The copy with the newest table: a 4.x broker's .tmp is newer than its .bak."""
+        order = (self.main, self.temporary, self.backup) if line.renames_config else (self.main, self.backup)
+        return next((one for one in order if one.state is State.PARSES), None)
+
+
+def read_config_file(folder: Path, name: str, fs: Filesystem) -> ConfigFile:
+    """Reads the three files of one table.
+
+    ForeignFile where one is no regular file, StoreIOError where one is unreadable.
+    """
+    path = folder / name
+    return ConfigFile(name, *(_read_copy(path.with_name(path.name + end), fs) for end in ("", ".bak", ".tmp")))
+
+
+def read_config_files(folder: Path, fs: Filesystem) -> list[ConfigFile]:
+    """Reads the tables that have at least one file."""
+    found = (read_config_file(folder, name, fs) for name in JSON_FILES)
+    return [one for one in found if not one.is_absent]
+
+
+def write_config_file(folder: Path, name: str, data: bytes, fs: Filesystem) -> None:
+    """Write a table, the former one as .bak. A crash leaves the old file or the new one."""
+    path = folder / name
+    for made in fs.make_folder(folder):
+        fs.fsync_folder(made.parent)
+    if fs.exists(path):
+        _replace(fs, path.with_name(name + ".bak"), fs.read_file(path))
+    _replace(fs, path, data)
+
+
+def _replace(fs: Filesystem, path: Path, data: bytes) -> None:
+    staged = path.with_name(path.name.removesuffix(".bak") + ".tmp")
+    fs.unlink(staged)
+    file = fs.open_new(staged)
+    fs.write(file, 0, data)
+    fs.fdatasync(file)
+    fs.rename(staged, path)
+    fs.fsync_folder(path.parent)
+
+
+def _read_copy(path: Path, fs: Filesystem) -> ConfigCopy:
+    if not fs.exists(path):
+        return ConfigCopy(path, State.MISSING)
+    fs.require_file(path)
+    data, mtime_ms = fs.read_file(path), fs.mtime_ns(path) // 1_000_000
+    if not data:
+        return ConfigCopy(path, State.EMPTY, reason="0 bytes", mtime_ms=mtime_ms)
+    try:
+        document = parse_fastjson(data.decode("utf-8", "replace"))
+    except ValueError as error:
+        return ConfigCopy(path, State.DAMAGED, reason=str(error), mtime_ms=mtime_ms)
+    if document is None or document == []:
+        # Fastjson decodes both to null, and a broker then loads nothing.
+        return ConfigCopy(path, State.PARSES, {}, "holds nothing", mtime_ms)
+    if not isinstance(document, dict):
+        return ConfigCopy(path, State.DAMAGED, reason="not an object", mtime_ms=mtime_ms)
+    return ConfigCopy(path, State.PARSES, {str(key): value for key, value in document.items()}, "", mtime_ms)

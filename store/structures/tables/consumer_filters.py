@@ -1,0 +1,183 @@
+"""Consumer filters: the SQL subscriptions in config/consumerFilter.json, as a broker keeps them.
+
+    load      bits of another k or m in one entry     the whole file is ignored
+              deadTime 0                              becomes max(bornTime, now - 30 s): no consumer is connected yet
+    register  clientVersion not above the old         ignored; the same version revives a dead entry
+              another expression                      a new bornTime: older bit maps say nothing of it
+    persist   dead for 24 h or longer                 left out
+
+`dead` is derived: deadTime is bornTime or later.
+
+Source: ConsumerFilterManager, ConsumerFilterData (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from store.files.filesystem import Filesystem
+from store.formats.bloom import BloomFilter
+from store.formats.properties import java_map_order
+from store.structures.tables.config_file import read_config_file, write_config_file
+from store.structures.tables.fastjson import Json, members, write_fastjson
+
+FILE_NAME = "consumerFilter.json"
+SQL92 = "SQL92"
+CLEAN_AFTER_MS = 24 * 3600 * 1000
+LOADED_AS_DEAD_MS = 30_000
+TOPICS_CAPACITY = 512
+"""Buckets of the broker's map of topics: new ConcurrentHashMap(256)."""
+GROUPS_CAPACITY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFilter:
+    """The filter of one group for one topic. `bit_count` is 0 without Bloom data."""
+
+    group: str
+    topic: str
+    expression: str | None
+    expression_type: str = SQL92
+    client_version: int = 0
+    born_time_ms: int = 0
+    dead_time_ms: int = 0
+    bit_count: int = 0
+    positions: tuple[int, ...] = ()
+
+    @property
+    def is_dead(self) -> bool:
+        return self.dead_time_ms >= self.born_time_ms
+
+    def fits(self, bloom: BloomFilter) -> bool:
+        """Whether its bits are of this filter (BloomFilter.isValid)."""
+        return self.bit_count == bloom.bit_count and len(self.positions) == bloom.hash_count
+
+    def to_json(self) -> Json:
+        """The entry in the file."""
+        bits: dict[str, Json] = {"bitNum": self.bit_count, "bitPos": list[Json](self.positions)}
+        entry: dict[str, Json] = {
+            "bloomFilterData": bits if self.bit_count else None,
+            "bornTime": self.born_time_ms,
+            "clientVersion": self.client_version,
+            "consumerGroup": self.group,
+            "dead": self.is_dead,
+            "deadTime": self.dead_time_ms,
+            "expression": self.expression,
+            "expressionType": self.expression_type,
+            "topic": self.topic,
+        }
+        present: dict[str, Json] = {name: value for name, value in entry.items() if value is not None}
+        return present
+
+
+class ConsumerFilterTable:
+    """The filters of a broker, by topic and group; `bloom` gives their bits."""
+
+    def __init__(self, bloom: BloomFilter) -> None:
+        self.bloom = bloom
+        self.is_ignored = False
+        """Whether a file was there whose bits are of another Bloom filter."""
+        self._table: dict[tuple[str, str], ConsumerFilter] = {}
+        self.lock = threading.Lock()
+        """Held while the filters of a topic are listed; hold it to change one that dispatch may be reading."""
+
+    def __iter__(self) -> Iterator[ConsumerFilter]:
+        return iter(list(self._table.values()))
+
+    def get(self, topic: str, group: str) -> ConsumerFilter | None:
+        """The filter of a group; None where it has no SQL subscription."""
+        return self._table.get((topic, group))
+
+    def of_topic(self, topic: str) -> list[ConsumerFilter]:
+        """The filters of a topic, of dead groups too."""
+        with self.lock:
+            return [one for one in self if one.topic == topic]
+
+    def register(
+        self, group: str, topic: str, expression: str, client_version: int, now_ms: int, expression_type: str = SQL92
+    ) -> bool:
+        """Whether the subscription was taken in."""
+        old = self.get(topic, group)
+        if old is not None and client_version <= old.client_version:
+            if client_version == old.client_version and old.is_dead and expression == old.expression:
+                self._table[topic, group] = replace(old, dead_time_ms=0)
+                return True
+            return False
+        positions = tuple(self.bloom.group_positions(group, topic))
+        is_same = old is not None and (old.expression, old.expression_type) == (expression, expression_type)
+        born_ms = old.born_time_ms if old is not None and is_same else now_ms
+        self._table[topic, group] = ConsumerFilter(
+            group, topic, expression, expression_type, client_version, born_ms, 0, self.bloom.bit_count, positions
+        )
+        return True
+
+    def unregister(self, group: str, now_ms: int) -> None:
+        """Let the filters of a group be dead."""
+        for key, one in self._table.items():
+            if one.group == group and not one.is_dead:
+                self._table[key] = replace(one, dead_time_ms=now_ms)
+
+    def load(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
+        """Take in the file, in place of everything."""
+        found = read_consumer_filters(config_folder, fs)
+        self.is_ignored = any(not one.fits(self.bloom) for one in found)
+        if self.is_ignored:
+            return
+        self._table = {(one.topic, one.group): _loaded(one, now_ms) for one in found}
+
+    def encode(self, now_ms: int) -> bytes:
+        """The file's bytes, without the filters that are dead for long."""
+        kept = [one for one in self if not (one.is_dead and now_ms - one.dead_time_ms >= CLEAN_AFTER_MS)]
+        topics: dict[str, Json] = {}
+        for topic in java_map_order({one.topic for one in kept}, TOPICS_CAPACITY):
+            groups = {one.group: one.to_json() for one in kept if one.topic == topic}
+            ordered: dict[str, Json] = {group: groups[group] for group in java_map_order(groups, GROUPS_CAPACITY)}
+            of_topic: dict[str, Json] = {"groupFilterData": ordered, "topic": topic}
+            topics[topic] = of_topic
+        document: dict[str, Json] = {"filterDataByTopic": topics}
+        return write_fastjson(document).encode()
+
+    def persist(self, config_folder: Path, fs: Filesystem, now_ms: int) -> None:
+        """Write the file, the former one as .bak."""
+        write_config_file(config_folder, FILE_NAME, self.encode(now_ms), fs)
+
+
+def read_consumer_filters(config_folder: Path, fs: Filesystem) -> list[ConsumerFilter]:
+    """The filters as the file has them."""
+    copy = read_config_file(config_folder, FILE_NAME, fs).loaded
+    return list(_entries((copy.document or {}) if copy is not None else {}))
+
+
+def _loaded(one: ConsumerFilter, now_ms: int) -> ConsumerFilter:
+    if one.dead_time_ms:
+        return one
+    return replace(one, dead_time_ms=max(one.born_time_ms, now_ms - LOADED_AS_DEAD_MS))
+
+
+def _entries(document: Mapping[str, Json]) -> Iterator[ConsumerFilter]:
+    for topic, of_topic in members(document.get("filterDataByTopic")).items():
+        for group, entry in members(members(of_topic).get("groupFilterData")).items():
+            yield _entry(topic, group, members(entry))
+
+
+def _entry(topic: str, group: str, entry: Mapping[str, Json]) -> ConsumerFilter:
+    bits = members(entry.get("bloomFilterData"))
+    positions, expression = bits.get("bitPos"), entry.get("expression")
+    return ConsumerFilter(
+        group,
+        topic,
+        expression if isinstance(expression, str) else None,
+        str(entry.get("expressionType", SQL92)),
+        _number(entry.get("clientVersion")),
+        _number(entry.get("bornTime")),
+        _number(entry.get("deadTime")),
+        _number(bits.get("bitNum")),
+        tuple(map(_number, positions)) if isinstance(positions, list) else (),
+    )
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) else 0

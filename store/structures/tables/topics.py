@@ -1,0 +1,143 @@
+"""topics.json rebuilt from a store: the topics and queues that its log and consume queues show.
+
+A topic that is in the newest readable copy keeps its entry, with its queue counts raised to the queues that exist. A
+topic that is in no copy gets the broker's defaults for its kind. Topics that a broker makes at every start are left to
+the broker, unless a copy names them.
+
+Source: TopicConfigManager, TopicConfig (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.config import BrokerLine
+from store.files.filesystem import Filesystem
+from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from store.structures.tables.config_file import ConfigCopy, read_config_file
+from store.structures.tables.fastjson import Json, member, members, write_fastjson
+
+Queue = tuple[str, int]
+
+PERM_READ_WRITE = 6
+DEFAULT_QUEUE_COUNT = 1
+BUILT_IN = ("SELF_TEST_TOPIC", "TBW102", "BenchmarkTest", "OFFSET_MOVED_EVENT", SCHEDULE_TOPIC)
+CLEANUP_POLICY, COMPACTION = "cleanup.policy", "COMPACTION"
+_VALUES = {CLEANUP_POLICY: ("DELETE", COMPACTION), "queue.type": ("SimpleCQ", "BatchCQ")}
+
+
+def compacted_topics(folder: Path, fs: Filesystem) -> frozenset[str]:
+    """Topics with cleanup.policy=COMPACTION (5.x) in the topics.json of a config folder."""
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return frozenset(
+        name for name, entry in table.items() if member(member(entry, "attributes"), CLEANUP_POLICY) == COMPACTION
+    )
+
+
+def topic_queues(folder: Path, fs: Filesystem) -> set[Queue]:
+    """List the queues of the topics in topics.json that producers may send to."""
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    return {
+        (topic, queue_id)
+        for topic, entry in table.items()
+        if topic not in BUILT_IN
+        for queue_id in range(_queue_count(entry))
+    }
+
+
+def refused_attributes(folder: Path, fs: Filesystem) -> dict[str, str]:
+    """Attributes in topics.json that a 5.3 broker's valueOf refuses, as a clause for each topic.
+
+    Source: CleanupPolicyUtils.getDeletePolicy, QueueTypeUtils.getCQType (5.3.3).
+    """
+    path = folder / "topics.json"
+    if not (fs.exists(path) and any(name.encode() in fs.read_file(path) for name in _VALUES)):
+        return {}
+    copy = read_config_file(folder, "topics.json", fs).loaded
+    table = members((copy.document or {}).get("topicConfigTable")) if copy is not None else {}
+    clauses = {topic: _refused(members(member(entry, "attributes"))) for topic, entry in table.items()}
+    return {topic: clause for topic, clause in clauses.items() if clause}
+
+
+def _refused(attributes: dict[str, Json]) -> str:
+    """The first attribute with a value that it can't have."""
+    for name, values in _VALUES.items():
+        if name in attributes and attributes[name] not in values:
+            return f"{name} is {attributes[name]!r}, expected {' or '.join(values)}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """One topic of the rebuilt table. `origin` says where its entry is from."""
+
+    topic: str
+    queue_count: int
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsTable:
+    """The rebuilt table: its entries for people, and the text of the file."""
+
+    entries: list[TopicEntry]
+    text: str
+
+
+def rebuild_topics(queues: Iterable[Queue], copy: ConfigCopy | None, line: BrokerLine, now_ms: int) -> TopicsTable:
+    """The table for these queues. `copy` is the newest readable copy of topics.json, None without one."""
+    document = (copy.document or {}) if copy is not None else {}
+    table = members(document.get("topicConfigTable"))
+    entries = [TopicEntry(name, _queue_count(entry), "kept") for name, entry in table.items()]
+    for topic, count in sorted(_queue_counts(queues).items()):
+        known = table.get(topic)
+        if known is None and topic in BUILT_IN:
+            continue
+        if known is not None and _queue_count(known) >= count:
+            continue
+        counts: dict[str, Json] = {"readQueueNums": count, "writeQueueNums": count}
+        table[topic] = {**members(known), **counts} if known is not None else _new_entry(topic, count, line)
+        entries = [one for one in entries if one.topic != topic]
+        entries.append(TopicEntry(topic, count, "more queues exist" if known is not None else "found in the store"))
+    version = _version(document.get("dataVersion"), line, now_ms)
+    text = write_fastjson({"dataVersion": version, "topicConfigTable": table})
+    return TopicsTable(sorted(entries, key=lambda one: one.topic), text)
+
+
+def _queue_counts(queues: Iterable[Queue]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for topic, queue_id in queues:
+        if topic.startswith(LMQ_PREFIX) or queue_id < 0:
+            continue
+        counts[topic] = max(counts.get(topic, DEFAULT_QUEUE_COUNT), queue_id + 1)
+    return counts
+
+
+def _queue_count(entry: Json) -> int:
+    count = member(entry, "writeQueueNums")
+    return count if isinstance(count, int) else 0
+
+
+def _new_entry(topic: str, count: int, line: BrokerLine) -> Json:
+    fields: dict[str, Json] = {} if line.renames_config else {"attributes": {}}
+    return {
+        **fields,
+        "order": False,
+        "perm": PERM_READ_WRITE,
+        "readQueueNums": count,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic,
+        "topicSysFlag": 0,
+        "writeQueueNums": count,
+    }
+
+
+def _version(old: Json, line: BrokerLine, now_ms: int) -> Json:
+    """A version above the old one, so that name servers take the table over."""
+    counter = member(old, "counter")
+    state: dict[str, Json] = {} if line.renames_config else {"stateVersion": 0}
+    return {"counter": (counter if isinstance(counter, int) else 0) + 1, **state, "timestamp": now_ms}

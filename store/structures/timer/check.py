@@ -1,0 +1,251 @@
+"""Check the timer's wheel, log, checkpoint and metrics against each other and against the commit log.
+
+    files     all three or none, a wheel of the one length; else pending messages are lost, or no broker starts
+    wheel     a slot is where its time puts it; a slot that has not fired leads through all of its units to its first
+    log       a unit names an earlier one of its slot, and a record of its size in the commit log
+    again     no message that was delivered or rolled is taken up once more by a start
+    state     timercheck is not ahead of log and queue; a truncation of the commit log leaves it so
+
+Slots that have fired are history: a broker never clears them. Imported only where a store has timer files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.sets import is_in
+from store.formats.topics import TIMER_TOPIC
+from store.formats.wording import amount
+from store.layout import StoreLayout
+from store.opened.detect import find_store, make_layout
+from store.opened.opened_store import OpenedStore
+from store.structures.findings import (
+    TIMER_AGAIN,
+    TIMER_FILES,
+    TIMER_STALE,
+    TIMER_STATE,
+    TIMER_WHEEL,
+    Finding,
+    group_findings,
+)
+from store.structures.timer.check_log import TimerLogCheck
+from store.structures.timer.files import (
+    CHECK_SIZE,
+    CHECK_USED,
+    DELETE,
+    METRICS,
+    NO_POSITION,
+    SLOT_COUNT,
+    WHEEL_SIZE,
+    TimerCheckpoint,
+    TimerFiles,
+    metrics_fault,
+    read_timer_files,
+)
+from store.structures.timer.review import describe_duplicates
+from store.verbs.recover.view import show_view
+
+_HOUR_MS = 3_600_000
+_LAST_MS = 10_000_000_000_000
+"""Later than any time of a broker, in the year 2286: for a copy with file times of its own."""
+
+
+def check_timer(files: StoreReader, settings: Mapping[str, object], *, is_written_to: bool) -> Iterator[Finding]:
+    """Yield the findings of the timer's files.
+
+    A writer's timercheck is behind what its timer did.
+    """
+    timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem())
+    if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
+        found = _Check(files, timer)
+        yield from group_findings(found.run())
+        if not is_written_to and not found.has_lost_part:
+            yield from _again_findings(files, settings)
+
+
+def _again_findings(files: StoreReader, settings: Mapping[str, object]) -> Iterator[Finding]:
+    # What keeps the store from being read has findings of its own.
+    with suppress(StoreError), Scratch() as scratch:
+        fs = Filesystem()
+        layout = make_layout(Path(files.address), settings, fs)
+        opened = OpenedStore.for_view(find_store(layout, settings, fs), fs, lambda: 0, Overlay(scratch.folder), _ignore)
+        try:
+            show_view(opened, is_live=False, as_is=True, note=_ignore, progress=None)
+            count, detail = describe_duplicates(opened)
+        finally:
+            opened.close()
+        if count:
+            yield Finding(TIMER_AGAIN, files.name_of("config/timercheck"), 0, count=count, detail=detail)
+
+
+def _ignore(_: str) -> None:
+    """Takes notes of the view: the findings say the same."""
+
+
+class _Check:
+    def __init__(self, files: StoreReader, timer: TimerFiles) -> None:
+        self.files, self.timer, self.log = files, timer, TimerLogCheck(files, timer)
+        self.has_lost_part = False
+        self.wheel_name, self.log_name, self.check_name = (
+            files.name_of(name) for name in ("timerwheel", "timerlog", "config/timercheck")
+        )
+
+    def run(self) -> Iterator[Finding]:
+        yield from self._file_findings()
+        if self.timer.wheel is not None and self.timer.wheel_size == WHEEL_SIZE:
+            yield from self._slot_findings()
+        yield from self.log.run()
+        yield from self._state_findings()
+
+    def _file_findings(self) -> Iterator[Finding]:
+        timer = self.timer
+        for name, fault in timer.start_faults():
+            yield Finding(TIMER_FILES, self.files.name_of(name), 0, detail=f"{fault}: no broker starts with it")
+        places = {
+            "timer-wheel-lost": (self.wheel_name, len(timer.units)),
+            "timer-check-lost": (self.check_name, 1),
+            "timer-log-lost": (self.log_name, len(timer.live_slots)),
+        }
+        for code, fault in timer.lost_parts(self._queue_end() or 0):
+            place, count = places[code]
+            self.has_lost_part = True
+            yield Finding(TIMER_FILES, place, 0, count=count, detail=fault)
+        if timer.checkpoint is not None and timer.is_used and timer.read_time_ms <= 0 and not self._queue_end():
+            yield Finding(TIMER_STATE, self.check_name, 0, detail="no read time")
+
+    def _slot_findings(self) -> Iterator[Finding]:
+        wheel, used = self.timer.wheel, self.timer.used_slots
+        assert wheel is not None
+        for detail, wrong in (
+            ("a time that belongs into another slot", wheel["time"][used].astype("i8") % SLOT_COUNT != used),
+            ("a magic that is not 0", wheel["magic"][used] != 0),
+        ):
+            rows = np.flatnonzero(wrong)
+            if len(rows):
+                yield Finding(TIMER_WHEEL, self.wheel_name, int(used[rows[0]]), count=len(rows), detail=detail)
+        empty = np.flatnonzero(
+            (wheel["time"] == 0)
+            & ((wheel["num"] != 0) | (wheel["magic"] != 0) | (wheel["last"] > 0) | (wheel["first"] > 0))
+        )
+        if len(empty):
+            detail = "positions without a time"
+            yield Finding(TIMER_WHEEL, self.wheel_name, int(empty[0]), count=len(empty), detail=detail)
+        yield from self._last_unit_findings()
+        live = self.timer.live_slots
+        for slot in live[~self.timer.are_whole(live)].tolist() if self.timer.log_files else ():
+            yield from self._live_slot_findings(slot)
+
+    def _last_unit_findings(self) -> Iterator[Finding]:
+        """Yield the fired slots that have their last unit in another slot, within the log's files."""
+        timer, wheel = self.timer, self.timer.wheel
+        if wheel is None or not len(timer.positions):
+            return
+        fired = timer.used_slots[~is_in(timer.used_slots, timer.live_slots)]
+        last = wheel["last"][fired].astype("i8")
+        rows = np.minimum(np.searchsorted(timer.positions, last), len(timer.positions) - 1)
+        times = wheel["time"][fired] * timer.precision_ms
+        is_there = (timer.positions[rows] == last) & (timer.slot_times_ms[rows] == times)
+        wrong = np.flatnonzero(~is_there & (last >= timer.positions[0]))
+        if len(wrong):
+            detail = f"its last unit, at {int(last[wrong[0]])}, is not of this slot"
+            yield Finding(TIMER_WHEEL, self.wheel_name, int(fired[wrong[0]]), count=len(wrong), detail=detail)
+
+    def _live_slot_findings(self, slot: int) -> Iterator[Finding]:
+        timer, wheel = self.timer, self.timer.wheel
+        assert wheel is not None
+        rows = timer.chain(slot)
+        first, last, num = (int(wheel[name][slot]) for name in ("first", "last", "num"))
+        if not rows:
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=f"its last unit, at {last}, is not of this slot")
+            return
+        if int(timer.positions[rows[-1]]) != first:
+            detail = f"the units from {last} back end at {int(timer.positions[rows[-1]])}, and not at {first}"
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail=detail)
+        elif int(timer.units["previous"][rows[-1]]) != NO_POSITION:
+            yield Finding(TIMER_WHEEL, self.wheel_name, slot, detail="its first unit names one before it")
+        count = sum(-1 if int(timer.units["magic"][row]) & DELETE else 1 for row in rows)
+        if count != num:
+            yield Finding(
+                TIMER_WHEEL, self.wheel_name, slot, detail=f"counts {amount(num, 'message')}, its units are {count}"
+            )
+
+    def _state_findings(self) -> Iterator[Finding]:
+        checkpoint, end = self.timer.checkpoint, self._queue_end()
+        if checkpoint is not None:
+            # Without a read time the whole file counts as lost.
+            for fault in self._checkpoint_faults(checkpoint) if checkpoint.read_time_ms > 0 else ():
+                yield Finding(TIMER_STATE, self.check_name, 0, detail=fault)
+            if end is not None and checkpoint.queue_offset > end:
+                detail = f"read the timer queue up to {checkpoint.queue_offset}, which ends at {end}"
+                yield Finding(TIMER_STALE, self.check_name, 0, count=checkpoint.queue_offset - end, detail=detail)
+        if self.files.exists(METRICS):
+            fault = metrics_fault(bytes(self.files.read(METRICS)))
+            if fault:
+                yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail=fault)
+        elif checkpoint is not None and len(self.timer.units) and not self._is_killed:
+            detail = "missing: pending messages are counted from 0"
+            yield Finding(TIMER_STATE, self.files.name_of(METRICS), 0, detail=detail)
+
+    @property
+    def _is_killed(self) -> bool:
+        return self.files.exists("abort")
+
+    def _checkpoint_faults(self, checkpoint: TimerCheckpoint) -> Iterator[str]:
+        """Describe each value of timercheck that no broker writes beside this timer log."""
+        file = self.files.file_at("config/timercheck")
+        assert file is not None
+        if file.size != CHECK_SIZE or any(bytes(self.files.read(file.path))[CHECK_USED:]):
+            yield f"{file.size} bytes, of which a broker writes {CHECK_USED} and {CHECK_SIZE - CHECK_USED} zeros"
+        if checkpoint.read_time_ms % self.timer.precision_ms:
+            yield f"read time {checkpoint.read_time_ms} is the time of no slot"
+        # The file was written after its times; an hour for clocks of two machines.
+        is_written = file.mtime_ms >= self.timer.units["write_time_ms"].max(initial=0)
+        latest_ms = file.mtime_ms + _HOUR_MS if is_written else _LAST_MS
+        for name, time_ms in (("read", checkpoint.read_time_ms), ("version", checkpoint.version_timestamp_ms)):
+            if not 0 <= time_ms <= latest_ms:
+                yield f"{name} time {time_ms} is later than the file's own, {file.mtime_ms}"
+        if checkpoint.state_version < 0 or checkpoint.version_counter < 0:
+            yield f"version {checkpoint.state_version}, counter {checkpoint.version_counter}: a negative number"
+        taken, by_master = checkpoint.queue_offset, checkpoint.master_queue_offset
+        on_wheel = self._queue_end_of_units()
+        if taken < on_wheel and not self._is_killed:
+            again = amount(on_wheel - taken, "message")
+            yield f"queue offset {taken}, and the log's last unit is of {on_wheel - 1}: {again} are taken up once more"
+        if by_master < taken:
+            again = amount(taken - by_master, "message")
+            yield f"the master's queue offset {by_master} is below {taken}: a start takes up {again} once more"
+        if self.timer.log_files:
+            flushed, ends = checkpoint.flushed_position, self.log.ends
+            is_behind = flushed < ends[0] and not self._is_killed
+            if flushed > ends[1] or flushed < 0 or is_behind:
+                yield f"flushed up to {flushed}, the log ends at {ends[0]}"
+
+    def _queue_end_of_units(self) -> int:
+        """The queue offset behind the message of the log's last unit; 0 where the timer queue has it not."""
+        for file in self.files.queue_files(TIMER_TOPIC, 0) if len(self.timer.units) else ():
+            units = units_of(self.files.read(file.path))
+            found = np.flatnonzero((units["log_offset"] == self.timer.units["log_offset"][-1]) & (units["size"] > 0))
+            if len(found):
+                return file.number // UNIT_SIZE + int(found[-1]) + 1
+        return 0
+
+    def _queue_end(self) -> int | None:
+        """The next queue offset of the timer queue, by its files; None without files."""
+        found = self.files.queue_files(TIMER_TOPIC, 0)
+        for file in reversed(found):
+            units = units_of(self.files.read(file.path))
+            written = np.flatnonzero((units["size"] > 0) & ~is_pre_blank(units))
+            if len(written):
+                return file.number // UNIT_SIZE + int(written[-1]) + 1
+        return 0 if found else None

@@ -1,0 +1,258 @@
+"""Read timerwheel, timerlog and timercheck as arrays.
+
+    timerwheel          slots of 32 bytes   time/precision | first position | last position | num | magic
+    timerlog/<n>        units of 52 bytes   size | previous position | magic | write time | delay | log offset | ...
+                        as many as fit, then a blank of 16 bytes
+    config/timercheck   read time | flushed position | queue offset | master's queue offset | version | time | counter
+
+A slot is a list of units, newest first: its last position names a unit, which names the one before. Write time plus
+delay of a unit is the time of its slot. A slot is never cleared; those before the read time have fired.
+
+Source: TimerWheel, TimerLog, Slot, TimerCheckpoint (5.3.3).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from store.files.filesystem import Filesystem
+from store.layout import StoreLayout, parse_segment_name
+
+SLOT_DTYPE = np.dtype([("time", ">i8"), ("first", ">i8"), ("last", ">i8"), ("num", ">i4"), ("magic", ">i4")])
+UNIT_DTYPE = np.dtype(
+    [
+        ("size", ">i4"),
+        ("previous", ">i8"),
+        ("magic", ">i4"),
+        ("write_time_ms", ">i8"),
+        ("delay_ms", ">i4"),
+        ("log_offset", ">i8"),
+        ("record_size", ">i4"),
+        ("topic_hash", ">i4"),
+        ("reserved", ">i8"),
+    ]
+)
+SLOT_SIZE, UNIT_SIZE = 32, 52
+assert (SLOT_DTYPE.itemsize, UNIT_DTYPE.itemsize) == (SLOT_SIZE, UNIT_SIZE)
+SLOT_COUNT = 7 * 86_400 * 2
+WHEEL_SIZE = SLOT_COUNT * SLOT_SIZE
+BLANK_SIZE = 16
+METRICS = "config/timermetrics"
+MAX_MAGIC = 15
+ROLL, DELETE = 2, 4
+NO_POSITION = -1
+_CHECK = struct.Struct(">qqqqqqq")
+CHECK_SIZE, CHECK_USED = 4096, _CHECK.size
+# Units that are looked at before more are read: most of a file may be unused.
+_READ_AT_ONCE = 1 << 16
+# A slot's time field is a time of this century divided by the precision.
+_PRECISIONS_MS = (1000, 100, 10, 1)
+_MOST_SECONDS = 10_000_000_000
+
+Slots = npt.NDArray[np.void]
+Units = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerCheckpoint:
+    """How far the timer service came, of config/timercheck."""
+
+    read_time_ms: int = 0
+    flushed_position: int = 0
+    queue_offset: int = 0
+    master_queue_offset: int = 0
+    state_version: int = 0
+    version_timestamp_ms: int = 0
+    version_counter: int = 0
+
+
+@dataclass(frozen=True)
+class TimerFiles:
+    """The files of the timer service as they are; None where one is missing.
+
+    units      of all timerlog files, in the order of `positions`
+    positions  the timerlog position of each unit
+    """
+
+    wheel: Slots | None
+    checkpoint: TimerCheckpoint | None
+    units: Units
+    positions: npt.NDArray[np.int64]
+    log_files: dict[Path, int] = field(default_factory=dict)
+    """Length of each timerlog file."""
+    wheel_size: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the timer service ever ran here."""
+        return self.wheel is not None or self.checkpoint is not None or bool(self.log_files)
+
+    @property
+    def read_time_ms(self) -> int:
+        """The time of the next slot to fire; 0 where nothing says it."""
+        return self.checkpoint.read_time_ms if self.checkpoint is not None else 0
+
+    @cached_property
+    def used_slots(self) -> npt.NDArray[np.int64]:
+        """Numbers of the slots that were ever used."""
+        return np.flatnonzero(self.wheel["time"]) if self.wheel is not None else np.empty(0, np.int64)
+
+    @cached_property
+    def precision_ms(self) -> int:
+        """Milliseconds of one slot, by the size of the numbers in the wheel."""
+        if self.wheel is None or not len(self.used_slots):
+            return _PRECISIONS_MS[0]
+        newest = int(self.wheel["time"][self.used_slots].max())
+        return next((one for one in _PRECISIONS_MS if newest < _MOST_SECONDS * 1000 // one), 1)
+
+    @cached_property
+    def slot_times_ms(self) -> npt.NDArray[np.int64]:
+        """Add up the time of each unit's slot."""
+        return np.asarray(self.units["write_time_ms"].astype(np.int64) + self.units["delay_ms"])
+
+    def start_faults(self) -> Iterator[tuple[str, str]]:
+        """Files of a wrong length, and their faults; no broker starts with them."""
+        if self.wheel_size not in (0, WHEEL_SIZE):
+            yield "timerwheel", f"{self.wheel_size} bytes instead of {WHEEL_SIZE}"
+        sizes = sorted(self.log_files.values())
+        for path, size in self.log_files.items():
+            if size != sizes[len(sizes) // 2]:
+                yield f"timerlog/{path.name}", f"{size} bytes instead of {sizes[len(sizes) // 2]}"
+
+    def lost_parts(self, queue_end: int) -> Iterator[tuple[str, str]]:
+        """Name each part that is lost, and the consequence of a start without it.
+
+        queue_end  the next queue offset of the timer queue
+        """
+        if self.wheel is None and len(self.units):
+            count = len(self.units)
+            yield "timer-wheel-lost", f"timerwheel is missing: most of {count} units in the log are led to by nothing"
+        if self.read_time_ms <= 0 and (queue_end or len(self.units)):
+            text = "is missing or too short" if self.checkpoint is None else "has no read time"
+            again = f"; all {queue_end} messages of the timer queue are taken up anew" if queue_end else ""
+            detail = f"config/timercheck {text}: what was due in the last 7 days is delivered again{again}"
+            yield "timer-check-lost", detail
+        if not self.log_files and len(self.live_slots):
+            yield "timer-log-lost", f"timerlog is missing: the messages of {len(self.live_slots)} slots are lost"
+
+    @cached_property
+    def live_slots(self) -> npt.NDArray[np.int64]:
+        """Numbers of the slots that have not fired."""
+        if self.wheel is None:
+            return np.empty(0, np.int64)
+        times = self.wheel["time"][self.used_slots].astype("i8") * self.precision_ms
+        return np.asarray(self.used_slots[times >= self.read_time_ms])
+
+    @cached_property
+    def by_slot(self) -> npt.NDArray[np.int64]:
+        """Rows by the time of their slot, those of one slot by position."""
+        return np.lexsort((self.positions, self.slot_times_ms))
+
+    @cached_property
+    def before(self) -> npt.NDArray[np.int64]:
+        """The position of the unit before each in its slot, NO_POSITION before the first."""
+        times, before = self.slot_times_ms[self.by_slot], np.full(len(self.positions), NO_POSITION, np.int64)
+        follows = np.flatnonzero(times[1:] == times[:-1]) + 1
+        before[self.by_slot[follows]] = self.positions[self.by_slot[follows - 1]]
+        return before
+
+    def are_whole(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell the slots that lead from last to first through all of their units, and count them right."""
+        if self.wheel is None or not len(self.positions):
+            return np.zeros(len(slots), np.bool_)
+        times = self.slot_times_ms[self.by_slot]
+        wanted = self.wheel["time"][slots].astype("i8") * self.precision_ms
+        start, stop = np.searchsorted(times, wanted), np.searchsorted(times, wanted, side="right")
+        units, positions = self.units[self.by_slot], self.positions[self.by_slot]
+        wrong = units["previous"] != self.before[self.by_slot]
+        signs = np.where(units["magic"] & DELETE, -1, 1)
+        wrong_before, count_before = (np.concatenate([[0], np.cumsum(one)]) for one in (wrong, signs))
+        first, last = positions[np.minimum(start, len(positions) - 1)], positions[stop - 1]
+        return np.asarray(
+            (start < stop)
+            & (first == self.wheel["first"][slots])
+            & (last == self.wheel["last"][slots])
+            & (wrong_before[stop] == wrong_before[start])
+            & (count_before[stop] - count_before[start] == self.wheel["num"][slots])
+        )
+
+    def row_at(self, position: int) -> int | None:
+        """The row of the unit at a timerlog position, None without one."""
+        row = int(np.searchsorted(self.positions, position))
+        return row if row < len(self.positions) and self.positions[row] == position else None
+
+    def chain(self, slot: int) -> list[int]:
+        """Rows of a slot's units, newest first, up to the first that is not of this slot."""
+        assert self.wheel is not None
+        time_ms, position = int(self.wheel["time"][slot]) * self.precision_ms, int(self.wheel["last"][slot])
+        rows: list[int] = []
+        while position != NO_POSITION and (row := self.row_at(position)) is not None:
+            if int(self.slot_times_ms[row]) != time_ms:
+                break
+            rows.append(row)
+            previous = int(self.units["previous"][row])
+            if previous >= position:
+                break
+            position = previous
+        return rows
+
+
+NO_FILES = TimerFiles(None, None, np.empty(0, UNIT_DTYPE), np.empty(0, np.int64))
+"""Of a store without them."""
+
+
+def read_timer_files(layout: StoreLayout, fs: Filesystem) -> TimerFiles:
+    """Read the three structures; StoreIOError where one can't be read."""
+    wheel_path, check_path = layout.root / "timerwheel", layout.config / "timercheck"
+    wheel_size = fs.stat(wheel_path).st_size if fs.exists(wheel_path) else 0
+    slots = fs.read_file(wheel_path) if wheel_size else b""
+    wheel = np.frombuffer(slots, SLOT_DTYPE, len(slots) // SLOT_SIZE) if wheel_size else None
+    data = fs.read_file(check_path) if fs.exists(check_path) else b""
+    checkpoint = TimerCheckpoint(*_CHECK.unpack_from(data)) if len(data) >= _CHECK.size else None
+    sizes: dict[Path, int] = {}
+    pieces, places = [np.empty(0, UNIT_DTYPE)], [np.empty(0, np.int64)]
+    for entry in sorted(fs.list_folder(layout.root / "timerlog"), key=lambda entry: entry.path.name):
+        start = parse_segment_name(entry.path.name)
+        if entry.is_folder or start is None:
+            continue
+        sizes[entry.path] = entry.size
+        units = _units_of_file(fs, entry.path)
+        pieces.append(units)
+        places.append(start + np.arange(len(units), dtype=np.int64) * UNIT_SIZE)
+    return TimerFiles(wheel, checkpoint, np.concatenate(pieces), np.concatenate(places), sizes, wheel_size)
+
+
+def _units_of_file(fs: Filesystem, path: Path) -> Units:
+    """The units of a file before the first that is none, as a broker reads them after a start."""
+    descriptor = fs.open_read(path)
+    rest, found = max(0, fs.size_of(descriptor) - BLANK_SIZE) // UNIT_SIZE, [np.empty(0, UNIT_DTYPE)]
+    position = 0
+    while rest > 0:
+        data = fs.read(descriptor, position, min(rest, _READ_AT_ONCE) * UNIT_SIZE)
+        units = np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
+        wrong = np.flatnonzero((units["size"] != UNIT_SIZE) | (units["magic"] < 0) | (units["magic"] > MAX_MAGIC))
+        found.append(units[: int(wrong[0])] if len(wrong) else units)
+        if len(found[-1]) < min(rest, _READ_AT_ONCE):
+            break
+        position, rest = position + len(data), rest - len(units)
+    return np.concatenate(found)
+
+
+def metrics_fault(data: bytes) -> str:
+    """Describe the fault in the form of config/timermetrics; empty without one."""
+    try:
+        document = json.loads(data.decode())
+        version, counts = document["dataVersion"], document["timingCount"]
+        numbers = [version[name] for name in ("counter", "stateVersion", "timestamp")]
+        numbers += [row[name] for row in counts.values() for name in ("count", "timeStamp")]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "no table of counts"
+    return "" if all(type(number) is int for number in numbers) else "a count or time is no number"

@@ -1,0 +1,216 @@
+"""Rebuild the timer's wheel, log and checkpoint from the messages of rmq_sys_wheel_timer.
+
+    a newer record of the same message     it had rolled: a unit that rolls, in a slot that has fired
+    delivered, or deleted in its slot      a unit in the slot of its time, which has fired
+    due, and neither                       a unit in the next slot to fire: it is delivered late, and not lost
+    not due                                a unit in the slot of its time; beyond the roll window, one that rolls
+
+The read time is that of timercheck, else the latest store time of the timer's own records. A unit's write time is its
+record's store time, because the moment of the first write is nowhere else: the bytes differ from a broker's, the
+answers do not. Positions of the timer queue are set to its end, for every message of it has a unit.
+
+Source: TimerMessageStore.doEnqueue, TimerWheel.putSlot, TimerLog.append (5.3.3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from store.change.actions import Publish, Remove
+from store.change.change import Change
+from store.formats.java import string_hash
+from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
+from store.formats.topics import TIMER_TOPIC
+from store.layout import segment_name
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.timer.files import (
+    BLANK_SIZE,
+    DELETE,
+    METRICS,
+    NO_POSITION,
+    ROLL,
+    SLOT_COUNT,
+    SLOT_DTYPE,
+    UNIT_DTYPE,
+    UNIT_SIZE,
+    TimerCheckpoint,
+    TimerFiles,
+    metrics_fault,
+    read_timer_files,
+)
+from store.structures.timer.review import TimerMessage, TimerState, messages_by_log
+
+LOG_FILE_SIZE = 104_857_600
+ROLL_WINDOW_SLOTS = 172_800
+_CHECK_SIZE = 4096
+PLAIN = 1
+NO_TIMES = "timercheck and checkpoint tell no time: the timer goes on at the time of its newest message"
+Identity = tuple[str | None, str | None, int]
+
+
+@dataclass(slots=True)
+class _Unit:
+    """One unit to be written: its slot's time, magic, and the record."""
+
+    slot_ms: int
+    magic: int
+    write_ms: int
+    message: TimerMessage
+
+
+@takes_path(with_dledger=True)
+def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change:
+    """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
+    opened.queues.recover()
+    files = read_timer_files(opened.layout, opened.fs)
+    assert opened.overlay is not None
+    change = Change("timer rebuild", opened.layout.root, opened.fs, staging=opened.overlay.folder)
+    queue = opened.queues.find(TIMER_TOPIC, 0)
+    units = _Plan(opened, files, roll_window_slots).units(queue) if queue is not None else []
+    read_ms = _read_time(opened, files, units)
+    _Writer(opened, files, change).write(units, read_ms, queue.max_offset if queue is not None else 0)
+    if _lacks_metrics(opened):
+        data = _metrics_of(units, read_ms)
+        change.publish_bytes(opened.layout.root / METRICS, data, "counted from the timer queue")
+    if files.read_time_ms <= 0 and not opened.checkpoint.is_whole:
+        change.remarks.append(NO_TIMES)
+    change.facts = {"message_count": len(units), "read_time_ms": read_ms}
+    return change
+
+
+def _lacks_metrics(opened: OpenedStore) -> bool:
+    path = opened.layout.root / METRICS
+    return not opened.fs.exists(path) or bool(metrics_fault(opened.fs.read_file(path)))
+
+
+def _metrics_of(units: list[_Unit], read_ms: int) -> bytes:
+    """The file of pending messages by topic, as a broker writes it."""
+    counts: Counter[str] = Counter()
+    for unit in units:
+        if unit.slot_ms >= read_ms:
+            # A broker counts a delete as one message less.
+            counts[unit.message.topic or ""] += -1 if unit.magic & DELETE else 1
+    table = {topic: {"count": count, "timeStamp": read_ms} for topic, count in sorted(counts.items())}
+    version = {"counter": 1, "stateVersion": 0, "timestamp": read_ms}
+    document = {"dataVersion": version, "timingCount": table}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _read_time(opened: OpenedStore, files: TimerFiles, units: list[_Unit]) -> int:
+    if files.read_time_ms > 0:
+        return files.read_time_ms
+    latest = max([opened.checkpoint.physic_ms, *(unit.write_ms for unit in units)])
+    return latest // files.precision_ms * files.precision_ms
+
+
+class _Plan:
+    """Find the slot and the magic of each record's unit."""
+
+    def __init__(self, opened: OpenedStore, files: TimerFiles, roll_window_slots: int) -> None:
+        self._opened, self._precision = opened, files.precision_ms
+        self._window_ms = roll_window_slots * files.precision_ms
+        self._files = files
+
+    def units(self, queue: ConsumeQueue) -> list[_Unit]:
+        """The units, in the order of the timer queue; a record that the log no longer has gets none."""
+        messages = [one for one in messages_by_log(self._opened, queue) if one.deliver_timestamp_ms >= 0]
+        units = [_Unit(one.deliver_timestamp_ms, PLAIN, one.store_timestamp_ms, one) for one in messages]
+        read_ms = _read_time(self._opened, self._files, units)
+        newest: dict[tuple[bool, Identity], int] = {}
+        for one in messages:
+            key = one.deletes is not None, _identity(one)
+            newest[key] = max(newest.get(key, 0), one.roll_times)
+        delivered = {_identity(one) for one in messages if one.state is TimerState.DELIVERED}
+        deleted = {(one.deletes, one.deliver_timestamp_ms) for one in messages if one.deletes is not None}
+        for unit in units:
+            one, identity = unit.message, _identity(unit.message)
+            is_deleted = (f"{one.topic}+{one.uniq_key}", one.deliver_timestamp_ms) in deleted
+            is_done = one.deletes is not None or is_deleted or identity in delivered
+            has_rolled = one.roll_times < newest[one.deletes is not None, identity]
+            self._place(unit, read_ms, is_done=is_done, has_rolled=has_rolled)
+            unit.magic |= DELETE if one.deletes is not None else 0
+        return units
+
+    def _place(self, unit: _Unit, read_ms: int, *, is_done: bool, has_rolled: bool) -> None:
+        if has_rolled:
+            unit.slot_ms, unit.magic = min(unit.slot_ms, read_ms - self._precision), PLAIN | ROLL
+            return
+        if unit.slot_ms < read_ms:
+            unit.slot_ms = unit.slot_ms if is_done else read_ms
+            return
+        write_ms = max(unit.write_ms, read_ms)
+        left_ms = unit.slot_ms - write_ms
+        if left_ms >= self._window_ms:
+            step = self._window_ms // 2 if left_ms - self._window_ms < self._window_ms // 3 else self._window_ms
+            unit.slot_ms, unit.magic = (write_ms + step) // self._precision * self._precision, PLAIN | ROLL
+
+
+def _identity(message: TimerMessage) -> Identity:
+    return message.topic, message.uniq_key, message.deliver_timestamp_ms
+
+
+class _Writer:
+    """Write units into a wheel and log files, and stage them."""
+
+    def __init__(self, opened: OpenedStore, files: TimerFiles, change: Change) -> None:
+        self._opened, self._files, self._change = opened, files, change
+        self._file_size = max(files.log_files.values(), default=LOG_FILE_SIZE)
+        self._per_file = max(1, (self._file_size - BLANK_SIZE) // UNIT_SIZE)
+
+    def write(self, units: list[_Unit], read_ms: int, queue_end: int) -> None:
+        """Stages wheel, log and timercheck; old log files without a replacement go."""
+        wheel, log = np.zeros(SLOT_COUNT, SLOT_DTYPE), np.zeros(len(units), UNIT_DTYPE)
+        for row, unit in enumerate(units):
+            log[row] = self._add(wheel, unit, self._position(row))
+        root, change = self._opened.layout.root, self._change
+        names = {self._write_file(log, number) for number in range(-(-len(units) // self._per_file))}
+        for path in self._files.log_files:
+            if path.name not in names:
+                change.actions.append(Remove(path, "replaced by what the log holds"))
+        change.publish_bytes(root / "timerwheel", wheel.tobytes(), "built from the timer queue")
+        end = self._position(len(units) - 1) + UNIT_SIZE if units else 0
+        known = self._files.checkpoint or TimerCheckpoint()
+        version = known.state_version, known.version_timestamp_ms, known.version_counter
+        page = TIMER_CHECK.pack(read_ms, end, queue_end, queue_end, *version)
+        place = self._opened.layout.config / "timercheck"
+        change.publish_bytes(place, page.ljust(_CHECK_SIZE, b"\0"), "every message of the timer queue has a unit")
+
+    def _position(self, row: int) -> int:
+        return row // self._per_file * self._file_size + row % self._per_file * UNIT_SIZE
+
+    def _add(self, wheel: np.ndarray, unit: _Unit, position: int) -> tuple[int, ...]:
+        """Takes a unit into its slot, as its newest; gives the unit's fields."""
+        time = unit.slot_ms // self._files.precision_ms
+        slot = wheel[time % SLOT_COUNT]
+        is_new = int(slot["time"]) != time
+        previous = NO_POSITION if is_new else int(slot["last"])
+        first = position if is_new else int(slot["first"])
+        count = (0 if is_new else int(slot["num"])) + (-1 if unit.magic & DELETE else 1)
+        wheel[time % SLOT_COUNT] = (time, first, position, count, 0)
+        message = unit.message
+        slot_ms = time * self._files.precision_ms
+        topic_hash = string_hash(message.topic or "")
+        fields = (UNIT_SIZE, previous, unit.magic, unit.write_ms, slot_ms - unit.write_ms)
+        return (*fields, message.log_offset, message.size, topic_hash, 0)
+
+    def _write_file(self, log: np.ndarray, number: int) -> str:
+        """Stages one file of the log; a file that is full ends in a blank."""
+        fs, change = self._opened.fs, self._change
+        assert change.staging is not None
+        name, piece = segment_name(number * self._file_size), log[number * self._per_file :][: self._per_file]
+        staged = change.staging / "timerlog" / name
+        fs.make_folder(staged.parent)
+        file = fs.create_file(staged, self._file_size, 0)
+        fs.write(file, 0, piece.tobytes())
+        if len(piece) == self._per_file and (number + 1) * self._per_file < len(log):
+            end = len(piece) * UNIT_SIZE
+            fs.write(file, end, TIMER_BLANK.pack(self._file_size - end, 0, TIMER_BLANK_MAGIC))
+        place = self._opened.layout.root / "timerlog" / name
+        change.actions.append(Publish(place, staged, "built from the timer queue"))
+        return name

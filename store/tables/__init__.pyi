@@ -1,8 +1,0 @@
-from store.tables.export import STDOUT as STDOUT
-from store.tables.export import Export as Export
-from store.tables.export import check_export as check_export
-from store.tables.query_text import QUERIES as QUERIES
-from store.tables.query_text import check_is_query as check_is_query
-from store.tables.schema import TABLES as TABLES
-from store.tables.usage import usage_query as usage_query
-from store.tables.usage import usage_rows as usage_rows

@@ -1,0 +1,412 @@
+"""check: the log against the queues, the index and the checkpoint, in both directions. Reads only.
+
+    1. listing   all files, and what is none of the broker's                         (listing.py)
+    2. surveys   every queue file and index file alone, the list of segments         (survey.py, coverage.py)
+    3. segments  one walk of each segment, with CRCs; on the way each stretch of log is compared with the units and
+                 entries that point into it: what is there on one side only, or differs, is a finding
+                 (segment.py, units.py, entries.py)
+    4. between   what only shows between segments, and the checkpoint                (seams.py, promises.py)
+
+Every step is a function of its inputs that gives back values. `map_tasks` runs steps 2 and 3 on many files: in threads
+for `check`, as Spark tasks for `audit`. Beside a live writer the log is checked up to the horizon that writer.py finds.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from store.config import StoreConfig
+from store.errors import BadRequest
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoredFile, StoreReader
+from store.layout import StoreLayout
+from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout, newer_structures
+from store.structures.findings import (
+    CHECKPOINT_INVALID,
+    LOST_INDEX,
+    MISSING_INDEX_ENTRY,
+    MISSING_UNIT,
+    NEWER,
+    TOPIC_ATTRIBUTE,
+    Finding,
+    group_findings,
+)
+from store.structures.survey import IndexFile, QueueFile, QueueListing, survey_index, survey_queues
+from store.structures.tables import refused_attributes
+from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
+from store.verbs.check.listing import Listing, Share
+from store.verbs.check.parallel import MapTasks, ordered_map
+from store.verbs.check.promises import checkpoint_file_findings, confirmed_offset, promise_findings
+from store.verbs.check.seams import SegmentSummary, lost_index_findings, seam_findings
+from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
+from store.verbs.check.writer import has_writer, settled_horizon
+
+Survey = QueueFile | IndexFile
+TIMER_TRACES = ("timerwheel", "timerlog", "config/timercheck", "consumequeue/rmq_sys_wheel_timer")
+_BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
+"""Findings that say why the checkpoint's promise is not kept, and the promise."""
+
+
+_DERIVED_LOST = {MISSING_UNIT, MISSING_INDEX_ENTRY, LOST_INDEX, CHECKPOINT_INVALID}
+"""Findings that every log without queues, index and checkpoint has."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """sample_percent  of the segments, the same ones every time
+    from_offset     start at the segment that holds it; findings between it and the segment before are included
+    threads         that work side by side (default: one for each processor); the findings do not depend on it
+    settings        of the store, by RocketMQ's names: delay levels, file sizes, index geometry
+    """
+
+    sample_percent: float = 100.0
+    max_seconds: float | None = None
+    from_offset: int = 0
+    threads: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def rules(
+        self, horizon: int | None = None, *, has_light: bool = False, confirmed: int | None = None
+    ) -> SegmentRules:
+        """Make the rules for the walk of a segment."""
+        return SegmentRules(self.config.delay_levels_ms, horizon, has_light, confirmed)
+
+    @property
+    def config(self) -> StoreConfig:
+        return StoreConfig().with_settings(self.settings)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a check came.
+
+    stopped_at  the log offset to go on from when time ran out
+    horizon     the log offset up to which it looks, as a writer holds the store; None without one
+    """
+
+    bytes_done: int = 0
+    bytes_in_all: int = 0
+    stopped_at: int | None = None
+    horizon: int | None = None
+
+
+def check_files(
+    files: StoreReader,
+    options: CheckOptions = CheckOptions(),
+    progress: Progress | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    map_tasks: MapTasks | None = None,
+) -> Iterator[Finding]:
+    """Yield findings as they are found: of the files, segment by segment, between segments."""
+    return _Check(files, options, progress or Progress(), on_progress, map_tasks).run()
+
+
+def check(root: str | Path, options: CheckOptions = CheckOptions()) -> Iterator[Finding]:
+    """Checks the store at `root` and yields findings as they are found; a sound store has none.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, check, open_store
+    >>> root = Path(tempfile.mkdtemp()) / "store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> (root / "checkpoint").unlink()
+    >>> [finding.kind for finding in check(root)]
+    ['checkpoint-invalid']
+
+    Raises NotAStore, ForeignFile, UnsupportedFormat, StoreIOError.
+    """
+    files = StoreReader(str(root))
+    files.check_is_store()
+    return check_files(files, options)
+
+
+class _Check:
+    """One check: its inputs, and the surveys and summaries that its later steps need."""
+
+    def __init__(
+        self,
+        files: StoreReader,
+        options: CheckOptions,
+        progress: Progress,
+        on_progress: Callable[[Progress], None] | None,
+        map_tasks: MapTasks | None,
+    ) -> None:
+        self.files = files
+        self.options = options
+        self.progress = progress
+        self.on_progress = on_progress
+        self.map_tasks = map_tasks or partial(ordered_map, threads=options.threads)
+        self.deadline = None if options.max_seconds is None else time.monotonic() + options.max_seconds
+        self.is_written_to = has_writer(files)
+        if self.is_written_to:
+            # The files are listed again afterwards: those that the writer makes in between are among them.
+            progress.horizon = settled_horizon(files, Listing.of(files, options.settings).queues)
+        self.listing = Listing.of(files, options.settings)
+        self.segments = self.listing.segments
+        layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
+        fs, self.layout = Filesystem(), layout
+        self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
+        self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
+        self.has_rocksdb = files.is_local and has_rocksdb(layout.consumequeue, fs)
+        self.confirmed = confirmed_offset(files)
+        self.surveys: list[Survey] = []
+        self.seams: list[SegmentSummary] = []
+        self.kinds: set[str] = set()
+
+    def run(self) -> Iterator[Finding]:
+        """Yield the findings; those of one segment file name no derived file as lost."""
+        of_store = self._steps()
+        return (one for one in of_store if one.kind not in _DERIVED_LOST) if self.files.is_segment else of_store
+
+    def _steps(self) -> Iterator[Finding]:
+        """The steps of the module's docstring."""
+        require_within(self.files, self.segments, self.options.from_offset)
+        size = int(self.options.settings.get("mappedFileSizeCommitLog", 0))
+        of_segments = segment_list_findings(self.files, self.segments, size)
+        of_checkpoint = checkpoint_file_findings(self.files)
+        of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
+        if self.has_rocksdb:
+            yield from self._check_with_rocksdb(of_files)
+        else:
+            yield from of_files
+            yield from self._check_queues()
+        if self.files.is_local and any(self.files.exists(name) for name in TIMER_TRACES):
+            from store.structures.timer.check import check_timer
+
+            yield from check_timer(self.files, self.options.settings, is_written_to=self.is_written_to)
+        if _has_state_of_5(self.files, self.listing.queues):
+            from store.structures.state_check import check_state
+
+            yield from check_state(self.files)
+        if _has_compacted_topics(self.files):
+            from store.structures.compaction.check import check_compaction
+
+            levels = self.options.config.delay_levels_ms
+            yield from check_compaction(self.files, levels, is_written_to=self.is_written_to)
+        if self.layout.dledger is not None or self.files.dledger is not None:
+            from store.structures.dledger.check import check_dledger, entry_files
+
+            if (found := entry_files(self.files, self.layout)) is not None:
+                yield from check_dledger(self.files, *found, self.progress.horizon)
+
+    def _of_layout(self) -> Iterator[Finding]:
+        """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""
+        if not self.files.is_local or self.files.is_segment:
+            return
+        fs = Filesystem()
+        for path, found in newer_structures(self.layout, fs):
+            yield Finding(NEWER, str(path), 0, detail=found)
+        for topic, clause in refused_attributes(self.layout.config, fs).items():
+            table = self.files.name_of("config/topics.json")
+            yield Finding(TOPIC_ATTRIBUTE, table, 0, topic, detail=f"{clause}; set it with the broker stopped")
+
+    def _check_queues(self) -> Iterator[Finding]:
+        return self._check_files() if not self.batch_topics else self._check_with_batch_queues()
+
+    def _check_with_rocksdb(self, of_files: Sequence[Finding]) -> Iterator[Finding]:
+        """Yield the findings outside of the RocksDB, and the faults of the queues in it."""
+        from store.structures.batchqueue.topics import batch_topics
+        from store.structures.queuedb.check import check_rocksdb, concerns_queue_files
+
+        inner = batch_topics(StoreLayout(Path(self.files.address)), Filesystem())
+        beside_files = any(queue.files for queue in self.listing.queues)
+        levels = self.options.config.delay_levels_ms
+        yield from check_rocksdb(self.files, levels, self.progress.horizon, beside_files=beside_files)
+        for finding in chain(of_files, self._check_queues()):
+            if concerns_queue_files(finding, inner, beside_files=beside_files):
+                yield finding
+
+    def _check_files(self) -> Iterator[Finding]:
+        yield from self._survey()
+        yield from self._walk()
+        yield from self._close()
+
+    def _check_with_batch_queues(self) -> Iterator[Finding]:
+        """Yield the steps' findings outside of batch queues, and the faults of those."""
+        from store.structures.batchqueue.check import check_batch_queues, concerns_plain_queues
+
+        for finding in self._check_files():
+            if concerns_plain_queues(finding, self.batch_topics):
+                yield finding
+        settings = self.options.settings
+        levels = self.options.config.delay_levels_ms
+        file_size = int(settings.get("mapperFileSizeBatchConsumeQueue", 0))
+        yield from check_batch_queues(
+            self.files, self.batch_topics, levels, file_size, self.progress.horizon, self.confirmed
+        )
+
+    def _survey(self) -> Iterator[Finding]:
+        survey = partial(survey_share, self.files, self.listing_rules())
+        for found in self.map_tasks(survey, self.listing.shares()):
+            self.surveys += found.surveys
+            yield from found.findings
+
+    def listing_rules(self) -> SurveyRules:
+        """Make the rules for the survey of a share."""
+        newest = self.listing.indexes[-1].path if self.is_written_to and self.listing.indexes else None
+        listing = self.listing
+        return SurveyRules(
+            listing.queue_file_size, listing.index_geometries, self.segments, newest, self.progress.horizon
+        )
+
+    def _walk(self) -> Iterator[Finding]:
+        chosen = [s for s in self.segments if is_chosen(s, self.options)]
+        self.progress.bytes_in_all = sum(segment.size for segment in chosen)
+        surveys = Surveys(self.surveys)
+        shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
+        rules = self.options.rules(self.progress.horizon, has_light=self.has_light, confirmed=self.confirmed)
+        work = partial(check_share, self.files, rules)
+        for segment, findings, seam in self.map_tasks(work, shares):
+            yield from findings
+            self.kinds |= {finding.kind for finding in findings}
+            self.seams.append(seam)
+            self.progress.bytes_done += segment.size
+            if self.on_progress is not None:
+                self.on_progress(self.progress)
+
+    def _in_time(self, chosen: Sequence[StoredFile]) -> Iterator[StoredFile]:
+        for segment in chosen:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                self.progress.stopped_at = segment.number
+                return
+            yield segment
+
+    def _close(self) -> Iterator[Finding]:
+        """Yield the findings between segments, and of the checkpoint when they reach the log's end."""
+        if self.seams:
+            self.seams = [*seams_before(self.files, self.segments, self.options), *self.seams]
+        yield from group_findings(seam_findings(self.files, self.segments, self.seams))
+        lost_index = list(lost_index_findings(self.files, self.seams)) if self._expects_index() else []
+        yield from lost_index
+        self.kinds |= {finding.kind for finding in lost_index}
+        if not self.is_written_to and self._reaches_the_end():
+            lost = {field for kind, field in _BLAMED if kind in self.kinds}
+            yield from promise_findings(self.files, self.segments, self.seams, self.surveys, lost)
+
+    def _expects_index(self) -> bool:
+        return StoreConfig().with_settings(self.options.settings).message_index_enable
+
+    def _reaches_the_end(self) -> bool:
+        """Tell whether the walk reached the log's end without a gap and met a record.
+
+        A log of walked segments alone counts without a record.
+        """
+        walked = [seam.file_start for seam in self.seams]
+        if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
+            return False
+        return len(walked) == len(self.segments) or any(seam.record_count for seam in self.seams)
+
+
+def _has_compacted_topics(files: StoreReader) -> bool:
+    """Whether a compaction log is there, or topics.json says that one should be."""
+    table = files.file_at("config/topics.json")
+    return (
+        files.exists("compaction/compactionLog")
+        or files.exists("compaction/position-checkpoint")
+        or (table is not None and b'"COMPACTION"' in bytes(files.read(table.path)))
+    )
+
+
+def _has_state_of_5(files: StoreReader, queues: Sequence[QueueListing]) -> bool:
+    """Whether a file is there that only a 5.x broker writes, or a queue of its pop consumers."""
+    names = (
+        "epochFileCheckpoint",
+        "epochFileCheckpoint.bak",
+        "brokerIdentity",
+        "brokerIdentity-temp",
+        "config/consumerOrderInfo.json",
+        "config/tieredStoreMetadata.json",
+    )
+    is_named = any(files.exists(name) for name in names)
+    return is_named or any(queue.topic.startswith("rmq_sys_REVIVE_LOG_") for queue in queues)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyRules:
+    """Hold the facts of the store that the survey of a share needs.
+
+    written_index  the path of the index file that a writer puts to
+    horizon        the log offset up to which the store is checked, as a writer holds it
+    """
+
+    queue_file_size: int
+    index_geometries: Mapping[int, Any]
+    segments: Sequence[StoredFile]
+    written_index: str | None = None
+    horizon: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSurvey:
+    """Hold the surveys of a share's files, and the findings of each file alone."""
+
+    surveys: list[Survey]
+    findings: list[Finding]
+
+
+def survey_share(files: StoreReader, rules: SurveyRules, share: Share) -> ShareSurvey:
+    """Surveys one of Listing.shares(): some queues, or an index file."""
+    log = LogExtent(rules.segments, rules.horizon)
+    found: Iterator[Survey | Finding]
+    if isinstance(share, StoredFile):
+        is_written_to = share.path == rules.written_index
+        found = survey_index(files, share, rules.index_geometries, is_written_to=is_written_to)
+    else:
+        found = survey_queues(files, share, rules.queue_file_size, log.start)
+    surveys: list[Survey] = []
+    findings: list[Finding] = []
+    for one in found:
+        if isinstance(one, Finding):
+            findings.append(one)
+        else:
+            surveys.append(one)
+    findings += outside_findings(files, surveys, log)
+    return ShareSurvey(surveys, group_findings(findings))
+
+
+def check_share(
+    files: StoreReader, rules: SegmentRules, share: tuple[StoredFile, Derived]
+) -> tuple[StoredFile, list[Finding], SegmentSummary]:
+    """Checks a segment with the files that may point into it."""
+    segment, derived = share
+    return segment, *check_segment(files, segment, derived, rules)
+
+
+def is_chosen(segment: StoredFile, options: CheckOptions) -> bool:
+    """Whether the segment is in the sample, and not before the offset to go on from."""
+    if segment.number + segment.size <= options.from_offset:
+        return False
+    # A hash of the name, so that every run and every engine samples the same segments.
+    return zlib.crc32(segment.path.encode()) % 10_000 < options.sample_percent * 100
+
+
+def require_within(files: StoreReader, segments: Sequence[StoredFile], from_offset: int) -> None:
+    """Refuses an offset at or behind the end of the last segment: no segment would be checked."""
+    end = segments[-1].number + segments[-1].size if segments else 0
+    if from_offset and from_offset >= end:
+        raise BadRequest(
+            f"nothing to check from log offset {from_offset} on: the last segment ends at {end}",
+            file=files.name_of("commitlog"),
+        )
+
+
+def seams_before(files: StoreReader, segments: Sequence[StoredFile], options: CheckOptions) -> list[SegmentSummary]:
+    """Summarise the segments before `from_offset`, back to the last one with records."""
+    seams: list[SegmentSummary] = []
+    whole_log = replace(options, from_offset=0)
+    for segment in reversed([s for s in segments if s.number + s.size <= options.from_offset]):
+        if not is_chosen(segment, whole_log):
+            break
+        _, seam = check_segment(files, segment, Derived((), (), has_index=True), options.rules())
+        seams.insert(0, seam)
+        if seam.record_count:
+            break
+    return seams

@@ -1,0 +1,96 @@
+"""Whether the segments lie end to end, and hold every place that a queue or an index file points to.
+
+Only offsets are compared here, so nothing is walked. Offsets before the first segment have expired and are no fault.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import entries_of, units_of
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.wording import amount_is
+from store.structures.expected import Ints
+from store.structures.findings import INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, UNIT_NOWHERE, WRONG_SIZE, Finding
+from store.structures.survey import IndexFile, QueueFile
+
+
+def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
+    """Segments of an odd size, and gaps between segments.
+
+    usual_size  the length that a segment should have; 0 for that of the first one
+    """
+    for before, file in zip([None, *segments], segments, strict=False):
+        name = files.name_of(file.path)
+        if file.size != (usual_size or segments[0].size):
+            detail = f"{file.size} bytes, expected {usual_size or segments[0].size}; no broker starts with it"
+            yield Finding(WRONG_SIZE, name, file.number, detail=detail)
+        expected = file.number if before is None else before.number + before.size
+        if file.number != expected:
+            gap = file.number - expected
+            detail = f"the log goes from {expected} to {file.number}: {amount_is(gap, 'byte')} not there"
+            yield Finding(MISSING_SEGMENT, name, expected, detail=detail)
+
+
+class LogExtent:
+    """The log offsets that the segments hold; a writer's, at and behind `horizon`, count as held."""
+
+    def __init__(self, segments: Sequence[StoredFile], horizon: int | None = None) -> None:
+        self._horizon = np.iinfo(np.int64).max if horizon is None else horizon
+        self._starts = np.array([s.number for s in segments], np.int64)
+        self._ends = self._starts + np.array([s.size for s in segments], np.int64)
+        self._is_unbroken = all(a.number + a.size == b.number for a, b in itertools.pairwise(segments))
+
+    @property
+    def start(self) -> int:
+        """Where the log begins."""
+        return int(self._starts[0]) if len(self._starts) else 0
+
+    def misses(self, offsets: Ints) -> np.ndarray:
+        """Mark the offsets that are in no segment, except expired ones before the first."""
+        if not len(self._starts):
+            return np.asarray(offsets < self._horizon)
+        at = np.searchsorted(self._starts, offsets, "right") - 1
+        is_outside = (at >= 0) & (offsets >= self._ends[np.maximum(at, 0)])
+        return np.asarray(is_outside & (offsets < self._horizon))
+
+    def may_miss(self, low: Ints, high: Ints) -> np.ndarray:
+        """Mark the ranges low … high that are not inside one unbroken run of segments."""
+        return np.asarray(self.misses(low) | self.misses(high) | (not self._is_unbroken))
+
+
+def outside_findings(files: StoreReader, surveys: Sequence[QueueFile | IndexFile], log: LogExtent) -> Iterator[Finding]:
+    """Units and entries that point where no segment is."""
+    surveys = [s for s in surveys if s.high >= 0]
+    low, high = (np.array([getattr(s, name) for s in surveys], np.int64) for name in ("low", "high"))
+    for i in np.flatnonzero(log.may_miss(low, high)):
+        survey = surveys[i]
+        if isinstance(survey, QueueFile):
+            yield from _units_outside(files, survey, log)
+        else:
+            yield from _entries_outside(files, survey, log)
+
+
+def _units_outside(files: StoreReader, file: QueueFile, log: LogExtent) -> Iterator[Finding]:
+    units = units_of(files.salvage(file.path, None, UNIT_SIZE).buffer)[file.first_unit : file.last_unit + 1]
+    out = np.flatnonzero(log.misses(units["log_offset"].astype(np.int64)) & (units["size"] > 0))
+    if len(out):
+        unit = file.start // UNIT_SIZE + file.first_unit + int(out[0])
+        detail = _points_outside(units["log_offset"][out[0]])
+        yield Finding(UNIT_NOWHERE, files.name_of(file.path), unit, file.topic, file.queue_id, len(out), detail)
+
+
+def _entries_outside(files: StoreReader, file: IndexFile, log: LogExtent) -> Iterator[Finding]:
+    entries = entries_of(files.salvage(file.path).buffer, file.slot_count, file.count)
+    out = np.flatnonzero(log.misses(entries["log_offset"].astype(np.int64))[1:]) + 1
+    if len(out):
+        detail = _points_outside(entries["log_offset"][out[0]])
+        yield Finding(INDEX_ENTRY_NOWHERE, files.name_of(file.path), int(out[0]), count=len(out), detail=detail)
+
+
+def _points_outside(log_offset: int) -> str:
+    return f"points to {int(log_offset)}, where no segment is"

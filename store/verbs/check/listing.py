@@ -1,0 +1,163 @@
+"""List the files of a store, each folder once, and the files in it that no broker made.
+
+A store may have a hundred thousand queue folders, so consumequeue/ is listed whole and not folder by folder.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.index_page import HEADER_SIZE
+from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+from store.structures.findings import FOREIGN_FILE, LINK, Finding, effect_on_start
+from store.structures.index.geometry import Geometry, geometry_of, given_geometry
+from store.structures.survey import QueueListing
+
+QUEUES_PER_SHARE = 500
+NO_BROKER = "no broker starts with it"
+NOT_4_9 = "a 4.9 broker does not start with it, a 5.3 one passes over it"
+NOT_5_3 = "a 5.3 broker does not start with it, a 4.9 one loads no index file behind it"
+LINKED = "a link: brokers and reading commands follow it, commands that change the store refuse it"
+NO_BROKERS = "no broker made it"
+HARMLESS = "brokers pass over it"
+
+Queue = tuple[str, int]
+Share = tuple[QueueListing, ...] | StoredFile
+"""Some queues, or one index file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Hold the files of a store, and findings about anything else in its folders.
+
+    queue_file_size   the length that a queue file should have: of the settings, else that of most of them
+    index_geometries  by file size, where settings or one of the files tell it
+    """
+
+    segments: tuple[StoredFile, ...]
+    queues: tuple[QueueListing, ...]
+    indexes: tuple[StoredFile, ...]
+    queue_file_size: int
+    index_geometries: Mapping[int, Geometry]
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, files: StoreReader, settings: Mapping[str, object]) -> Listing:
+        """Lists commitlog/, consumequeue/, consumequeue_ext/ and index/."""
+        links = files.links()
+        found, foreign = _queue_files(files, "consumequeue", links)
+        extensions, foreign_extensions = _queue_files(files, "consumequeue_ext", links)
+        indexes = tuple(files.index_files())
+        sizes = Counter(file.size for of_queue in found.values() for file in of_queue)
+        usual = int(str(settings.get("mappedFileSizeConsumeQueue", 0))) or (sizes.most_common(1)[0][0] if sizes else 0)
+        strangers = [*_foreign_in_commitlog(files), *foreign, *foreign_extensions, *_foreign_in_index(files, links)]
+        return cls(
+            segments=tuple(files.segments()),
+            queues=tuple(_with_extension(q, found[q], extensions.get(q, ())) for q in sorted(found)),
+            indexes=indexes,
+            queue_file_size=usual,
+            index_geometries=_geometries(files, indexes, settings),
+            findings=(
+                *(
+                    Finding(FOREIGN_FILE, files.name_of(path), 0, detail=f"{fault}; {effect}")
+                    for path, fault, effect in strangers
+                ),
+                *(Finding(LINK, files.name_of(path), 0, detail=LINKED) for path in links),
+            ),
+        )
+
+    def shares(self) -> list[Share]:
+        """Portions of the derived files for one task each: some queues, or one index file."""
+        step = max(1, min(QUEUES_PER_SHARE, len(self.queues) // 16))
+        return [*(self.queues[at : at + step] for at in range(0, len(self.queues), step)), *self.indexes]
+
+
+Stranger = tuple[str, str, str]
+"""Path, what is wrong with it, and what brokers do."""
+
+
+def _queue_files(
+    files: StoreReader, folder: str, links: list[str]
+) -> tuple[dict[Queue, list[StoredFile]], list[Stranger]]:
+    """List the files of every queue, also of queues without one, and the other files there.
+
+    links  gets the paths of links
+    """
+    found: dict[Queue, list[StoredFile]] = defaultdict(list)
+    foreign: list[Stranger] = []
+    for entry in files.below(folder):
+        links += [entry.path] if entry.is_link and not entry.kind else []
+        names = entry.path.split("/")[1:]
+        queue_id = parse_queue_id(names[1]) if len(names) > 1 else 0
+        if len(names) == 1 and not entry.is_folder:
+            foreign.append((entry.path, "a file where topics' folders are", HARMLESS))
+        elif len(names) == 2 and (queue_id is None or not entry.is_folder):
+            foreign.append((entry.path, "not the folder of a queue", HARMLESS))
+        elif len(names) == 2 and queue_id is not None:
+            _ = found[names[0], queue_id]
+        elif len(names) == 3 and queue_id is not None:
+            number = parse_segment_name(names[2])
+            if entry.is_folder:
+                foreign.append((entry.path, "a folder among a queue's files", NOT_4_9))
+            elif entry.kind:
+                foreign.append((entry.path, f"{entry.kind} among a queue's files", NO_BROKERS))
+            elif number is None:
+                foreign.append((entry.path, "not the name of a queue file", NO_BROKER))
+            else:
+                found[names[0], queue_id].append(StoredFile(entry.path, number, entry.size, entry.mtime_ms))
+    return {queue: sorted(of_queue, key=lambda file: file.number) for queue, of_queue in found.items()}, foreign
+
+
+def _with_extension(queue: Queue, of_queue: list[StoredFile], extension: Any) -> QueueListing:
+    start = extension[0].number if extension else 0
+    end = extension[-1].number + extension[-1].size if extension else 0
+    return QueueListing(*queue, tuple(of_queue), start, end)
+
+
+def _foreign_in_commitlog(files: StoreReader) -> Iterator[Stranger]:
+    strangers = files.foreign_in_commitlog()
+    last = max(
+        [file.path for file in files.segments()] + [f"commitlog/{entry.path.name}" for entry, _ in strangers],
+        default="",
+    )
+    for entry, fault in strangers:
+        path = f"commitlog/{entry.path.name}"
+        if not (entry.is_file or entry.is_folder):
+            effect = NO_BROKERS
+        elif entry.is_file and not entry.size:
+            effect = effect_on_start(0, is_last=path == last)
+        else:
+            effect = NOT_4_9 if entry.is_folder else NO_BROKER
+        yield path, fault, effect
+
+
+def _foreign_in_index(files: StoreReader, links: list[str]) -> Iterator[Stranger]:
+    for entry in files.below("index"):
+        links += [entry.path] if entry.is_link and not entry.kind else []
+        names = entry.path.split("/")[1:]
+        is_number = parse_index_file_name(names[0]) is not None
+        if len(names) > 1:
+            continue
+        if entry.is_folder:
+            yield entry.path, "a folder among the index files", NOT_5_3 if is_number else HARMLESS
+        elif entry.kind:
+            yield entry.path, f"{entry.kind} among the index files", NO_BROKERS
+        elif not is_number:
+            yield entry.path, "not the name of an index file", HARMLESS
+
+
+def _geometries(
+    files: StoreReader, indexes: tuple[StoredFile, ...], settings: Mapping[str, Any]
+) -> dict[int, Geometry]:
+    """By size the geometry of the settings, else the one that the first file of this size tells."""
+    found: dict[int, Geometry] = {}
+    for file in indexes:
+        if file.size not in found and file.size > HEADER_SIZE:
+            geometry = given_geometry(settings, file.size) or geometry_of(files.salvage(file.path).buffer)
+            if geometry is not None:
+                found[file.size] = geometry
+    return found

@@ -1,0 +1,118 @@
+"""Compare the checkpoint with the files, with the verdict of `checkpoint show`."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Collection, Iterator, Sequence
+
+from store.errors import StoreIOError
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.layout import EPOCHS
+from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
+from store.structures.survey import IndexFile, QueueFile
+from store.verbs.check.seams import SegmentSummary
+from store.verbs.recover.checkpoint_review import Reached, page_faults, promises_of
+
+_UNREADABLE = (None, errno.EIO)
+"""Numbers of errors that say that the device, and not a right, is in the way."""
+# Enough of a record for its store time, whatever the size of its hosts.
+HEAD_SIZE = 96
+
+
+def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
+    """Find faults of the file itself: missing, short, or numbers that no broker writes."""
+    name = files.name_of("checkpoint")
+    try:
+        found = _read_file(files)
+    except StoreIOError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        yield Finding(CHECKPOINT_INVALID, name, 0, detail=error.reason)
+        return
+    for fault in page_faults(*found):
+        yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)
+
+
+def confirmed_offset(files: StoreReader) -> int | None:
+    """Reads the confirm offset of a broker in controller mode; None without one."""
+    if files.is_segment or not files.exists(EPOCHS):
+        return None
+    page, _ = _read_page(files)
+    return page.confirm_log_offset if page.confirm_log_offset > 0 else None
+
+
+def promise_findings(
+    files: StoreReader,
+    segments: Sequence[StoredFile],
+    seams: Sequence[SegmentSummary],
+    surveys: Sequence[QueueFile | IndexFile],
+    lost: Collection[str] = (),
+) -> Iterator[Finding]:
+    """Times and offsets that the checkpoint promises and no file reaches.
+
+    lost  fields of the page whose files are lost, which a finding of their own says
+    """
+    page, file_size = _read_page(files)
+    if file_size is None:
+        return
+    reached = _reached(files, segments, seams, surveys)
+    for number, promise in enumerate(promises_of(page, reached)):
+        if promise.is_ahead and promise.field not in lost:
+            unit = "bytes" if promise.is_offset else "ms"
+            detail = f"{promise.field} is {promise.said}, {promise.excess} {unit} later than anything in the files"
+            yield Finding(CHECKPOINT_AHEAD, files.name_of("checkpoint"), number * 8, detail=detail)
+
+
+def _read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size; one that can't be read promises nothing, as one that is not there."""
+    try:
+        return _read_file(files)
+    except StoreIOError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        return CheckpointPage(), None
+
+
+def _read_file(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size, None without a file."""
+    if not files.exists("checkpoint"):
+        return CheckpointPage(), None
+    data = bytes(files.read("checkpoint"))
+    return decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data)
+
+
+def _reached(
+    files: StoreReader,
+    segments: Sequence[StoredFile],
+    seams: Sequence[SegmentSummary],
+    surveys: Sequence[QueueFile | IndexFile],
+) -> Reached:
+    last = next((seam for seam in reversed(seams) if seam.record_count), None)
+    newest_unit = max((s.high for s in surveys if isinstance(s, QueueFile)), default=-1)
+    if files.has_batch_queues():
+        from store.structures.batchqueue.files import batch_queue_files, extent_of
+
+        newest_unit = max(newest_unit, *(extent_of(files, one, 0).newest for one in batch_queue_files(files).values()))
+    return Reached(
+        log_end=last.end or 0 if last is not None else 0,
+        log_ms=max((seam.newest_ms for seam in seams), default=0),
+        queue_ms=_store_time(files, segments, newest_unit),
+        first_ms=_first_time(segments, seams),
+        index_ms=max((s.end_timestamp_ms for s in surveys if isinstance(s, IndexFile) and s.is_full), default=0),
+    )
+
+
+def _first_time(segments: Sequence[StoredFile], seams: Sequence[SegmentSummary]) -> int:
+    """The store time of the log's first record, 0 where it was not read."""
+    is_first = bool(seams) and bool(segments) and seams[0].file_start == segments[0].number
+    return seams[0].first_ms if is_first and seams[0].record_count else 0
+
+
+def _store_time(files: StoreReader, segments: Sequence[StoredFile], log_offset: int) -> int:
+    """The store time of the record there; 0 where no segment is."""
+    for segment in segments:
+        if 0 <= log_offset - segment.number < segment.size:
+            return read_store_timestamp(memoryview(files.read(segment.path, log_offset - segment.number, HEAD_SIZE)))
+    return 0

@@ -1,0 +1,51 @@
+"""A live writer beside a check: how far the store was put and dispatched before the check began.
+
+Records go to the log, then to the queues, then to the index, each in log order. The newest unit of any queue therefore
+says: everything before its record was dispatched. What is at or behind it is left to the writer.
+
+A broker does so record by record; rmqctl fills queue after queue with a run of records, so the newest unit of one queue
+may be there before the units of others. `settled_horizon` lets such a run end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+
+from store.files.filesystem import Filesystem
+from store.files.lock import is_locked
+from store.files.store_reader import StoreReader
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import UNIT_SIZE
+from store.structures.survey import QueueListing
+
+FILES_LOOKED_AT = 16
+RUN_SECONDS = 0.1
+"""Longer than the dispatch of what arrives between two looks at the log takes."""
+
+
+def has_writer(files: StoreReader) -> bool:
+    """Whether a broker or another rmqctl holds the store's lock. Of a remote store that cannot be known."""
+    return files.is_local and is_locked(Path(files.address, "lock"), Filesystem())
+
+
+def settled_horizon(files: StoreReader, listings: Iterable[QueueListing]) -> int:
+    """Find a log offset with all records before it dispatched, also those of a run that is under way."""
+    horizon = horizon_of(files, listings)
+    sleep(RUN_SECONDS)
+    return horizon
+
+
+def horizon_of(files: StoreReader, listings: Iterable[QueueListing]) -> int:
+    """Find the log offset of the newest record that has a unit."""
+    last_files = (listing.files[-1] for listing in listings if listing.files)
+    newest = sorted(last_files, key=lambda file: file.mtime_ms)[-FILES_LOOKED_AT:]
+    offsets = [0]
+    for file in newest:
+        units = units_of(files.salvage_written(file.path, file.size, UNIT_SIZE).buffer)
+        written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
+        offsets += [int(offset) for offset in units["log_offset"][np.flatnonzero(written)[-1:]]]
+    return max(offsets)

@@ -1,0 +1,179 @@
+"""Plan a cleaning: judge the store's files by the rules of rules.py, and count the loss.
+
+    1. segments   by hour, space and age
+    2. lost queues are built from the log, whose records tell their queue offsets
+    3. the rest   queue, extension and index files that end before the log begins. The broker's service for them runs
+                  by itself, so they go also when no segment does
+
+Modification times are what counts, whatever the messages say; an unconsumed message keeps no file. The
+plan therefore says how many unconsumed messages of each consumer group would go.
+
+Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService, ConsumeQueueExt.truncateByMinAddress
+(4.9.8).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from store.change.actions import Publish, Remove
+from store.change.change import Change
+from store.change.workspace import relative_name
+from store.errors import BadRequest
+from store.files.mapped_file import MappedFile
+from store.formats.run import Run
+from store.layout import is_topic_folder_name
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.numbering import QueueTable
+from store.verbs.clean.expired import expired_extension_files, expired_queue_files
+from store.verbs.clean.rules import (
+    Retention,
+    SegmentAge,
+    Trigger,
+    Verdict,
+    describe_limits,
+    find_trigger,
+    judge_segments,
+)
+from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.lost_queues import build_all_lost
+from store.verbs.recover.plan import add_lost, new_change
+from store.verbs.recover.walk import Progress
+
+BEFORE_THE_LOG = "ends before the log begins"
+
+
+@takes_path()
+def plan_clean(
+    opened: OpenedStore,
+    *,
+    now_ms: int,
+    reserved_hours: int | None = None,
+    disk_used_percent: float | None = None,
+    force: bool = False,
+    passes: int = 1,
+    progress: Progress | None = None,
+) -> Change:
+    """Plan the deletions of the broker's cleaning at `now_ms`.
+
+    Units of lost queue files are built from the log before, while it still has their records.
+
+    facts["verdicts"] holds a verdict for every segment.
+
+    disk_used_percent  of both partitions, in place of what the file system says
+    """
+    retention = Retention.of(opened.config, opened.line, reserved_hours)
+    if retention.reserved_hours < 0 or passes < 1:
+        hours = retention.reserved_hours
+        raise BadRequest(f"cleaning needs 0 or more hours and 1 or more passes, not {hours} and {passes}")
+    used = _used_ratios(opened) if disk_used_percent is None else (disk_used_percent / 100,) * 2
+    trigger = find_trigger(retention, now_ms, *used, by_hand=force)
+    segments = opened.log.segments.files
+    ages = [SegmentAge(file.path.name, file.mtime_ms) for file in segments]
+    verdicts = judge_segments(ages, trigger, retention, now_ms, passes)
+    judged = list(zip(segments, verdicts, strict=True))
+    expired = [file for file, verdict in judged if verdict.goes]
+    change = new_change(opened, "clean-expired")
+    built, _ = build_all_lost(opened, finds_absent=_names_absent_queue(opened, expired), progress=progress)
+    change.remarks = [*(opened.assumed if built else []), *built, *describe_limits(opened.config, opened.line)]
+    _add_lost(opened, change, expired)
+    _drop_derived_before(opened, _log_start(opened, expired))
+    # What was lost is in the store again before the log goes that it was built from.
+    staged = opened.queues.staged_files()
+    change.actions = [Publish(place, path, "lost, and built from the log") for place, path in staged]
+    change.actions += [Remove(file.path, verdict.rule) for file, verdict in judged if verdict.goes]
+    gone = [*opened.queues.removed_paths(), *opened.index.removed_paths()]
+    change.actions += [Remove(path, BEFORE_THE_LOG) for path in gone]
+    change.facts = {**_facts(opened, change, trigger, retention, max(used), judged), **change.facts}
+    return change
+
+
+def _facts(
+    opened: OpenedStore,
+    change: Change,
+    trigger: Trigger,
+    retention: Retention,
+    used: float,
+    judged: list[tuple[MappedFile, Verdict]],
+) -> dict[str, Any]:
+    return {
+        "trigger": ", ".join(trigger.reasons) or "none: not the hour, enough space, not asked for by hand",
+        "disk_used_percent": round(used * 100, 1),
+        "reserved_hours": retention.reserved_hours,
+        "freed_bytes": sum(change.bytes_affected(action) for action in change.actions if isinstance(action, Remove)),
+        "verdicts": [_verdict_row(opened, file, verdict) for file, verdict in judged],
+    }
+
+
+def _used_ratios(opened: OpenedStore) -> tuple[float, float]:
+    """Of the log's partition, the emptiest where there are several, and of the queues' partition."""
+    layout = opened.layout
+    return min(_used(opened, one) for one in layout.writable_commitlogs), _used(opened, layout.consumequeue)
+
+
+def _used(opened: OpenedStore, folder: Path) -> float:
+    """Measure the folder's partition; the store's where there is no folder, as a broker would make it."""
+    return opened.fs.used_ratio(folder if opened.fs.exists(folder) else opened.layout.root)
+
+
+def _verdict_row(opened: OpenedStore, file: MappedFile, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "file": relative_name(opened.layout.root, file.path),
+        "verdict": "delete" if verdict.goes else "keep",
+        "rule": verdict.rule,
+        "mtime_ms": file.mtime_ms,
+        "size_bytes": file.size,
+    }
+
+
+def _log_start(opened: OpenedStore, expired: list[MappedFile]) -> int:
+    """Find the start of the log without these segments."""
+    if expired:
+        return expired[-1].file_start + expired[-1].size
+    first = opened.log.segments.first
+    return first.file_start if first is not None else 0
+
+
+def _names_absent_queue(opened: OpenedStore, expired: list[MappedFile]) -> bool:
+    """Whether a record that expires belongs to a queue without a folder."""
+    table = QueueTable()
+    for step in readable_behind(expired, expired[0].file_start if expired else 0, rules=ScanRules()):
+        if isinstance(step, Run):
+            known = len(table)
+            table.assign(step.buffer, step.array, step.count)
+            named = [name for name in table.names[known:] if is_topic_folder_name(name[0])]
+            if not all(name in opened.queues for name in named):
+                return True
+    return False
+
+
+def _drop_derived_before(opened: OpenedStore, log_start: int) -> None:
+    """Deletes, in the overlay, the queue, extension and index files that end before `log_start`."""
+    if log_start <= 0:
+        return
+    # A queue that rests has one file, which stays.
+    for queue in opened.queues.awake():
+        gone = expired_queue_files(queue, log_start)
+        if queue.ext is not None:
+            queue.ext.files.delete_files(expired_extension_files(queue, len(gone), log_start))
+        queue.files.delete_files(gone)
+    opened.index.remove(opened.index.expired_files(log_start))
+
+
+def _add_lost(opened: OpenedStore, change: Change, expired: list[MappedFile]) -> None:
+    """Add the loss report. Only messages that a consumer group has not consumed are lost."""
+    losses = LossCounter(opened)
+    if expired:
+        low, high = expired[0].file_start, expired[-1].file_start + expired[-1].size
+        losses.read_between(expired, low, high)
+        losses.read_units(low, high)
+    report = losses.report()
+    add_lost(change, report)
+    change.lost = {}
+    for row in report.group_rows():
+        topic, count = str(row["topic"]), int(row["message_count"])
+        change.lost[topic] = max(count, change.lost.get(topic, 0))

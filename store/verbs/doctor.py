@@ -1,0 +1,276 @@
+"""doctor: all faults of a store, the worst first.
+
+    1. info      what is missing or behind, who holds the store                info.py
+    2. simulate  what the next start of its broker line does                   store/verbs/recover/simulate.py
+    3. check     one walk of the whole log, with queues and index              store/checking
+    4. config    what a broker would load of its tables                        tables.py
+    5. lag       consumer offsets outside of their queues                      lag.py
+    6. lost      placeholders that salvage left for lost messages              salvage/placeholder.py
+
+    rank 1   a broker does not start
+    rank 2   messages are lost, or will be at the next start
+    rank 3   consumers or queries see something wrong
+    rank 4   to know: nothing is lost, a start or a query is slower
+
+Only the check reads the whole log; the recovery that is simulated reads from where a broker would. A part that cannot
+be examined is a diagnosis itself. Beside a live owner nothing is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from store.change.workspace import relative_name
+from store.engine.open import open_store
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoreReader
+from store.layout import StoreLayout
+from store.opened.detect import find_store
+from store.structures import findings as kinds
+from store.structures.findings import KINDS, Finding
+from store.verbs.check.check import CheckOptions, Progress, check_files
+from store.verbs.info import StoreInfo, look_at_store
+from store.verbs.lag import LagReport, review_lag
+from store.verbs.recover.simulate import SimulatedStart, simulate_start
+from store.verbs.salvage.placeholder import find_placeholders
+from store.verbs.tables import ConfigReview, review_tables
+
+OnProgress = Callable[[int, int], None]
+NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
+"""Codes of what a simulated start shows."""
+
+
+class Rank(IntEnum):
+    """How bad it is."""
+
+    NO_START = 1
+    LOSS = 2
+    WRONG = 3
+    NOTE = 4
+
+
+_RANKS = {
+    kinds.BAD_CRC: Rank.LOSS,
+    kinds.BAD_PROPERTIES_CRC: Rank.WRONG,
+    kinds.COPIED_CRC: Rank.NOTE,
+    kinds.BAD_LENGTH: Rank.LOSS,
+    kinds.BAD_SELF_OFFSET: Rank.LOSS,
+    kinds.MISSING_SEGMENT: Rank.LOSS,
+    kinds.WRONG_SIZE: Rank.NO_START,
+    kinds.QUEUE_TYPE: Rank.NO_START,
+    kinds.TOPIC_ATTRIBUTE: Rank.LOSS,
+    kinds.INNER_BATCH: Rank.LOSS,
+    kinds.LIGHT_POISON: Rank.NO_START,
+    kinds.LIGHT_POISON_ROCKSDB: Rank.LOSS,
+    kinds.LIGHT_UNMATCHED: Rank.LOSS,
+    kinds.COMPACTION_FILES: Rank.NO_START,
+    kinds.COMPACTION_RECORD: Rank.LOSS,
+    kinds.COMPACTION_UNCOPIED: Rank.LOSS,
+    kinds.COMPACTION_LEFTOVER: Rank.NOTE,
+    kinds.COMPACTION_POSITION: Rank.NOTE,
+    kinds.TIMER_FILES: Rank.LOSS,
+    kinds.TIMER_WHEEL: Rank.LOSS,
+    kinds.TIMER_STALE: Rank.LOSS,
+    kinds.TIMER_AGAIN: Rank.LOSS,
+    kinds.DLEDGER_ENTRY: Rank.LOSS,
+    kinds.NEWER: Rank.NOTE,
+    kinds.TIME_BACKWARDS: Rank.NOTE,
+    kinds.STALE_TAIL: Rank.NOTE,
+    kinds.FOREIGN_FILE: Rank.NOTE,
+    kinds.LINK: Rank.NOTE,
+    kinds.INDEX_TIME: Rank.NOTE,
+    kinds.CHECKPOINT_INVALID: Rank.NOTE,
+}
+
+
+_CONFIG_FAULTS = {
+    "lost": "table is lost",
+    "refused": "table is refused",
+    "backup": "backup is loaded",
+    "newer-copy": "a newer copy is not loaded",
+    "bad-key": "bad entry",
+    "outside": "offset outside of its queue",
+    "no-topic": "unknown topic",
+}
+"""Kinds of findings on the broker's tables, as people read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One fault. `area` is the part that found it; count how often, detail describes the first.
+
+    `code` and `subject` name the advice.
+    """
+
+    rank: Rank
+    area: str
+    what: str
+    detail: str
+    count: int = 1
+    code: str = ""
+    subject: tuple[object, ...] = ()
+
+
+@dataclass(slots=True)
+class Examination:
+    """The diagnoses, the worst first, and the reports they are from; None for a part left out."""
+
+    info: StoreInfo
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    checked_bytes: int = 0
+    starts: list[SimulatedStart] = field(default_factory=list)
+    config: ConfigReview | None = None
+    lag: LagReport | None = None
+
+    @property
+    def worst(self) -> int:
+        """The rank of the worst one, 0 without any."""
+        return min((one.rank for one in self.diagnoses), default=0)
+
+
+def examine(
+    layout: StoreLayout,
+    settings: Mapping[str, object],
+    clock: Callable[[], int],
+    *,
+    lines: tuple[str, ...] = (),
+    fs: Filesystem | None = None,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Examination:
+    """Steps 1 to 6. `lines` are the broker lines to simulate, by default the one that wrote the store."""
+    return _Examiner(layout, settings, clock, fs or Filesystem(), on_progress).run(lines)
+
+
+class _Examiner:
+    """The inputs of all steps, and the findings so far."""
+
+    def __init__(
+        self,
+        layout: StoreLayout,
+        settings: Mapping[str, Any],
+        clock: Callable[[], int],
+        fs: Filesystem,
+        on_progress: OnProgress,
+    ) -> None:
+        self.layout, self.settings, self.clock, self.on_progress = layout, settings, clock, on_progress
+        self.fs = fs
+        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.found = Examination(look_at_store(layout, settings, self.fs))
+
+    def run(self, lines: tuple[str, ...]) -> Examination:
+        info, found = self.found.info, self.found
+        steps: list[tuple[str, Callable[[], Iterator[Diagnosis]]]] = [
+            ("check", self._check),
+            ("config", self._config),
+            ("lag", self._lag),
+            ("lost", self._lost),
+        ]
+        if info.holder is None:
+            # First, for a damage where it cuts the log is one thing and not two.
+            steps.insert(0, ("simulate", lambda: self._simulate(lines)))
+        diagnoses = [*self._info()]
+        for area, step in steps:
+            try:
+                diagnoses += step()
+            except StoreError as error:
+                diagnoses.append(Diagnosis(Rank.WRONG, area, "could not be examined", str(error)))
+        found.diagnoses = sorted(diagnoses, key=lambda one: (one.rank, -one.count, one.area, one.what))
+        return found
+
+    def _info(self) -> Iterator[Diagnosis]:
+        """Faults beyond the check: structures, the last shutdown, a half change, unreadable parts."""
+        ranks = {
+            "not shut down": Rank.NOTE,
+            "interrupted change": Rank.WRONG,
+            "unreadable": Rank.WRONG,
+            "no log": Rank.LOSS,
+            "no queues": Rank.WRONG,
+            "queues behind": Rank.NOTE,
+        }
+        for problem in self.found.info.problems:
+            if problem.what in ranks:
+                yield Diagnosis(
+                    ranks[problem.what],
+                    "info",
+                    problem.what,
+                    problem.detail,
+                    code=problem.code,
+                    subject=problem.subject,
+                )
+
+    def _check(self) -> Iterator[Diagnosis]:
+        progress = Progress()
+        options = CheckOptions(settings=self.settings)
+        done = check_files(self.reader, options, progress, lambda p: self.on_progress(p.bytes_done, p.bytes_in_all))
+        self.found.findings = list(done)
+        self.found.checked_bytes = progress.bytes_done
+        by_kind: dict[str, list[Finding]] = {}
+        cuts = {start.log_end for start in self.found.starts if start.lost.messages}
+        for finding in self.found.findings:
+            if finding.kind not in (kinds.BAD_CRC, kinds.BAD_LENGTH) or finding.offset not in cuts:
+                by_kind.setdefault(finding.kind, []).append(finding)
+        for kind, of_kind in by_kind.items():
+            first = of_kind[0]
+            file = relative_name(self.layout.root, Path(first.file))
+            detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
+            count = sum(one.count for one in of_kind)
+            yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
+
+    def _rank_of(self, kind: str) -> Rank:
+        """Ranks a kind of findings; a wrong length counts less where a simulated start succeeds."""
+        starts = self.found.starts
+        if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
+            return Rank.WRONG
+        return _RANKS.get(kind, Rank.WRONG)
+
+    def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
+        for name in lines or (self.found.info.line.name,):
+            with Scratch() as scratch:
+                store = find_store(self.layout, self.settings, self.fs, compat=name)
+                start = simulate_start(store, self.fs, self.clock, scratch=scratch.folder)
+            self.found.starts.append(start)
+            if not start.starts:
+                code, subject = start.blocker
+                what = f"a {name} broker does not start"
+                yield Diagnosis(Rank.NO_START, "simulate", what, start.reason, code=code or NO_START, subject=subject)
+            elif start.lost.messages:
+                facts = start.lost.facts()
+                detail = f"the log ends at {start.log_end}: {start.cut_reason}; {facts['intact']} can be salvaged"
+                what, code = f"a {name} broker loses messages", LOSES_INTACT if facts["intact"] else LOSES_DAMAGED
+                yield Diagnosis(Rank.LOSS, "simulate", what, detail, start.lost.messages, code=code)
+            for trap in start.traps if start.starts else ():
+                code, subject = trap.code, trap.subject
+                rank = Rank.NOTE if code == "no-rocksdict" else Rank.LOSS
+                yield Diagnosis(rank, "simulate", code, trap.detail, code=code, subject=subject)
+
+    def _config(self) -> Iterator[Diagnosis]:
+        info = self.found.info
+        self.found.config = review_tables(self.layout, self.reader, info.line, self.fs, info.queues)
+        ranks = {"lost": Rank.LOSS, "refused": Rank.NO_START, "no-topic": Rank.WRONG, "outside": Rank.WRONG}
+        for finding in self.found.config.findings:
+            rank, code, subject = ranks.get(finding.kind, Rank.NOTE), finding.code, finding.subject
+            yield Diagnosis(rank, "config", _CONFIG_FAULTS[finding.kind], finding.detail, code=code, subject=subject)
+
+    def _lag(self) -> Iterator[Diagnosis]:
+        with open_store(self.layout.root, settings=self.settings, clock=self.clock, fs=self.fs, as_is=True) as store:
+            self.found.lag = report = review_lag(store, ends=self.found.info.queues)
+        gone = [row for row in report.queues if row.deleted]
+        if gone:
+            first = gone[0]
+            detail = f"{first.group} is at {first.consumed_offset} of {first.topic}/{first.queue_id}, which begins at "
+            count = sum(row.deleted for row in gone)
+            detail += f"{first.min_offset}"
+            yield Diagnosis(Rank.LOSS, "lag", "deleted unconsumed", detail, count, code="deleted-unconsumed")
+
+    def _lost(self) -> Iterator[Diagnosis]:
+        for (topic, queue_id), offsets in sorted(find_placeholders(self.reader).items()):
+            detail = f"placeholders in {topic}/{queue_id}, the first at queue offset {min(offsets)}"
+            subject, count = (topic, queue_id, min(offsets)), len(offsets)
+            yield Diagnosis(Rank.NOTE, "lost", "lost messages", detail, count, code="placeholder", subject=subject)

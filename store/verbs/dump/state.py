@@ -1,0 +1,33 @@
+"""Dump the small files of a 5.x broker, and the messages of its pop consumers, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.layout import REVIVE_PREFIX
+from store.structures.state import StateLine, lines_of, state_files
+from store.structures.state_check import revive_lines_of
+from store.verbs.dump.entry import Entry
+
+
+def files_of_state(reader: StoreReader) -> list[StoredFile]:
+    """The files that hold state: the small ones, and the queues of pop consumers."""
+    queues = [queue for queue in reader.queues() if queue[0].startswith(REVIVE_PREFIX)]
+    return [*state_files(reader), *(file for queue in queues for file in reader.queue_files(*queue))]
+
+
+def dump_state(reader: StoreReader, file: StoredFile) -> Iterator[Entry]:
+    """An entry for each line of the file, or for each message that a queue file names."""
+    if file.path.startswith("consumequeue/"):
+        topic = file.path.split("/")[1]
+        for queue_offset, line in revive_lines_of(reader, topic, file):
+            yield _entry(file, queue_offset, line)
+        return
+    for number, line in enumerate(lines_of(reader, file)):
+        yield _entry(file, number, line)
+
+
+def _entry(file: StoredFile, number: int, line: StateLine) -> Entry:
+    extra = {"field": line.name, "value": line.value} | ({"detail": line.fault} if line.fault else {})
+    return Entry("state", file.path, number, 0, extra=extra, is_fault=bool(line.fault))

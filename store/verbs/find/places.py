@@ -1,0 +1,101 @@
+"""The places that name one record: segment, queue unit, index entries; and the groups' offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from store.errors import StoreError
+from store.files.store_reader import StoreReader
+from store.formats.message import StoredMessage, is_indexed, is_queued
+from store.formats.queue_unit import UNIT_SIZE, decode_unit
+from store.structures.tables.consumer_offsets import ConsumerOffsets
+from store.verbs.find.coverage import IndexCoverage
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place. `state` is ok, or its fault; file is empty where there is none."""
+
+    log_offset: int
+    place: str
+    file: str
+    position: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """One consumer group of the record's topic, and whether its offset is behind the record."""
+
+    log_offset: int
+    group: str
+    consumed_offset: int
+    is_consumed: bool
+
+
+def places_of(reader: StoreReader, index: IndexCoverage, message: StoredMessage) -> Iterator[Place]:
+    """The record itself, its unit, and an entry for each of its keys; a segment alone has neither."""
+    log_offset = message.log_offset
+    for segment in reader.segments():
+        if segment.number <= log_offset < segment.number + segment.size:
+            state = "ok" if message.is_crc_right else "the body does not have the record's CRC"
+            yield Place(log_offset, "record", segment.path, log_offset - segment.number, state)
+    if reader.is_segment:
+        return
+    if is_queued(message.sys_flag):
+        yield _unit_of(reader, message)
+    for key in dict.fromkeys(filter(None, (message.uniq_key, *message.keys))):
+        entries = list(index.entries_of(message.topic, key, log_offset))
+        for file, number in entries:
+            yield Place(log_offset, f"index entry {number} of {key}", file, _entry_position(index, file, number), "ok")
+        if not entries and is_indexed(message.sys_flag):
+            yield Place(log_offset, f"index entry of {key}", "", -1, "no file has it")
+
+
+def _entry_position(index: IndexCoverage, file: str, number: int) -> int:
+    return next(one.file.position_of(number) for one in index.files if one.path == file)
+
+
+def _batch_unit_of(reader: StoreReader, message: StoredMessage) -> Place | None:
+    """The unit of a record in a batch queue (5.x); None where its queue is none."""
+    from store.structures.batchqueue.files import batch_queue_files, find_unit
+
+    files = batch_queue_files(reader).get((message.topic, message.queue_id))
+    if files is None:
+        return None
+    place = f"unit of {message.topic}/{message.queue_id}"
+    found = find_unit(reader, files, message.log_offset)
+    if found is None:
+        return Place(message.log_offset, place, "", -1, "no queue file holds it")
+    file, position, size = found
+    state = "ok" if size == message.size else f"it names {size} bytes"
+    return Place(message.log_offset, place, file, position, state)
+
+
+def _unit_of(reader: StoreReader, message: StoredMessage) -> Place:
+    if reader.has_batch_queues():
+        in_batches = _batch_unit_of(reader, message)
+        if in_batches is not None:
+            return in_batches
+    place, at = f"unit {message.queue_offset} of {message.topic}/{message.queue_id}", message.queue_offset * UNIT_SIZE
+    for file in reader.queue_files(message.topic, message.queue_id):
+        if file.number <= at < file.number + file.size:
+            position = at - file.number
+            try:
+                data = bytes(reader.read(file.path, position, UNIT_SIZE))
+            except StoreError as error:
+                return Place(message.log_offset, place, file.path, position, str(error))
+            unit = decode_unit(data.ljust(UNIT_SIZE, b"\0"))
+            is_right = (unit.log_offset, unit.size) == (message.log_offset, message.size)
+            state = "ok" if is_right else f"it names {unit.log_offset}" if unit.is_written else "it was not written"
+            return Place(message.log_offset, place, file.path, position, state)
+    return Place(message.log_offset, place, "", -1, "no queue file holds it")
+
+
+def consumers_of(offsets: ConsumerOffsets, message: StoredMessage) -> Iterator[Consumption]:
+    """Every group with an offset in the record's queue."""
+    for (topic, group), queues in sorted(offsets.items()):
+        if topic == message.topic and message.queue_id in queues:
+            offset = queues[message.queue_id]
+            yield Consumption(message.log_offset, group, offset, offset > message.queue_offset)

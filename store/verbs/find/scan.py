@@ -1,0 +1,124 @@
+"""Scans of the log for records: by bytes that are somewhere in them, or by a pattern in their bodies.
+
+The walk of every reader gives the records; the bytes are searched in a run of records at once, and each hit belongs to
+the record around it. A hit is only a candidate: the caller decodes the record and decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import DamagedRecord
+from store.files.byte_search import find_bytes
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.body import compression_of, decode_body
+from store.formats.message import COMPRESSED, StoredMessage, decode_record
+from store.formats.run import Run
+from store.formats.sets import distinct
+from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.slices import LogSlice, readable_runs
+from store.verbs.find.coverage import Stretch
+from store.verbs.find.literal import required_literal
+
+OnProgress = Callable[[int], None]
+Choose = Callable[[Run], Iterable[int]]
+"""The numbers of the records of a run that may be wanted, rising."""
+
+
+def scan_log(
+    reader: StoreReader, stretches: Iterable[Stretch], choose: Choose, on_progress: OnProgress = lambda done: None
+) -> Iterator[StoredMessage]:
+    """The chosen records of these stretches, in log order; damage is passed over."""
+    segments, done = reader.segments(), 0
+    for stretch in stretches:
+        for segment in segments:
+            start, stop = max(stretch.start, segment.number), min(stretch.stop, segment.number + segment.size)
+            if start < stop:
+                yield from _scan_segment(reader, segment, Stretch(start, stop), choose, done, on_progress)
+                done += stop - start
+
+
+def _scan_segment(
+    reader: StoreReader, segment: StoredFile, stretch: Stretch, choose: Choose, done: int, on_progress: OnProgress
+) -> Iterator[StoredMessage]:
+    start, stop = stretch.start - segment.number, stretch.stop - segment.number
+    part = LogSlice(segment.path, segment.number, segment.size, start, stop)
+    for run in readable_runs(reader, part, ScanRules()):
+        for number in choose(run):
+            message = message_of(run, number)
+            if message is not None:
+                yield message
+        on_progress(done + run.end - stretch.start)
+
+
+def message_of(run: Run, number: int) -> StoredMessage | None:
+    """One record of a run, None where its bytes contradict each other."""
+    position = int(run.columns.position[number])
+    try:
+        return decode_record(run.buffer[position : position + int(run.columns.size[number])])
+    except DamagedRecord:
+        return None
+
+
+def with_any_of(needles: Iterable[bytes]) -> Choose:
+    """Chooses records that hold one of these byte strings."""
+    wanted = list(needles)
+
+    def choose(run: Run) -> Iterable[int]:
+        first, end = int(run.columns.position[0]), run.end - run.file_start
+        hits = [hit for needle in wanted for hit in find_bytes(run.buffer, needle, first, end)]
+        if not hits:
+            return ()
+        numbers: list[int] = distinct(np.searchsorted(run.columns.position, hits, side="right") - 1).tolist()
+        return numbers
+
+    return choose
+
+
+def _may_hold(run: Run, literal: bytes) -> npt.NDArray[np.bool_]:
+    """Tells whether each record may hold the bytes; with many hits all of them may."""
+    first, end = int(run.columns.position[0]), run.end - run.file_start
+    hits = list(islice(find_bytes(run.buffer, literal, first, end), run.count // 4 + 1))
+    found = np.full(run.count, len(hits) > run.count // 4)
+    found[np.searchsorted(run.columns.position, np.array(hits, np.int64), side="right") - 1] = True
+    return found
+
+
+# Anchors, lookarounds, atomic groups and possessive repeats: a match may depend on what is around the body.
+_NEEDS_LIMITS = re.compile(rb"[\^$]|\\[bBAZ]|\(\?[=!<>]|[*+?}]\+")
+
+
+def with_body(pattern: re.Pattern[bytes]) -> Choose:
+    """Chooses records in whose body, decompressed, the pattern is found.
+
+    Where every match holds a literal, only records with the literal are looked at; else, a run in whose bytes the
+    pattern is nowhere has no such body. Compressed bodies are always looked at.
+    """
+    literal = required_literal(pattern.pattern)
+    is_free = _NEEDS_LIMITS.search(pattern.pattern) is None
+
+    def choose(run: Run) -> Iterator[int]:
+        columns = run.columns
+        compressed = (columns.sys_flag & COMPRESSED) != 0
+        rows = np.arange(run.count)
+        if literal:
+            rows = np.flatnonzero(compressed | _may_hold(run, literal))
+        elif is_free and pattern.search(run.buffer, int(columns.position[0]), run.end - run.file_start) is None:
+            rows = np.flatnonzero(compressed)
+        names = (rows, columns.body_position[rows], columns.body_size[rows], compressed[rows])
+        for number, start, size, is_compressed in zip(*(name.tolist() for name in names), strict=True):
+            if is_compressed and compression_of(int(columns.sys_flag[number])):
+                body = decode_body(bytes(run.buffer[start : start + size]), int(columns.sys_flag[number])).data
+                is_hit = pattern.search(body) is not None
+            else:
+                # Within a position and an end, ^ and a lookbehind would see the bytes in front of the body.
+                is_hit = pattern.search(run.buffer[start : start + size]) is not None
+            if is_hit:
+                yield number
+
+    return choose

@@ -1,0 +1,153 @@
+"""fingerprint: digests segments, queues and index files of a store by SHA-256.
+
+Stale bytes, preallocation and the names of index files do not change a digest.
+
+    segment   its bytes up to its valid end, a blank's 8 bytes among them
+    queue     its units from the minimum to the maximum queue offset
+    index     header, slots and entries of a file, by begin offset
+    store     the names, ends and digests of all of these
+
+The valid end of a segment is the first thing that is no record, CRC included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.index_page import HEADER_SIZE, decode_header
+from store.formats.message import BLANK_SIZE
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Run
+from store.structures.commitlog.scan import Blank, Damage, ScanRules
+from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.verbs.check.parallel import ordered_map
+
+CHUNK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """One part of a store.
+
+    kind   segment, queue or index
+    name   file_start of a segment, topic/queue id of a queue, begin log offset of an index file
+    start  first log offset, queue offset or entry number that the digest covers
+    end    the one behind the last
+    note   why a segment ends before its file does, where that is damage; or what can't be read and counts as zeros
+    """
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    sha256: str
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.kind, self.name
+
+
+def fingerprint_files(
+    reader: StoreReader, on_progress: Callable[[int], None] = lambda done_bytes: None
+) -> tuple[list[Digest], str]:
+    """The digests of all parts, and the one of the store."""
+    digests, done = [], 0
+    for segment, digest in zip(
+        reader.segments(), ordered_map(lambda one: _segment(reader, one), reader.segments()), strict=True
+    ):
+        digests.append(digest)
+        done += segment.size
+        on_progress(done)
+    digests += queue_digests(reader)
+    digests += sorted(_indexes(reader), key=lambda one: (one.start, one.sha256))
+    whole = hashlib.sha256()
+    for one in digests:
+        whole.update(f"{one.kind} {one.name} {one.start} {one.end} {one.sha256}\n".encode("utf-8", "surrogateescape"))
+    return digests, whole.hexdigest()
+
+
+def queue_digests(reader: StoreReader) -> list[Digest]:
+    """The digests of the queues that hold a unit, by topic and queue id."""
+    return [one for topic, queue_id in reader.queues() if (one := _queue(reader, topic, queue_id)) is not None]
+
+
+def digest_differences(before: list[Digest], after: list[Digest]) -> list[dict[str, str | int | None]]:
+    """The parts that only one side has, or whose digests differ."""
+    old, new = ({one.key: one for one in side} for side in (before, after))
+    rows: list[dict[str, str | int | None]] = []
+    for key in sorted(old.keys() | new.keys()):
+        mine, other = old.get(key), new.get(key)
+        if mine is not None and other is not None and (mine.sha256, mine.end) == (other.sha256, other.end):
+            continue
+        difference = "missing" if other is None else "added" if mine is None else "differs"
+        ends = {"end_before": mine.end if mine else None, "end_after": other.end if other else None}
+        rows.append({"kind": key[0], "name": key[1], "difference": difference, **ends})
+    return rows
+
+
+def _segment(reader: StoreReader, segment: StoredFile) -> Digest:
+    end, note = segment.number, ""
+    whole = LogSlice(segment.path, segment.number, segment.size, 0, segment.size)
+    for step in walk_slice(reader, whole, ScanRules(check_crc=True), go_on=False):
+        if isinstance(step, Run):
+            end = step.end
+        else:
+            end = step.file_start + step.position + (BLANK_SIZE if isinstance(step, Blank) else 0)
+            note = step.describe() if isinstance(step, Damage) else ""
+    hasher = hashlib.sha256()
+    for at in range(0, end - segment.number, CHUNK_BYTES):
+        hasher.update(reader.read(segment.path, at, min(CHUNK_BYTES, end - segment.number - at)))
+    return Digest("segment", f"{segment.number:020d}", segment.number, end, hasher.hexdigest(), note)
+
+
+def _queue(reader: StoreReader, topic: str, queue_id: int) -> Digest | None:
+    """None for a queue without a unit."""
+    hasher, start, end, notes = hashlib.sha256(), -1, -1, []
+    for file in reader.queue_files(topic, queue_id):
+        found = reader.salvage_written(file.path, file.size, UNIT_SIZE)
+        notes += [f"{file.path}: {found.describe()}"] if found.unreadable else []
+        units = units_of(found.buffer)
+        written = units[: _written(units)]
+        live = written[_pre_blanks(written) :]
+        if len(live):
+            start = start if start >= 0 else file.number // UNIT_SIZE + len(written) - len(live)
+            end = file.number // UNIT_SIZE + len(written)
+            hasher.update(live.tobytes())
+        if len(written) < file.size // UNIT_SIZE:
+            break
+    if end < 0 and not notes:
+        return None
+    return Digest("queue", f"{topic}/{queue_id}", start, end, hasher.hexdigest(), "; ".join(notes))
+
+
+def _written(units: np.ndarray) -> int:
+    """Units in front of the first that was never written (ConsumeQueue.recover's rule)."""
+    valid = (units["log_offset"] >= 0) & (units["size"] > 0)
+    return len(units) if valid.all() else int(valid.argmin())
+
+
+def _pre_blanks(units: np.ndarray) -> int:
+    blank = is_pre_blank(units)
+    return len(units) if blank.all() else int(blank.argmin())
+
+
+def _indexes(reader: StoreReader) -> Iterator[Digest]:
+    for file in reader.index_files():
+        if file.size < HEADER_SIZE:
+            continue
+        header = decode_header(reader.salvage(file.path, HEADER_SIZE).buffer)
+        hasher, unreadable = hashlib.sha256(), []
+        for at in range(0, file.size, CHUNK_BYTES):
+            found = reader.map(file.path, at, CHUNK_BYTES).salvage()
+            hasher.update(found.buffer)
+            unreadable += [f"{at + start} to {at + stop}" for start, stop in found.unreadable]
+        note = "can't read bytes " + ", ".join(unreadable) if unreadable else ""
+        name, count = str(header.begin_log_offset), header.index_count
+        yield Digest("index", name, header.begin_log_offset, count, hasher.hexdigest(), note)

@@ -1,0 +1,349 @@
+"""info: describes a store and its state from its files, without opening the store.
+
+    1. structures and broker line         structures.py, opened/detect.py
+    2. lock, abort marker, free space
+    3. the queues' ends                   queue_ends.py
+    4. the log's ends: its first record, and a walk of its tail from the newest record that a queue names
+    5. index headers, checkpoint, tables under config/
+    6. files of queues and index that are lost; this walks the log, where it is not long     lost_parts.py
+    7. what is missing or behind, each with a code
+
+Of a log above WALKED_BYTES nothing is walked but the tail. A part that cannot be read is a problem and keeps no other
+part from being shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from store.change.quarantine import interrupted_change
+from store.config import LINE_4_9, BrokerLine, StoreConfig
+from store.errors import NotAStore, StoreError
+from store.files.filesystem import Filesystem
+from store.files.lock import AbortMarker
+from store.files.lock_holder import LockHolder, find_lock_holder
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
+from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
+from store.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
+from store.formats.run import Run
+from store.layout import StoreLayout
+from store.opened.detect import detect_line, find_batch_topics, infer_settings, traces_of_5
+from store.structures.commitlog.scan import Damage, ScanRules
+from store.structures.commitlog.slices import LogSlice, walk_slice
+from store.structures.findings import MISSING_SEGMENT
+from store.structures.tables.config_file import Load, read_config_files
+from store.verbs.check.coverage import segment_list_findings
+from store.verbs.lost_parts import find_lost_extensions, find_lost_parts
+from store.verbs.queue_ends import QueueEnd, queue_ends
+from store.verbs.structures import NEWER, Structure, find_structures
+
+WALKED_BYTES = 1 << 30
+"""Up to here a log is read for lost parts of queues and index; `check` reads any."""
+SOME_RECORDS = 1 << 20
+"""Bytes that are walked for the first record of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is missing, behind or wrong. `code` and `subject` name the advice."""
+
+    what: str
+    detail: str
+    code: str
+    subject: tuple[object, ...] = ()
+
+
+@dataclass(slots=True)
+class LogInfo:
+    """The log: its segments, from the first record to the end of the last one; -1 where there is none.
+
+    unqueued_count  records at its end that no queue names and one should
+    """
+
+    segment_count: int = 0
+    size_bytes: int = 0
+    min_offset: int = -1
+    end: int = -1
+    first_ms: int = -1
+    last_ms: int = -1
+    unqueued_count: int = 0
+
+
+@dataclass(slots=True)
+class IndexInfo:
+    """The index files: how many, and the log offset of the newest record in them; -1 without one."""
+
+    file_count: int = 0
+    built_to: int = -1
+
+
+@dataclass(slots=True)
+class StoreInfo:
+    """Kind and state of a store."""
+
+    layout: StoreLayout
+    line: BrokerLine
+    traces: list[str]
+    structures: list[Structure]
+    inferred: dict[str, Any]
+    holder: LockHolder | None = None
+    abort_ms: int = -1
+    abort_process: int | None = None
+    free_bytes: int = 0
+    used_percent: int = 0
+    log: LogInfo = field(default_factory=LogInfo)
+    queues: list[QueueEnd] = field(default_factory=list)
+    index: IndexInfo = field(default_factory=IndexInfo)
+    checkpoint_ms: int = -1
+    config_files: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    is_walked: bool = False
+    """Whether the log was read for lost parts of queues and index."""
+    are_queues_read: bool = False
+    """Whether the queues are known; without the package rocksdict those in a RocksDB are not."""
+
+    @property
+    def is_rocksdb(self) -> bool:
+        """Whether the queues are in a RocksDB, and in no files."""
+        return any(one.holds_queues for one in self.structures)
+
+    @property
+    def newer_files(self) -> list[str]:
+        """Files that a broker newer than those known here left."""
+        return [one.file for one in self.structures if one.name == NEWER]
+
+    @property
+    def kind(self) -> str:
+        """Name the kind of store: by the broker's line, or by the files of a newer broker."""
+        newer = ", ".join(self.newer_files)
+        return f"store of a broker {NEWER} ({newer})" if newer else f"{self.line} store"
+
+    @property
+    def topic_count(self) -> int:
+        return len({queue.topic for queue in self.queues})
+
+    @property
+    def message_count(self) -> int:
+        """Messages that the queues name."""
+        return sum(queue.max_offset - queue.min_offset for queue in self.queues)
+
+    @property
+    def queues_built_to(self) -> int:
+        """Log offset behind the newest record that a queue names, -1 without one."""
+        return max((queue.end for queue in self.queues), default=-1)
+
+
+def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem) -> StoreInfo:
+    """Steps 1 to 7. NotAStore where the folder is absent or holds nothing that a broker makes."""
+    root = fs.look_at(layout.root)
+    if root is None:
+        raise NotAStore("there is no such folder", file=layout.root, code="no-store")
+    if not root.is_folder:
+        raise NotAStore.for_file(layout.root)
+    structures = find_structures(layout, fs)
+    names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
+    if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):
+        raise NotAStore(
+            "no store: none of a broker's files is in it", file=layout.root, hint="name a broker's storePathRootDir"
+        )
+    return _Look(layout, settings, fs, structures).look()
+
+
+class _Look:
+    """One look at a store; a step that fails leaves its part empty and a problem behind."""
+
+    def __init__(
+        self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Structure]
+    ) -> None:
+        self.layout, self.fs = layout, fs
+        self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())
+        self.failures: list[Problem] = []
+        self.info = StoreInfo(layout, LINE_4_9, [], structures, {})
+        with self._noting():
+            self.info.inferred = infer_settings(layout, settings, fs)
+        with self._noting():
+            self.info.line, self.info.traces = detect_line(layout, fs), list(traces_of_5(layout, fs))
+
+    def look(self) -> StoreInfo:
+        info, fs, layout = self.info, self.fs, self.layout
+        with self._noting():
+            info.holder = find_lock_holder(layout.lock, fs)
+        with self._noting():
+            info.free_bytes, info.used_percent = fs.free_bytes(layout.root), round(100 * fs.used_ratio(layout.root))
+        segments: list[StoredFile] = []
+        with self._noting():
+            segments = self.reader.segments()
+        first = segments[0].number if segments else -1
+        info.log = LogInfo(len(segments), sum(one.size for one in segments), first)
+        with self._noting():
+            info.queues = list(queue_ends(self.reader, max(0, first), info.line))
+            info.are_queues_read = True
+        with self._noting():
+            self._look_at_log(segments)
+        for step in (self._look_at_abort, self._look_at_index, self._look_at_checkpoint, self._look_at_config):
+            with self._noting():
+                step()
+        lost: list[Problem] = []
+        with self._noting():
+            lost = list(self._lost_parts(segments))
+        found = [*_state_problems(info), *self._file_problems(segments), *_behind_problems(info), *lost]
+        info.problems = [*found, *info.problems, *self.failures]
+        return info
+
+    @contextlib.contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Notes a step's failure as a problem."""
+        try:
+            yield
+        except StoreError as error:
+            problem = Problem("unreadable", str(error), code="unreadable")
+            if error.code in ("no-rocksdict", "rocksdb-damaged"):
+                problem = Problem("unreadable", str(error), code=error.code)
+            if problem not in self.failures:
+                self.failures.append(problem)
+
+    def _look_at_abort(self) -> None:
+        abort = AbortMarker(self.layout.abort, self.fs)
+        if abort.exists():
+            self.info.abort_ms = self.fs.mtime_ns(abort.path) // 1_000_000
+            self.info.abort_process = abort.process_id()
+
+    # The log's two ends.
+
+    def _look_at_log(self, segments: list[StoredFile]) -> None:
+        log = self.info.log
+        for segment in segments:
+            if self._is_written(segment):
+                log.first_ms = self._first_time(segment)
+                break
+        for segment in reversed(segments):
+            if self._is_written(segment):
+                self._walk_tail(segment)
+                return
+        log.end = segments[0].number if segments else -1
+
+    def _is_written(self, segment: StoredFile) -> bool:
+        return any(self.reader.read(segment.path, 0, 8))
+
+    def _first_time(self, segment: StoredFile) -> int:
+        part = LogSlice(segment.path, segment.number, segment.size, 0, min(segment.size, SOME_RECORDS), is_exact=True)
+        first = next(walk_slice(self.reader, part, ScanRules(), go_on=False), None)
+        return int(first.columns.store_timestamp_ms[0]) if isinstance(first, Run) else -1
+
+    def _walk_tail(self, segment: StoredFile) -> None:
+        """Walks the last written segment from the newest record that a queue names.
+
+        Where no record starts there, the walk begins at the segment's start.
+        """
+        named = [queue.newest for queue in self.info.queues if 0 <= queue.newest - segment.number < segment.size]
+        damage = self._walk_from(segment, max(named, default=segment.number) - segment.number)
+        if damage is not None and named and self.info.log.last_ms < 0:
+            damage = self._walk_from(segment, 0)
+        if damage is not None:
+            place = f"{damage.path.name}, offset {damage.file_start + damage.position - segment.number}"
+            detail = f"the log ends in damage ({place}): {damage.describe_reason()}"
+            self.failures.append(Problem("damage", detail, code="damage"))
+
+    def _walk_from(self, segment: StoredFile, start: int) -> Damage | None:
+        """Walks up to the first bytes that are no record, and notes their log offset.
+
+        Gives the damage, if these bytes are damaged.
+        """
+        log = self.info.log
+        part = LogSlice(segment.path, segment.number, segment.size, start, segment.size, is_exact=True)
+        log.end = part.log_start
+        for step in walk_slice(self.reader, part, ScanRules(), go_on=False):
+            if not isinstance(step, Run):
+                return step if isinstance(step, Damage) else None
+            log.end = step.end
+            log.last_ms = int(step.columns.store_timestamp_ms[-1])
+            flags = step.columns.sys_flag & TRANSACTION_MASK
+            is_queued = (flags == TRANSACTION_NONE) | (flags == TRANSACTION_COMMIT)
+            log.unqueued_count += int((is_queued & (step.columns.log_offset >= self.info.queues_built_to)).sum())
+        return None
+
+    # What is built from it.
+
+    def _look_at_index(self) -> None:
+        files = self.reader.index_files()
+        self.info.index.file_count = len(files)
+        for file in files:
+            data = bytes(self.reader.read(file.path, 0, HEADER_SIZE))
+            header = decode_header(data.ljust(HEADER_SIZE, b"\0"))
+            if header.index_count > FIRST_INDEX_COUNT:
+                self.info.index.built_to = max(self.info.index.built_to, header.end_log_offset)
+
+    def _look_at_checkpoint(self) -> None:
+        if self.fs.exists(self.layout.checkpoint):
+            data = self.fs.read(self.fs.open_read(self.layout.checkpoint), 0, CHECKPOINT_SIZE)
+            self.info.checkpoint_ms = decode_checkpoint(data).min_timestamp_ms
+
+    def _look_at_config(self) -> None:
+        for file in read_config_files(self.layout.config, self.fs):
+            if file.loaded is not None:
+                self.info.config_files.append(file.name)
+            if file.load in (Load.LOST, Load.REFUSED, Load.BACKUP):
+                self.info.problems.append(
+                    Problem("config", f"{file.name}: a broker {file.load.value}", code="config-table")
+                )
+
+    # What is wrong.
+
+    def _file_problems(self, segments: list[StoredFile]) -> Iterator[Problem]:
+        with self._noting():
+            change = interrupted_change(self.layout.root, self.fs)
+            if change is not None:
+                yield Problem("interrupted change", f"{change.id} was cut short", change.code, change)
+        for finding in segment_list_findings(self.reader, segments):
+            code = finding.kind if finding.kind == MISSING_SEGMENT else "segment-list"
+            yield Problem(finding.kind, finding.detail, code=code)
+        with self._noting():
+            for entry, fault in self.reader.foreign_in_commitlog():
+                yield Problem("foreign file", f"commitlog/{entry.path.name}: {fault}", code="foreign-file")
+
+    def _lost_parts(self, segments: list[StoredFile]) -> Iterator[Problem]:
+        """Parts that only a walk of the log shows to be lost; a long log is not walked."""
+        info = self.info
+        parts = list(find_lost_extensions(self.reader, info.queues))
+        info.is_walked = info.log.size_bytes <= WALKED_BYTES and not info.is_rocksdb
+        is_closed = info.holder is None and info.abort_ms < 0
+        if info.is_walked and info.queues_built_to >= 0 and self.reader.is_local:
+            size = StoreConfig().with_settings(info.inferred).mapped_file_size_consume_queue
+            stop = info.log.end if is_closed else min(info.log.end, info.queues_built_to)
+            batch_topics = find_batch_topics(self.layout, self.fs)
+            parts += find_lost_parts(self.reader, segments, size, stop, batch_topics)
+        yield from (Problem(part.what, part.detail, part.code, part.subject) for part in parts)
+
+
+def _state_problems(info: StoreInfo) -> Iterator[Problem]:
+    if info.abort_ms >= 0 and info.holder is None:
+        yield Problem("not shut down", "the abort marker is there and nobody holds the lock", code="not-shut-down")
+
+
+def _behind_problems(info: StoreInfo) -> Iterator[Problem]:
+    """Parts that are missing or do not reach the log's end; of a live store they are on their way."""
+    log, is_live = info.log, info.holder is not None
+    has_records = log.first_ms >= 0 or log.last_ms >= 0
+    if not log.segment_count:
+        yield Problem("no log", "there is no segment in commitlog/", code="no-log")
+    if not info.are_queues_read:
+        pass
+    elif has_records and info.queues_built_to < 0:
+        yield Problem("no queues", "no consume queue has a unit", code="no-queues")
+    elif log.unqueued_count and not is_live:
+        detail = f"the log ends at {log.end}, the queues at {info.queues_built_to}"
+        yield Problem("queues behind", detail, code="queues-behind")
+    elif info.queues_built_to > log.end:
+        detail = f"a queue reaches {info.queues_built_to}, the log ends at {log.end}"
+        yield Problem("queues ahead", detail, code="queues-ahead")
+    if not is_live and has_records and not info.index.file_count:
+        yield Problem("no index", "there is no index file; nothing can be found by key", code="no-index")
+    if info.checkpoint_ms < 0:
+        yield Problem("no checkpoint", "a recovery would walk the whole log", code="no-checkpoint")
+    for queue in info.queues:
+        if queue.fault:
+            yield Problem("unreadable queue", queue.fault, code="unreadable-queue")

@@ -1,0 +1,149 @@
+"""Files of queues and index that are lost although the log has their records, by one walk of the log.
+
+queue        no folder at all
+queue file   no file of the queue has the place that a record's queue offset names
+index file   no file's header covers the log offset of a record with keys
+extension    the newest unit names a place in consumequeue_ext/ that no file holds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from store.files.store_reader import StoredFile, StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.index_page import FIRST_INDEX_COUNT, HEADER_SIZE, decode_header
+from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Run
+from store.formats.wording import amount, amount_is
+from store.layout import is_topic_folder_name, segment_name
+from store.structures.commitlog.resync import readable_behind
+from store.structures.commitlog.scan import ScanRules
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.expected import expected_entries
+from store.verbs.queue_ends import QueueEnd
+
+Queue = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LostPart:
+    """A part of the store that is lost; `code` and `subject` name the advice."""
+
+    what: str
+    detail: str
+    code: str
+    subject: tuple[object, ...] = ()
+
+
+def find_lost_parts(
+    reader: StoreReader, segments: Sequence[StoredFile], queue_file_size: int, stop: int, batch_topics: frozenset[str]
+) -> Iterator[LostPart]:
+    """Walks the log up to log offset `stop`, up to where queues and index are expected to be built."""
+    queues = _QueueFiles(reader, queue_file_size, batch_topics)
+    index = _IndexCoverage(reader, stop)
+    mapped = [StoredSegment(reader, segment) for segment in segments]
+    start = segments[0].number if segments else 0
+    for step in readable_behind(mapped, start, rules=ScanRules()):
+        if isinstance(step, Run):
+            if step.start >= stop:
+                break
+            queues.note(step, stop)
+            index.note(step)
+    yield from queues.lost()
+    yield from index.lost()
+
+
+class _QueueFiles:
+    """Counts the records whose queue file is not there, by queue and start of the file."""
+
+    def __init__(self, reader: StoreReader, file_size: int, batch_topics: frozenset[str]) -> None:
+        self._reader, self._file_size, self._batch_topics = reader, file_size, batch_topics
+        self._table = QueueTable()
+        self._known: dict[Queue, set[int]] = {}
+        self._folders = set(reader.queues())
+        self._counts: dict[Queue, dict[int, int]] = {}
+
+    def note(self, run: Run, stop: int) -> None:
+        numbers = self._table.assign(run.buffer, run.array, run.count)
+        columns = run.columns
+        inside = (numbers >= 0) & (columns.position + run.file_start < stop) & (columns.queue_offset >= 0)
+        starts = columns.queue_offset * UNIT_SIZE // self._file_size * self._file_size
+        rows = np.flatnonzero(inside)
+        # Sorted once for all queues of a run: there may be a hundred thousand.
+        rows = rows[np.lexsort((starts[rows], numbers[rows]))]
+        is_first = (np.diff(numbers[rows], prepend=-1) != 0) | (np.diff(starts[rows], prepend=-1) != 0)
+        firsts = np.flatnonzero(is_first)
+        counts = np.diff(firsts, append=len(rows))
+        for row, count in zip(rows[firsts].tolist(), counts.tolist(), strict=True):
+            queue, start = self._table.names[numbers[row]], int(starts[row])
+            if self._is_plain(queue) and start not in self._files(queue):
+                of_queue = self._counts.setdefault(queue, {})
+                of_queue[start] = of_queue.get(start, 0) + count
+
+    def _is_plain(self, queue: Queue) -> bool:
+        return queue[0] not in self._batch_topics and is_topic_folder_name(queue[0])
+
+    def _files(self, queue: Queue) -> set[int]:
+        if queue not in self._known:
+            files = self._reader.queue_files(*queue) if queue in self._folders else []
+            self._known[queue] = {file.number for file in files}
+        return self._known[queue]
+
+    def lost(self) -> Iterator[LostPart]:
+        for (topic, queue_id), counts in sorted(self._counts.items()):
+            name, subject = f"{topic}, queue {queue_id}", (topic, queue_id)
+            messages = sum(counts.values())
+            if (topic, queue_id) not in self._folders:
+                detail = f"{name}: there is no folder, and the log has {amount(messages, 'message')} of it"
+                yield LostPart("lost queue", detail, "queue-file-lost", subject)
+            else:
+                files = ", ".join(segment_name(start) for start in sorted(counts))
+                detail = f"{name}: the log has {amount(messages, 'message')} of files that are not there: {files}"
+                yield LostPart("lost queue file", detail, "queue-file-lost", subject)
+
+
+class _IndexCoverage:
+    """Counts the keys of records between the stretches of log that index files cover."""
+
+    def __init__(self, reader: StoreReader, stop: int) -> None:
+        headers = [
+            decode_header(bytes(reader.read(file.path, 0, HEADER_SIZE)).ljust(HEADER_SIZE, b"\0"))
+            for file in reader.index_files()
+        ]
+        covered = sorted(
+            (one.begin_log_offset, one.end_log_offset) for one in headers if one.index_count > FIRST_INDEX_COUNT
+        )
+        # Of a store without index files `info` says so in other words.
+        self._gaps = list(
+            zip([-1, *(end for _, end in covered)], [*(begin for begin, _ in covered), stop], strict=True)
+        )
+        self._gaps = [(low, high) for low, high in self._gaps if high - low > 1] if covered else []
+        self._counts = dict.fromkeys(self._gaps, 0)
+
+    def note(self, run: Run) -> None:
+        for low, high in self._gaps:
+            if low < run.end and run.start < high:
+                offsets = expected_entries(run).log_offset
+                self._counts[low, high] += int(((offsets > low) & (offsets < high)).sum())
+
+    def lost(self) -> Iterator[LostPart]:
+        for (low, high), count in self._counts.items():
+            if count:
+                detail = f"no index file covers log offsets {low + 1} to {high}: {amount_is(count, 'key')} in none"
+                yield LostPart("lost index file", detail, "index-file-lost")
+
+
+def find_lost_extensions(reader: StoreReader, queues: Sequence[QueueEnd]) -> Iterator[LostPart]:
+    """The queues whose newest unit names an extension unit in no file."""
+    for queue in queues:
+        if queue.extension < 0:
+            continue
+        files = reader.numbered_files(f"consumequeue_ext/{queue.topic}/{queue.queue_id}")
+        if not any(file.number <= queue.extension < file.number + file.size for file in files):
+            name = f"{queue.topic}, queue {queue.queue_id}"
+            detail = f"{name}: its units name places in consumequeue_ext/ that no file holds"
+            yield LostPart("lost extension", detail, "extension-file-lost")

@@ -1,0 +1,128 @@
+"""Every consume queue's extent, read off its files without opening the store.
+
+    first unit   of the first file: the first one that is written and no pre-blank
+    next unit    of the last file with a unit: the one behind its last written unit
+
+Only the files at both ends of a queue are read. Units of batch queues (5.x) hold their own queue offsets.
+Queues in a RocksDB (5.x) have no files: the database says both ends. Raises StoreError where it can't be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from store.config import LINE_4_9, BrokerLine
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.files.store_reader import StoredFile, StoreReader
+from store.formats.derived import is_pre_blank, units_of
+from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
+from store.layout import StoreLayout
+from store.opened.detect import has_rocksdb_queues
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """One queue's extent.
+
+    newest     log offset of the newest unit's record, -1 without one
+    end        log offset behind that record
+    fault      why the files could not be read, empty where they could
+    extension  the place in the extension files that the newest unit names, -1 without one
+    """
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    newest: int
+    end: int
+    fault: str = ""
+    extension: int = -1
+
+
+def queue_ends(reader: StoreReader, min_log_offset: int = 0, line: BrokerLine = LINE_4_9) -> Iterator[QueueEnd]:
+    """Gives every queue's extent as a broker of the line has it.
+
+    Units before `min_log_offset` count as expired.
+    """
+    if reader.is_local and has_rocksdb_queues(StoreLayout(Path(reader.address)), Filesystem()):
+        yield from _rocksdb_queue_ends(reader, min_log_offset)
+    if reader.has_batch_queues():
+        yield from _batch_queue_ends(reader, min_log_offset)
+    for topic, queue_id in reader.queues():
+        files = reader.queue_files(topic, queue_id)
+        try:
+            end = _end_of(reader, topic, queue_id, files, min_log_offset)
+            is_expired = line.begins_at_end(end.newest, min_log_offset)
+            yield replace(end, min_offset=end.max_offset) if is_expired else end
+        except StoreError as error:
+            yield _end_of_nothing(topic, queue_id, str(error))
+
+
+def _rocksdb_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
+    from store.structures.queuedb.database import open_database
+
+    with Scratch() as scratch:
+        database = open_database(StoreLayout(Path(reader.address)).consumequeue, scratch.folder, Filesystem())
+        for queue in sorted(database.newest):
+            yield QueueEnd(*queue, *database.extent(queue, min_log_offset))
+
+
+def _batch_queue_ends(reader: StoreReader, min_log_offset: int) -> Iterator[QueueEnd]:
+    from store.structures.batchqueue.files import batch_queue_files, extent_of
+
+    for (topic, queue_id), files in batch_queue_files(reader).items():
+        try:
+            yield QueueEnd(topic, queue_id, *extent_of(reader, files, min_log_offset))
+        except StoreError as error:
+            yield _end_of_nothing(topic, queue_id, str(error))
+
+
+def _end_of_nothing(topic: str, queue_id: int, fault: str = "", start: int = 0) -> QueueEnd:
+    """The extent of a queue without a unit, or one that can't be read."""
+    return QueueEnd(topic, queue_id, start, start, -1, -1, fault)
+
+
+def _end_of(
+    reader: StoreReader, topic: str, queue_id: int, files: Sequence[StoredFile], min_log_offset: int
+) -> QueueEnd:
+    for file in reversed(files):
+        units, written = _units(reader, file)
+        if len(written):
+            last = units[written[-1]]
+            first = _first_kept(file, units, written, min_log_offset) if file is files[0] else None
+            if first is None:
+                first = _first_offset(reader, files, min_log_offset)
+            next_offset = file.number // UNIT_SIZE + int(written[-1]) + 1
+            newest, code = int(last["log_offset"]), int(last["tags_code"])
+            extension = decode_ext_address(code) if is_ext_address(code) else -1
+            end = newest + int(last["size"])
+            return QueueEnd(topic, queue_id, min(first, next_offset), next_offset, newest, end, extension=extension)
+    return _end_of_nothing(topic, queue_id, start=files[0].number // UNIT_SIZE if files else 0)
+
+
+def _first_offset(reader: StoreReader, files: Sequence[StoredFile], min_log_offset: int) -> int:
+    for file in files:
+        first = _first_kept(file, *_units(reader, file), min_log_offset)
+        if first is not None:
+            return first
+    return 0
+
+
+def _first_kept(file: StoredFile, units: np.ndarray, written: np.ndarray, min_log_offset: int) -> int | None:
+    """The queue offset of a file's first unit that is not expired, None without one."""
+    kept = written[units["log_offset"][written] >= min_log_offset]
+    return file.number // UNIT_SIZE + int(kept[0]) if len(kept) else None
+
+
+def _units(reader: StoreReader, file: StoredFile) -> tuple[np.ndarray, np.ndarray]:
+    """A file's units, and the numbers of those that are written and no filler."""
+    units = units_of(reader.read_written(file.path, file.size))
+    is_written = (units["log_offset"] >= 0) & (units["size"] > 0) & ~is_pre_blank(units)
+    return units, np.flatnonzero(is_written)

@@ -1,0 +1,99 @@
+"""rebuild in this process: the log's walk, handed to the queue and index builders beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.config import StoreConfig
+from store.dispatch.fan_out import FanOut, Handler
+from store.files.durable import do_for_each
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.files.stored_segment import StoredSegment
+from store.formats.run import Run
+from store.layout import StoreLayout
+from store.opened.detect import find_batch_topics, has_rocksdb
+from store.reading.filter.subscription import make_bit_maps
+from store.structures.commitlog.end import find_end
+from store.structures.commitlog.scan import VERIFYING, ScanRules
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.index.index_service import IndexService
+from store.verbs.rebuild.expired import keep_expired_ends
+from store.verbs.rebuild.publish import staged_files
+from store.verbs.rebuild.scope import RebuildReport, RebuildScope
+
+if TYPE_CHECKING:
+    from store.verbs.rebuild.rocksdb import RocksdbQueues
+
+
+def rebuild_locally(
+    address: str,
+    staging: Path,
+    config: StoreConfig,
+    scope: RebuildScope,
+    *,
+    clock: Callable[[], int],
+    fs: Filesystem | None = None,
+    commitlogs: Sequence[Path] = (),
+    rules: ScanRules = VERIFYING,
+    on_progress: Callable[[int], None] = lambda done_bytes: None,
+) -> RebuildReport:
+    """Builds the scope's files under `staging`; the store at `address` is only read.
+
+    `commitlogs` are the folders of a log that is not in the store's own folder.
+    The log ends at the first thing that is no record by the `rules`. A record whose damaged bytes name another log
+    offset is dispatched under the one at which it is.
+    """
+    fs = fs or Filesystem()
+    files = StoreReader(address, fs, commitlogs)
+    files.check_is_store()
+    layout, source = StoreLayout(staging), StoreLayout(Path(address))
+    topics = find_batch_topics(source, fs) if files.is_local else frozenset()
+    queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
+    queues.wants = scope.wants
+    queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
+    index = IndexService(layout, config, fs, writable=True, clock=clock)
+    handlers: list[Handler] = [queues] if scope.queues and not config.queues_in_rocksdb else []
+    database = _rocksdb_queues(source, layout, config, scope, fs) if scope.queues else None
+    handlers += [database] if database is not None else []
+    segments = [StoredSegment(files, file) for file in files.segments()]
+    start = segments[0].file_start if segments else 0
+    with FanOut([*handlers, index] if scope.index else handlers) as builders:
+
+        def on_run(run: Run) -> None:
+            if (due := scope.due(run)).count:
+                builders.dispatch(due)
+            on_progress(run.end - start)
+
+        end = find_end(segments, start, replace(rules, by_place=True), on_run)
+    do_for_each(_flush_whole, list(queues))
+    index.flush()
+    queues.close()
+    index.close()
+    faults = [] if config.queues_in_rocksdb else keep_expired_ends(files, staging, scope, fs)
+    if database is not None:
+        database.finish(start)
+        faults += database.findings
+    found = (*end.describe_unreadable(), *queues.describe_findings(), *faults)
+    return RebuildReport(end.log_end, end.describe(), end.record_count, len(staged_files(staging, fs)), found)
+
+
+def _rocksdb_queues(
+    source: StoreLayout, staging: StoreLayout, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+) -> RocksdbQueues | None:
+    """Make the builder of a store's RocksDB, also beside queue files; None without one."""
+    if not config.queues_in_rocksdb and not has_rocksdb(source.consumequeue, fs):
+        return None
+    from store.verbs.rebuild.rocksdb import RocksdbQueues
+
+    return RocksdbQueues(source, staging.consumequeue, config, scope, fs)
+
+
+def _flush_whole(queue: ConsumeQueue) -> None:
+    """Makes all files of a queue durable; a flush is of one."""
+    while not queue.flush(0):
+        pass

@@ -1,0 +1,102 @@
+"""Publishes a rebuild: renames staged files into the store, and moves the old to quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.change.actions import Action, Publish, Remove
+from store.change.change import Change
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.kernels.native import clock_ms
+from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
+from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import has_rocksdb, is_rocksdb_file
+from store.structures.index.index_service import IndexService
+from store.verbs.rebuild.scope import RebuildScope
+
+
+def plan_publish(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> Change:
+    """The Change that puts the staged files in place of the scope's old ones."""
+    return Change("rebuild", root, fs, publish_actions(root, staging, scope, fs), staging=staging)
+
+
+def lower_checkpoint(
+    change: Change, layout: StoreLayout, config: StoreConfig, scope: RebuildScope, *, is_log_empty: bool
+) -> None:
+    """Lowers the checkpoint to the full files of a new index; beside an empty log it promises nothing."""
+    assert change.staging is not None
+    checkpoint = StoreCheckpoint.load(layout.checkpoint, change.fs)
+    before = checkpoint.page
+    if scope.index:
+        index = IndexService(StoreLayout(change.staging), config, change.fs, writable=False, clock=clock_ms)
+        index.load()
+        checkpoint.index_ms = min(checkpoint.index_ms, index.flushed_until_ms)
+    if is_log_empty:
+        checkpoint.physic_ms = checkpoint.logics_ms = checkpoint.index_ms = 0
+    if checkpoint.page != before:
+        change.publish_bytes(layout.checkpoint, checkpoint.page.encode(), "says how far the store is safe")
+
+
+def publish_actions(root: Path, staging: Path, scope: RebuildScope, fs: Filesystem) -> list[Action]:
+    """Removes the scope's files without a replacement; publishes the others."""
+    staged = {root / path.relative_to(staging): path for path in staged_files(staging, fs)}
+    layout, new = StoreLayout(root), StoreLayout(staging)
+    old = _old_files(layout, scope, fs)
+    if has_rocksdb(new.consumequeue, fs):
+        old += _database_files(layout, fs)
+    return _replace(old, staged)
+
+
+def database_actions(layout: StoreLayout, staging: StoreLayout, fs: Filesystem) -> list[Action]:
+    """Removes the files of a store's RocksDB without a replacement; publishes those of the staged one."""
+    staged = {layout.consumequeue / path.name: path for path in _database_files(staging, fs)}
+    return _replace(_database_files(layout, fs), staged)
+
+
+def _replace(old: list[Path], staged: dict[Path, Path]) -> list[Action]:
+    actions: list[Action] = [Remove(path, "replaced by what the log holds") for path in old if path not in staged]
+    return actions + [Publish(place, path, "rebuilt from the log") for place, path in sorted(staged.items())]
+
+
+def _database_files(layout: StoreLayout, fs: Filesystem) -> list[Path]:
+    return [path for path in _files(layout.consumequeue, fs) if is_rocksdb_file(path.name)]
+
+
+def staged_files(staging: Path, fs: Filesystem) -> list[Path]:
+    """The files of a staging folder, sorted."""
+    return sorted(_files_below(staging, fs))
+
+
+def _files_below(folder: Path, fs: Filesystem) -> Iterator[Path]:
+    for entry in fs.list_folder(folder):
+        if entry.is_folder:
+            yield from _files_below(entry.path, fs)
+        else:
+            yield entry.path
+
+
+def _old_files(layout: StoreLayout, scope: RebuildScope, fs: Filesystem) -> list[Path]:
+    """The store's files that the rebuilt ones replace.
+
+    Files that no broker made stay, as the log holds nothing of them.
+    """
+    found: list[Path] = []
+    if scope.queues:
+        topics = [*_folders(layout.consumequeue, fs), *_folders(layout.batchconsumequeue, fs)]
+        for queue in (queue for topic in topics for queue in _folders(topic, fs)):
+            queue_id = parse_queue_id(queue.name)
+            if queue_id is not None and scope.wants((queue.parent.name, queue_id)):
+                found += [path for path in _files(queue, fs) if parse_segment_name(path.name) is not None]
+    if scope.index:
+        found += [path for path in _files(layout.index, fs) if parse_index_file_name(path.name) is not None]
+    return found
+
+
+def _folders(folder: Path, fs: Filesystem) -> list[Path]:
+    return [entry.path for entry in fs.list_folder(folder) if entry.is_folder]
+
+
+def _files(folder: Path, fs: Filesystem) -> list[Path]:
+    return [entry.path for entry in fs.list_folder(folder) if entry.is_file]

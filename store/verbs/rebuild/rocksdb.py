@@ -1,0 +1,100 @@
+"""Build consume queues of a RocksDB from the log: a new database beside the old one.
+
+With every queue wanted, only the ends of queues whose messages have all expired are taken over from the old database,
+so its damage matters to no other queue. Where it can't be read, consumer offsets say how far such a queue came at
+least, and topics.json which queues may have been one. With some, the other queues and the checkpoint are taken over,
+and the log is read up to that checkpoint: a broker dispatches from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.config import StoreConfig
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.scratch import Scratch
+from store.formats.run import Run
+from store.formats.wording import amount
+from store.layout import StoreLayout
+from store.structures.queuedb.database import QueueDatabase, open_database, require_binding
+from store.structures.queuedb.keys import Place
+from store.structures.queuedb.units import UnitMaker
+from store.structures.queuedb.writer import DatabaseWriter
+from store.structures.tables.consumer_offsets import read_consumer_offsets
+from store.structures.tables.topics import topic_queues
+from store.verbs.rebuild.scope import Queue, RebuildScope
+
+
+class RocksdbQueues:
+    """Take runs of the log, then `finish`.
+
+    light_faults  log offsets of records whose queue offsets in light queues are no numbers; they get no unit there
+    findings      sentences on ends of queues that could not be taken over
+    """
+
+    def __init__(
+        self, source: StoreLayout, folder: Path, config: StoreConfig, scope: RebuildScope, fs: Filesystem
+    ) -> None:
+        self._old, self._config_folder, self._scope, self._fs = source.consumequeue, source.config, scope, fs
+        self._maker = UnitMaker(config.delay_levels_ms, enable_lmq=config.enable_lmq)
+        # An error is about the store's folder, and not about where the new one is staged.
+        require_binding(self._old)
+        self._writer = DatabaseWriter(folder, fs)
+        self._end, self._horizon = -1, None
+        self.light_faults: list[int] = []
+        self.findings: list[str] = []
+        if scope.is_narrow:
+            with Scratch() as scratch:
+                self._horizon = self._take_over(open_database(self._old, scratch.folder, fs))
+
+    def dispatch(self, run: Run) -> None:
+        """Writes the units of the wanted queues."""
+        found = self._maker.units_of(run)
+        self._end = max(self._end, found.end)
+        self.light_faults += found.light.faults
+        for queue, units in found.parts:
+            if self._horizon is not None:
+                units = units[units["log_offset"] < self._horizon]
+            if self._scope.wants(queue):
+                self._writer.put_units(queue, units)
+
+    def finish(self, log_start: int) -> None:
+        """Closes the new database; its checkpoint is the end of the newest record with a unit.
+
+        A queue whose newest record is before `log_start` keeps its end.
+        """
+        try:
+            with Scratch() as scratch:
+                newest = open_database(self._old, scratch.folder, self._fs).newest
+        except StoreError as error:
+            newest = self._consumed_ends(log_start, error) if log_start > 0 else {}
+        expired = {queue: place for queue, place in newest.items() if place.log_offset < log_start}
+        self._writer.keep_ends({queue: expired[queue] for queue in expired if self._scope.wants(queue)})
+        is_whole = self._horizon is None and self._end >= 0
+        self._writer.finish(self._end if is_whole else None)
+
+    def _consumed_ends(self, log_start: int, error: StoreError) -> dict[Queue, Place]:
+        """Find the farthest consumer of each queue that the log holds nothing of."""
+        consumed: dict[Queue, int] = {}
+        for (topic, _), offsets in read_consumer_offsets(self._config_folder, self._fs).items():
+            for queue_id, offset in offsets.items():
+                consumed[topic, queue_id] = max(offset, consumed.get((topic, queue_id), 0))
+        # No record is read there: the place only says that the newest message has expired.
+        found = {queue: Place(log_start - 1, offset - 1) for queue, offset in consumed.items() if offset > 0}
+        found = {queue: found[queue] for queue in sorted(found.keys() - self._writer.queues)}
+        unknown = sorted(topic_queues(self._config_folder, self._fs) - self._writer.queues - found.keys())
+        ends = {f"{topic}/{queue_id}": place.queue_offset + 1 for (topic, queue_id), place in found.items()}
+        said = [f"{name} goes on at {end}, the farthest offset of a consumer" for name, end in ends.items()]
+        if unknown:
+            names = ", ".join(f"{topic}/{queue_id}" for topic, queue_id in unknown)
+            said.append(f"{amount(len(unknown), 'queue')} of topics.json may have been one, and begin at 0: {names}")
+        if said:
+            told = "of queues whose messages have all expired the ends are lost"
+            self.findings.append("; ".join([f"{error}: {told}", *said]))
+        return found
+
+    def _take_over(self, database: QueueDatabase) -> int:
+        """Copies the other queues; gives the log offset that the database was built to."""
+        self._writer.keep(database, {queue for queue in database.newest if self._scope.wants(queue)})
+        return database.checkpoint

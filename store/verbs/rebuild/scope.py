@@ -1,0 +1,66 @@
+"""rebuild: consume queues and index from the log, into a staging folder, and then into the store.
+
+    1. build    either engine fills the staging folder, laid out like a store's root
+                local: store.verbs.rebuild.local
+                Spark: store.query.spark.rebuild
+    2. publish  a Change: every staged file takes its place by rename      (store.verbs.rebuild.publish)
+
+Nothing of the store is touched before step 2, which is the same for both engines. The log counts up to its valid end:
+the first bytes that are no record, CRCs included, as in a recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.config import StoreConfig
+from store.formats.run import Run
+from store.structures.commitlog.scan import ScanRules
+
+Queue = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildScope:
+    """The scope of a rebuild: the queues (all, of a topic, or one), the index, or both.
+
+    confirmed  of a broker in controller mode: records that end behind this log offset get no units and entries
+    """
+
+    queues: bool = True
+    index: bool = True
+    topic: str | None = None
+    queue_id: int | None = None
+    confirmed: int | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        return self.topic is not None or self.queue_id is not None
+
+    def wants(self, queue: Queue) -> bool:
+        return self.topic in (None, queue[0]) and self.queue_id in (None, queue[1])
+
+    def due(self, run: Run) -> Run:
+        """The records that get units and entries."""
+        return run if self.confirmed is None else run.up_to(self.confirmed)
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """The result of a rebuild.
+
+    `log_end` is the valid end; `stopped_by` says why the log ends there. `findings` describe unreadable pages before,
+    and messages out of order.
+    """
+
+    log_end: int
+    stopped_by: str
+    record_count: int
+    file_count: int
+    findings: tuple[str, ...] = ()
+
+
+Rebuild = Callable[[Path, StoreConfig, RebuildScope, ScanRules], RebuildReport]
+"""Step 1, by either engine: builds the scope's files under a folder. The rules say what is a record."""

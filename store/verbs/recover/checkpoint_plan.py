@@ -1,0 +1,52 @@
+"""Plans a checkpoint that is safe: one that promises no more than the files hold.
+
+It is found by walking the log with CRC from where an abnormal recovery would start, to the first thing that is no
+record; what was walked is made durable before the page is published.
+"""
+
+from __future__ import annotations
+
+from store.change.change import Change
+from store.opened.detect import require_log
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.verbs.recover.checkpoint_review import newest_in_queues
+from store.verbs.recover.start import starting_segment
+from store.verbs.recover.walk import Progress, walk
+
+
+@takes_path(with_dledger=True)
+def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
+    """Makes a page that promises exactly the files' contents, once durable.
+
+    A store that is open has an overlay. NotAStore where the log is empty beside queues: it may only be away.
+    """
+    require_log(opened.layout, opened.fs)
+    start, _ = starting_segment(opened, abnormal=True)
+    end = walk(opened, start, progress=progress)
+    log_end, log_ms = end.log_end, end.last_store_timestamp_ms
+    opened.queues.recover()
+    _, queue_ms = newest_in_queues(opened)
+    before = opened.checkpoint.page
+    page = before._replace(
+        physic_ms=log_ms,
+        logics_ms=min(queue_ms, log_ms),
+        index_ms=min(opened.index.flushed_until_ms, log_ms),
+        master_flushed_offset=min(before.master_flushed_offset, log_end),
+        confirm_log_offset=min(before.confirm_log_offset, log_end),
+    )
+    overlay = opened.overlay
+    assert overlay is not None, "a plan is made on a store with an overlay"
+    change = Change("checkpoint rewrite", opened.layout.root, opened.fs, staging=overlay.folder)
+    change.notes = end.describe_unreadable()
+    change.facts = {
+        "log_end": log_end,
+        "physic_ms": page.physic_ms,
+        "logics_ms": page.logics_ms,
+        "index_ms": page.index_ms,
+    }
+    if page != before or opened.checkpoint.file_size is None:
+        change.publish_bytes(opened.layout.checkpoint, page.encode_mended(), "promises what the files hold")
+        change.sync_paths = [file.path for file in opened.log.segments.files if file.file_start <= log_end]
+        change.sync_paths += [file.path for queue in opened.queues for file in queue.files.files]
+    return change

@@ -1,0 +1,221 @@
+"""Compares the checkpoint's promises with the files.
+
+    said > reached   the checkpoint is ahead of the files: a recovery would trust what is not there
+    said = 0         never set: an abnormal recovery reads the whole log
+    else             the next abnormal recovery starts somewhat earlier than it would have to
+
+Units and index files that are lost are built in an overlay before, so that they count as if they were there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from store.errors import DamagedRecord
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage
+from store.formats.wording import amount_is
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.end import LogEnd
+from store.verbs.recover.lost_queues import build_all_lost
+from store.verbs.recover.start import first_store_timestamp, starting_segment
+from store.verbs.recover.walk import Progress, dispatch_stretch, walk
+
+_NUMBERS = CheckpointPage._fields[:5]
+
+
+class Reached(NamedTuple):
+    """The reach of the files: the log's end, and the store times of log, queues and full index files.
+
+    A promise about messages before `first_ms`, the log's first, is kept: they expired with what was built from them.
+    """
+
+    log_end: int
+    log_ms: int
+    queue_ms: int
+    index_ms: int
+    first_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """One field of the page: everything up to `said` is `promise`d.
+
+    Epoch ms, or log offsets where `is_offset`. What was promised up to `expired` is no longer in the store.
+    """
+
+    field: str
+    said: int
+    reached: int
+    promise: str
+    is_offset: bool = False
+    expired: int = 0
+
+    @property
+    def verdict(self) -> str:
+        if self.is_ahead:
+            return "ahead of the files"
+        if not self.said:
+            return "never set"
+        return "behind" if self.said < self.reached else "ok"
+
+    @property
+    def is_ahead(self) -> bool:
+        """Tells whether a recovery would trust bytes that are not there."""
+        return self.said > max(self.reached, self.expired)
+
+    @property
+    def excess(self) -> int:
+        """How far the promise goes beyond the files, in ms or bytes."""
+        return max(0, self.said - self.reached)
+
+
+def promises_of(page: CheckpointPage, reached: Reached) -> list[Promise]:
+    """Holds every promise of the page against the files: one verdict for `check` and `checkpoint show`."""
+    promises = [
+        Promise("physic", page.physic_ms, reached.log_ms, "log flushed", expired=reached.first_ms),
+        Promise("logics", page.logics_ms, reached.queue_ms, "queues built", expired=reached.first_ms),
+        Promise("index", page.index_ms, reached.index_ms, "index flushed", expired=reached.first_ms),
+    ]
+    if page.master_flushed_offset or page.confirm_log_offset:
+        end = reached.log_end
+        promises += [
+            Promise("master_flushed", page.master_flushed_offset, end, "master flushed", is_offset=True),
+            Promise("confirm", page.confirm_log_offset, end, "last valid record", is_offset=True),
+        ]
+    return promises
+
+
+def page_faults(page: CheckpointPage, file_size: int | None) -> list[str]:
+    """Names the faults of the file itself, as clauses for people; empty for a sound one."""
+    if file_size is None:
+        return ["there is no checkpoint: an abnormal recovery reads the whole log"]
+    faults = []
+    if file_size < CHECKPOINT_SIZE:
+        faults.append(f"{file_size} bytes, expected {CHECKPOINT_SIZE}")
+    fields = page._asdict()
+    faults += [f"{name} is negative ({fields[name]})" for name in _NUMBERS if fields[name] < 0]
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointReview:
+    """The page, its promises, and the start of an abnormal recovery.
+
+    `file_size` is None without a file.
+    """
+
+    page: CheckpointPage
+    file_size: int | None
+    faults: list[str]
+    promises: list[Promise]
+    log_end: int
+    queue_end: int
+    trusted_time_ms: int
+    start_segment: int
+    start_reason: str
+    built: list[str]
+    """What was lost and is built from the log for the review, as sentences for people."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether any promise goes beyond the files."""
+        return any(promise.is_ahead for promise in self.promises)
+
+
+def review_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> CheckpointReview:
+    """Compares the page with newest segment, queues' ends and full index files; writes nothing.
+
+    Units and index files that are lost are built in the overlay before. Queues in a RocksDB end where it says.
+    """
+    walked: LogEnd | None = None
+    if opened.config.queues_in_rocksdb:
+        start, reason, queue_end, log_end = _ends_by_rocksdb(opened, progress)
+        built = _build_lost_index(opened, log_end)
+    else:
+        start, reason = starting_segment(opened, abnormal=True)
+        built, found = build_all_lost(opened, finds_absent=False, progress=progress)
+        walked = found.end
+        built += _build_lost_index(opened, walked.log_end)
+    end = _log_end(opened, walked, progress)
+    if built:
+        opened.queues.recover()
+    if opened.config.queues_in_rocksdb:
+        queue_ms = end.last_store_timestamp_ms if queue_end >= end.log_end else 0
+    else:
+        queue_end, queue_ms = newest_in_queues(opened)
+    page, file_size = opened.checkpoint.page, opened.checkpoint.file_size
+    reached = Reached(
+        end.log_end, end.last_store_timestamp_ms, queue_ms, opened.index.flushed_until_ms, first_time_ms(opened)
+    )
+    return CheckpointReview(
+        page=page,
+        file_size=file_size,
+        faults=page_faults(page, file_size),
+        promises=promises_of(page, reached),
+        log_end=end.log_end,
+        queue_end=queue_end,
+        trusted_time_ms=page.min_timestamp_ms,
+        start_segment=start,
+        start_reason=reason,
+        built=[*opened.assumed, *built] if built else [],
+    )
+
+
+def _log_end(opened: OpenedStore, walked: LogEnd | None, progress: Progress | None) -> LogEnd:
+    """The end of the newest written segment; a walk before that came into it has found the same one."""
+    newest = _newest_written_segment(opened)
+    if walked is not None and walked.log_end > newest:
+        return walked
+    return walk(opened, newest, progress=progress, check_crc=False)
+
+
+def _ends_by_rocksdb(opened: OpenedStore, progress: Progress | None) -> tuple[int, str, int, int]:
+    """The start of an abnormal recovery with its reason, the end of queues in a RocksDB, and the log's."""
+    from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+
+    assert opened.overlay is not None, "a review is made on a store with an overlay"
+    found = foretell_rocksdb_start(opened, "abnormal", opened.overlay.folder, progress, passes_damage=True)
+    return found.end.start, found.start_reason, found.queue_end_before, found.log_end
+
+
+def _build_lost_index(opened: OpenedStore, log_end: int) -> list[str]:
+    """Builds the index files behind the newest one that is there; gives a sentence where some were lost."""
+    if not opened.config.message_index_enable or opened.index.failures:
+        return []
+    if not opened.index.files or opened.index.files[-1].is_readable():
+        dispatch_stretch(opened, max(opened.log.min_offset, 0, _index_end(opened)), log_end, [opened.index])
+    count = len(opened.index.staged_files())
+    return [f"{amount_is(count, 'index file')} missing or behind, and built from the log"] if count else []
+
+
+def _index_end(opened: OpenedStore) -> int:
+    """The log offset behind the last message in the index; its own where the log has no such message."""
+    ends = [file.header.end_log_offset for file in opened.index.files if file.header.index_count > 1]
+    last = max(ends, default=0)
+    with contextlib.suppress(DamagedRecord):
+        message = opened.log.lookup(last) if ends else None
+        last += message.size if message is not None else 0
+    return last
+
+
+def first_time_ms(opened: OpenedStore) -> int:
+    """Store time of the log's first record, 0 without one."""
+    first = opened.log.segments.first
+    return first_store_timestamp(first, opened.line) if first is not None else 0
+
+
+def _newest_written_segment(opened: OpenedStore) -> int:
+    segments = opened.log.segments.files
+    written = (one for one in reversed(segments) if first_store_timestamp(one, opened.line))
+    newest = next(written, segments[0] if segments else None)
+    return newest.file_start if newest is not None else 0
+
+
+def newest_in_queues(opened: OpenedStore) -> tuple[int, int]:
+    """How far recovered queues were built: log offset, and the store time of the record that ends there."""
+    newest = opened.queues.newest_unit()
+    record = opened.log.read(*newest) if newest is not None else None
+    return max(opened.queues.max_physic_offset, 0), read_store_timestamp(record) if record is not None else 0

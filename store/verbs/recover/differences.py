@@ -1,0 +1,121 @@
+"""Differences between `recover` and a broker's start, with reasons; `applying` picks the relevant.
+
+The list is complete: the differential test (tests/runs/differential.py) holds everything else equal by bytes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from store.formats.columns import DamageReason
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.scan import Damage
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+
+JAVA_MAX_ARRAY_SIZE = (1 << 31) - 9
+"""A greater array is refused by every Java virtual machine, whatever its heap."""
+
+
+class Difference(StrEnum):
+    """One difference; its value is the name in plans and in JSON."""
+
+    ZEROED_CUT = "zeroed-cut"
+    ZEROED_UNITS = "zeroed-units"
+    HUGE_SIZE = "huge-size"
+    DELIVER_TIME = "deliver-time"
+    LOST_QUEUES = "lost-queues"
+    LOST_INDEX = "lost-index"
+    DAMAGED_UNITS = "damaged-units"
+    TORN_UNITS = "torn-units"
+    TORN_PROPERTIES = "torn-properties"
+    MISPLACED_RECORD = "misplaced-record"
+    RECORD_AT_QUEUE_END = "record-at-queue-end"
+    ZERO_QUEUE_FILE = "zero-queue-file"
+    MISSING_SEGMENT = "missing-segment"
+    KEPT_INDEX = "kept-index"
+    DOUBLE_WRITE = "double-write"
+    CLOSED = "closed"
+
+    @property
+    def reason(self) -> str:
+        """The broker's way, rmqctl's way, and the reason."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Difference.ZEROED_CUT: "a broker leaves the bytes at the cut, and reads the old records behind it again after the "
+    "next put of the same size; rmqctl zeroes the 8 bytes there",
+    Difference.ZEROED_UNITS: "a broker leaves the queue units that it cuts, and its next start counts them again once "
+    "the log has grown past their records; rmqctl zeroes them",
+    Difference.HUGE_SIZE: "4.9 allocates as many bytes as a damaged record claims, runs out of memory and does not "
+    "start; rmqctl takes the record for damage and cuts there",
+    Difference.DELIVER_TIME: "4.9 recovers before it knows its delay levels: rebuilt units of delayed messages get "
+    "the hash of their tags, so that they are delivered at once; rmqctl gives them their deliver time",
+    Difference.LOST_QUEUES: "a broker does not notice a queue or a queue file that is lost beside others, and gives "
+    "its queue offsets a second time; rmqctl builds them from the log",
+    Difference.LOST_INDEX: "a broker does not notice a lost index file, and indexes from where it starts "
+    "to dispatch; rmqctl builds the whole index from the log",
+    Difference.DAMAGED_UNITS: "a broker ends a queue at a unit that names a place behind the log's end, loses those "
+    "behind it, and gives their queue offsets a second time; rmqctl builds them from the log",
+    Difference.TORN_UNITS: "a broker keeps a queue unit of which a power cut wrote one part, and serves no message for "
+    "it; rmqctl rewrites units that contradict their records where it dispatches them again",
+    Difference.TORN_PROPERTIES: "no CRC covers properties, so a broker serves the last record of a crash with the part "
+    "of them that reached the disk; rmqctl cuts it where they end in zeros and no record follows",
+    Difference.MISPLACED_RECORD: "a broker dispatches a record under the log offset that its damaged bytes name, and "
+    "then passes over all that follows in its queue and in the index; rmqctl dispatches it under the one where it is",
+    Difference.RECORD_AT_QUEUE_END: "5.3 leaves out the record that begins where the consume queues end, and after a "
+    "shutdown the records that no queue holds where the queues are cut; rmqctl dispatches them",
+    Difference.ZERO_QUEUE_FILE: "a broker takes the first zeros of a last queue file without units for a unit, or "
+    "does not start; rmqctl counts no unit there",
+    Difference.MISSING_SEGMENT: "4.9 waits for ever for a missing segment that it comes upon in its dispatch; rmqctl "
+    "goes on behind it",
+    Difference.KEPT_INDEX: "a broker deletes the index files that were not full at the crash, and indexes from the "
+    "starting segment only; rmqctl builds kept ones anew from their beginning",
+    Difference.DOUBLE_WRITE: "a broker leaves the RocksDB beside queue files as it is, with units behind the log's "
+    "end and without those that a crash lost; rmqctl builds it from the log",
+    Difference.CLOSED: "a broker that serves leaves the abort marker, and its checkpoint moves as it flushes; rmqctl "
+    "leaves a store that was shut down, whose checkpoint promises no more than the files hold",
+}
+assert set(_REASONS) == set(Difference)
+
+
+def applying(
+    opened: OpenedStore, end: LogEnd, queue_end: int, *, delayed: int, keep_index: bool, as_broker: bool
+) -> list[Difference]:
+    """The differences that matter for this store. The queues must not have been truncated yet.
+
+    delayed  how many units of delayed messages were built
+    """
+    found = [Difference.ZEROED_CUT] if isinstance(end.outcome, Damage) else []
+    found += [Difference.CLOSED] if opened.abort.exists() else []
+    if as_broker:
+        return found
+    if not opened.line.accepts_v2 and claimed_size(opened, end) > JAVA_MAX_ARRAY_SIZE:
+        found.append(Difference.HUGE_SIZE)
+    if not opened.line.recovers_with_delay_levels and delayed:
+        found.append(Difference.DELIVER_TIME)
+    if queue_end >= end.log_end and any(has_zero_last_file(queue) for queue in opened.queues.awake()):
+        found.append(Difference.ZERO_QUEUE_FILE)
+    if isinstance(end.outcome, Damage) and end.outcome.reason == DamageReason.TORN_PROPERTIES:
+        found.append(Difference.TORN_PROPERTIES)
+    if keep_index:
+        found.append(Difference.KEPT_INDEX)
+    return found
+
+
+def claimed_size(opened: OpenedStore, end: LogEnd) -> int:
+    """The size that the damaged record at the log's end claims, 0 where its head is none of a record."""
+    outcome = end.outcome
+    if not isinstance(outcome, Damage) or outcome.reason != DamageReason.SIZE_BEYOND_SEGMENT:
+        return 0
+    segment = opened.log.segments.find_by_offset(outcome.file_start)
+    if segment is None:
+        return 0
+    return int.from_bytes(segment.buffer[outcome.position : outcome.position + 4], "big", signed=True)
+
+
+def has_zero_last_file(queue: ConsumeQueue) -> bool:
+    """Whether the queue's last file holds no unit though there is one before it."""
+    files = queue.files.files
+    return not queue.holds_batches and len(files) > 1 and not files[-1].wrote

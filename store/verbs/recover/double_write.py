@@ -1,0 +1,65 @@
+"""Recover the RocksDB of a store that writes its queues twice (5.x, rocksdbCQDoubleWriteEnable).
+
+    1. log and file queues are recovered as in every store; a broker reads the files
+    2. a RocksDB that does not end where the files do, and every one after a crash, is built anew in the overlay
+
+A start of a broker opens this RocksDB and leaves it as it is: units behind the log's end stay, and those that were not
+flushed at a crash are never made.
+
+Source: RocksDBMessageStore.loadAndStartConsumerServiceOnly, RocksDBConsumeQueueStore.load (5.3.3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from store.change.actions import Action
+from store.errors import DamagedFile
+from store.files.scratch import Scratch
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import find_end
+from store.structures.queuedb.database import open_database
+from store.verbs.rebuild.publish import database_actions
+from store.verbs.rebuild.rocksdb import RocksdbQueues
+from store.verbs.rebuild.scope import RebuildScope
+from store.verbs.recover.differences import Difference
+from store.verbs.recover.recover import RecoveryReport
+
+
+def recover_double_write(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+    """Build the RocksDB anew where it may differ from the recovered log, and give the actions for it.
+
+    DamagedFile for a log that is damaged in front of its end. BadRequest without the package rocksdict.
+    """
+    if found.mode == "normal" and _reaches(opened, max(opened.queues.built_to, 0)):
+        return []
+    assert opened.overlay is not None
+    staging = StoreLayout(opened.overlay.folder)
+    queues = RocksdbQueues(opened.layout, staging.consumequeue, opened.config, RebuildScope(index=False), opened.fs)
+    segments = opened.log.segments.files
+    start = segments[0].file_start if segments else 0
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
+    end = find_end(segments, start, replace(rules, by_place=True), queues.dispatch, stop=found.log_end)
+    queues.finish(start)
+    found.findings += queues.findings
+    if segments and end.log_end != found.log_end:
+        raise DamagedFile(
+            f"{end.describe()}; the log goes on to {found.log_end}, and the RocksDB can't be built past the damage",
+            file=opened.layout.commitlog,
+            offset=end.log_end,
+            code="damage-in-front-of-the-end",
+        )
+    found.differences.append(Difference.DOUBLE_WRITE)
+    return database_actions(opened.layout, staging, opened.fs)
+
+
+def _reaches(opened: OpenedStore, queue_end: int) -> bool:
+    """Whether the RocksDB can be read, and its units end where those in the files do."""
+    with Scratch() as scratch:
+        try:
+            database = open_database(opened.layout.consumequeue, scratch.folder, opened.fs)
+        except DamagedFile:
+            return False
+        newest = max((place.log_offset for place in database.newest.values()), default=-1)
+        return newest < database.checkpoint == queue_end

@@ -1,0 +1,89 @@
+"""Recovers a store by its log alone, with queues and index built anew by either engine.
+
+    1. the checkpoint's times are forgotten, so the recovery is one from the first segment on
+    2. `rebuild` walks the whole log, fills the staging folder with queues and index, and says where the log ends
+    3. they are opened there in place of the store's own
+    4. this process walks from the last record that has a unit to the log's end: that gives the last store times and
+       what ended the log, and shows that both see the same log
+
+The result is, byte for byte, that of an abnormal recovery of the same store without consumequeue/ and index/ and with
+a checkpoint of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from store.errors import StoreIOError
+from store.formats.run import Run
+from store.formats.topics import SCHEDULE_TOPIC
+from store.layout import StoreLayout
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import find_end
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.index.index_service import IndexService
+from store.verbs.rebuild.scope import Rebuild, RebuildScope
+from store.verbs.recover.confirm import UpTo, confirm_offset
+from store.verbs.recover.differences import applying
+from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log
+
+
+def recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
+    """Steps 1 to 4 on a store with an overlay; its queues and index are the rebuilt ones afterwards."""
+    assert opened.overlay is not None
+    opened.checkpoint.physic_ms = opened.checkpoint.logics_ms = opened.checkpoint.index_ms = 0
+    rules = opened.scan_rules(check_crc=opened.config.check_crc_on_recover)
+    confirm = confirm_offset(opened) or None
+    scope = RebuildScope(index=opened.config.message_index_enable, confirmed=confirm)
+    made = rebuild(opened.overlay.folder, opened.config, scope, rules)
+    queue_end_before = opened.queues.recover()
+    open_rebuilt(opened, opened.overlay.folder)
+    segments = opened.log.segments.files
+    start = segments[0].file_start if segments else 0
+    end = find_end(segments, _last_queued_record(opened, start), rules, _dispatch(opened, confirm))
+    if end.log_end != made.log_end:
+        raise StoreIOError(
+            f"the log ends at {made.log_end} for those who rebuilt it, and at {end.log_end} for this process",
+            file=opened.layout.commitlog,
+            hint="does a broker write to it, or is another folder mounted there on the executors?",
+        )
+    end.start, end.record_count = start, made.record_count
+    delayed = sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
+    found = RecoveryReport("abnormal", "queues and index are built anew from the whole log", end, queue_end_before)
+    found.is_rebuilt = True
+    if segments:
+        losses = LossCounter(opened)
+        cut_log(opened, found)
+        losses.read_behind(found.behind, end)
+        losses.read_units(end.log_end, END_OF_LOG)
+        found.lost = losses.report()
+    found.differences = applying(opened, end, queue_end_before, delayed=delayed, keep_index=True, as_broker=False)
+    found.findings = list(dict.fromkeys([*made.findings, *opened.queues.describe_findings()]))
+    return found
+
+
+def open_rebuilt(opened: OpenedStore, folder: Path) -> None:
+    """Puts the rebuilt queues and index, read-only, in the place of the store's own."""
+    opened.queues.close()
+    opened.index.close()
+    layout = StoreLayout(folder)
+    opened.queues = ConsumeQueueStore(layout, opened.config, opened.fs, writable=False)
+    opened.queues.load(opened.line)
+    opened.queues.recover()
+    opened.index = IndexService(layout, opened.config, opened.fs, writable=False, clock=opened.clock)
+    opened.index.load()
+    for full in opened.index.files[:-1]:
+        opened.checkpoint.index_ms = full.header.end_timestamp_ms
+
+
+def _dispatch(opened: OpenedStore, confirm: int | None) -> Callable[[Run], None]:
+    """Gives the last walk its handler; none of its records gets a unit any more."""
+    return opened.queues.dispatch if confirm is None else UpTo([opened.queues], confirm).dispatch
+
+
+def _last_queued_record(opened: OpenedStore, start: int) -> int:
+    """Log offset of the last record that has a unit; the log's `start` when none has one."""
+    units = (queue.unit(queue.max_offset - 1) for queue in opened.queues if queue.max_offset)
+    return max((unit.log_offset for unit in units if unit is not None), default=start)

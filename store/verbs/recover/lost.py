@@ -1,0 +1,399 @@
+"""Counts the messages that a cut of the log loses, by topic and queue, state and consumer.
+
+    intact      the record can be read behind the cut, its body's CRC is right; by 5.x's rules, whatever the line
+    damaged     the record can be read, its body's CRC is wrong
+    unreadable  no record can be read at a place that a queue unit names, or where the walk met damage
+    unconsumed  per consumer group: lost messages behind the group's offset in config/consumerOffset.json
+
+Where the log ends at zeros, a record behind them is not lost if it is a leftover: its store time is before that of the
+last valid record, or the zeros are the 8 bytes of an earlier cut. So is one behind damage at the end of the last
+segment, where the first record behind is older: a broker wrote over the record before it. A leftover that a queue unit
+names is lost all the same: the queue showed it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from store.files.filesystem import Filesystem
+from store.formats.columns import DamageReason
+from store.formats.derived import entries_of
+from store.formats.dledger import DLEDGER_HEADER
+from store.formats.java import decode_utf8
+from store.formats.message import LOG_OFFSET_AT, RECORD_MIN_SIZE
+from store.formats.run import Int64Array, Run
+from store.formats.sets import distinct, is_in
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import LogEnd
+from store.structures.commitlog.resync import has_bytes_behind, readable_behind
+from store.structures.commitlog.scan import Damage, End, ScanRules, Segment
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.index.index_file import IndexFile
+
+if TYPE_CHECKING:
+    from store.structures.tables.consumer_offsets import ConsumerOffsets
+
+QueueKey = tuple[str, int]
+QueueUnits = tuple[QueueKey, Int64Array, Int64Array, Int64Array]
+"""Queue offsets, log offsets and sizes of a queue's units."""
+UNKNOWN: QueueKey = ("", -1)
+"""The queue of a record of which nothing can be read."""
+_CUT_SIZE = 8
+_SECTOR_SIZE = 512
+_QUEUED = (0, 8)
+_TRANSACTION_MASK = 0xC
+
+
+@dataclass(frozen=True, slots=True)
+class LostQueue:
+    """Lost messages of one queue; `topic` is empty for records without a readable byte."""
+
+    topic: str
+    queue_id: int
+    messages: int = 0
+    bytes: int = 0
+    intact: int = 0
+    damaged: int = 0
+    unreadable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostForGroup:
+    """Lost messages of a queue that a consumer group had not consumed."""
+
+    group: str
+    topic: str
+    queue_id: int
+    messages: int
+
+
+@dataclass(slots=True)
+class LossReport:
+    """The losses of a cut.
+
+    units_cut   queue units that point behind the cut
+    index_keys  entries of removed index files whose messages stay, and that are not built anew
+    delayed     delayed messages whose new queue units lack the deliver time: they are delivered at once
+    """
+
+    queues: list[LostQueue] = field(default_factory=list)
+    unconsumed: list[LostForGroup] = field(default_factory=list)
+    units_cut: int = 0
+    index_keys: int = 0
+    delayed: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message, key or deliver time is lost; units are lost with their messages."""
+        return not (self.messages or self.index_keys or self.delayed)
+
+    @property
+    def messages(self) -> int:
+        return sum(row.messages for row in self.queues)
+
+    @property
+    def bytes(self) -> int:
+        return sum(row.bytes for row in self.queues)
+
+    def by_topic(self) -> dict[str, int]:
+        """Messages per topic."""
+        counts: Counter[str] = Counter()
+        for row in self.queues:
+            counts[row.topic] += row.messages
+        return dict(sorted(counts.items()))
+
+    def by_group(self) -> dict[str, int]:
+        """Unconsumed messages per consumer group."""
+        counts: Counter[str] = Counter()
+        for row in self.unconsumed:
+            counts[row.group] += row.messages
+        return dict(sorted(counts.items()))
+
+    def facts(self) -> dict[str, object]:
+        """The report under its names in JSON."""
+        return {
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "intact": sum(row.intact for row in self.queues),
+            "damaged": sum(row.damaged for row in self.queues),
+            "unreadable": sum(row.unreadable for row in self.queues),
+            "unconsumed": self.by_group(),
+            "units_cut": self.units_cut,
+            "index_keys": self.index_keys,
+            "delayed": self.delayed,
+        }
+
+    def lost_facts(self) -> dict[str, object]:
+        """The counts under their names beside other facts; consumer groups have rows of their own."""
+        return {f"lost_{name}": value for name, value in self.facts().items() if name != "unconsumed"}
+
+    def queue_rows(self) -> list[dict[str, object]]:
+        """Makes a row per topic and queue, with the messages that each consumer group had not consumed."""
+        groups: dict[QueueKey, dict[str, int]] = {}
+        for row in self.unconsumed:
+            groups.setdefault((row.topic, row.queue_id), {})[row.group] = row.messages
+        return [
+            {
+                "topic": row.topic,
+                "queue_id": row.queue_id,
+                "message_count": row.messages,
+                "size_bytes": row.bytes,
+                "intact_count": row.intact,
+                "damaged_count": row.damaged,
+                "unreadable_count": row.unreadable,
+                "unconsumed_by_group": groups.get((row.topic, row.queue_id), {}),
+            }
+            for row in self.queues
+        ]
+
+    def group_rows(self) -> list[dict[str, str | int]]:
+        """A row per consumer group and topic."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for row in self.unconsumed:
+            counts[row.group, row.topic] += row.messages
+        names = sorted(counts)
+        return [{"group": group, "topic": topic, "message_count": counts[group, topic]} for group, topic in names]
+
+
+class LossTally:
+    """Adds up lost messages by queue."""
+
+    def __init__(self) -> None:
+        self._rows: dict[QueueKey, LostQueue] = {}
+        self._offsets: dict[QueueKey, list[Int64Array]] = {}
+        """Queue offsets of the lost messages that consumers see."""
+
+    def count(self, key: QueueKey, messages: int, size: int, state: str) -> None:
+        """Adds messages that are all intact, damaged or unreadable."""
+        row = self._rows.get(key) or LostQueue(*key)
+        counts = {"messages": row.messages + messages, "bytes": row.bytes + size, state: getattr(row, state) + messages}
+        self._rows[key] = replace(row, **counts)
+
+    def note_offsets(self, key: QueueKey, queue_offsets: Int64Array) -> None:
+        """Notes the queue offsets of lost messages that consumers see."""
+        self._offsets.setdefault(key, []).append(queue_offsets)
+
+    def rows(self) -> list[LostQueue]:
+        """A row per queue, by name."""
+        return sorted(self._rows.values(), key=lambda row: (row.topic, row.queue_id))
+
+    def unconsumed(self, consumed: ConsumerOffsets) -> list[LostForGroup]:
+        """The lost messages behind the groups' offsets."""
+        found = []
+        for (topic, group), offsets in sorted(consumed.items(), key=lambda item: (item[0][1], item[0][0])):
+            for (lost_topic, queue_id), pieces in sorted(self._offsets.items()):
+                if lost_topic == topic:
+                    count = sum(int((piece >= offsets.get(queue_id, 0)).sum()) for piece in pieces)
+                    found += [LostForGroup(group, topic, queue_id, count)] if count else []
+        return found
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether consumers see one of the lost messages."""
+        return bool(self._offsets)
+
+
+class LossCounter:
+    """Counts the records, then the units, of a part of the log that is lost."""
+
+    def __init__(self, opened: OpenedStore) -> None:
+        self._opened = opened
+        self._table = QueueTable()
+        self._tally = LossTally()
+        self._places: list[Int64Array] = []
+        """Log offsets of every record that was counted."""
+        self._leftovers: list[tuple[Run, Int64Array]] = []
+        self._holes: list[tuple[int, int]] = []
+        """Log offset and claimed size of each damage at which no record could be read."""
+        self._missing: list[tuple[QueueKey, Int64Array, Int64Array]] = []
+        """Queue offsets and sizes of units that name no record behind the cut."""
+        self._built: dict[QueueKey, tuple[ConsumeQueue, int]] = {}
+        self.units_cut = 0
+
+    def read_behind(self, segments: Sequence[Segment], end: LogEnd) -> None:
+        """Counts readable messages at or behind the log's end.
+
+        Segments never written there are not read.
+        """
+        fs: Filesystem = self._opened.fs
+        at = end.log_end
+        written = [
+            segment
+            for segment in segments
+            if segment.file_start + segment.size > at and has_bytes_behind(segment, max(0, at - segment.file_start), fs)
+        ]
+        rules = self._rules()
+        newest_ms = end.last_store_timestamp_ms
+        holes: list[tuple[int, int]] = []
+        runs = _runs_behind(written, at, rules, holes)
+        first = next(runs, None)
+        is_older = first is not None and int(first[0].columns.store_timestamp_ms[0]) < newest_ms
+        is_overwritten = isinstance(end.outcome, Damage) and len(segments) == 1 and is_older
+        ended_in = segments[0].file_start if segments and (is_overwritten or isinstance(end.outcome, End)) else -1
+        was_cut = isinstance(end.outcome, End) and ended_in >= 0 and _is_zeroed_cut(segments[0], at - ended_in)
+        for run, is_damaged in itertools.chain([] if first is None else [first], runs):
+            stale = np.zeros(run.count, bool)
+            if run.file_start == ended_in:
+                stale = np.full(run.count, was_cut) | (run.columns.store_timestamp_ms < newest_ms)
+            self._leftovers += [(run, np.flatnonzero(stale))] if stale.any() else []
+            self.add(run, np.flatnonzero(~stale), is_damaged=is_damaged)
+        # Behind zeros in the same segment only units tell a lost record from a leftover.
+        behind_zeros = segments[0].file_start + segments[0].size if ended_in >= 0 else at
+        self._holes += [hole for hole in holes if hole[0] >= behind_zeros]
+
+    def read_between(self, segments: Sequence[Segment], low: int, high: int) -> None:
+        """Counts the readable messages from log offset `low`, a record's start, to before `high`."""
+        rules, holes = self._rules(), list[tuple[int, int]]()
+        for run, is_damaged in _runs_behind([s for s in segments if s.file_start < high], low, rules, holes):
+            rows = np.flatnonzero(run.columns.position + run.file_start < high)
+            self.add(run, rows, is_damaged=is_damaged)
+        self._holes += [hole for hole in holes if hole[0] < high]
+
+    def _rules(self) -> ScanRules:
+        """The line's rules, but for V2 records: a 4.x broker loses them, and they can be salvaged."""
+        return replace(self._opened.scan_rules(check_crc=True), accept_v2=True)
+
+    def add(self, run: Run, rows: Int64Array, *, is_damaged: bool = False) -> None:
+        """Counts these records of a run."""
+        if not len(rows):
+            return
+        columns = run.columns
+        numbers = self._table.assign(run.buffer, run.array, run.count, queued_only=False)
+        self._places.append(columns.position[rows] + run.file_start)
+        queued = is_in(columns.sys_flag[rows] & _TRANSACTION_MASK, _QUEUED)
+        for number in distinct(numbers[rows]).tolist():
+            topic, queue_id = self._table.queues[number]
+            key = (decode_utf8(topic), queue_id)
+            own = numbers[rows] == number
+            count, size = int(own.sum()), int(columns.size[rows[own]].sum())
+            self._tally.count(key, count, size, "damaged" if is_damaged else "intact")
+            self._tally.note_offsets(key, columns.queue_offset[rows[own & queued]])
+
+    def read_units(self, low: int, high: int) -> None:
+        """Counts the units that point into low … high - 1; those without a record are unreadable messages."""
+        queues = (queue for queue in self._opened.queues.reaching(low) if not queue.ends_before(low))
+        self.count_units((((q.topic, q.queue_id), *units_between(q, low, high)) for q in queues), low, high)
+
+    def count_units(self, queues: Iterable[QueueUnits], low: int, high: int) -> None:
+        """Counts these units; all point into low … high - 1."""
+        places = np.sort(np.concatenate([np.empty(0, np.int64), *self._places]))
+        named: list[Int64Array] = []
+        for key, numbers, offsets, sizes in queues:
+            self.units_cut += len(offsets)
+            named.append(offsets)
+            missing = ~is_in(offsets, places)
+            shown = self._leftover_rows(offsets[missing])
+            missing[missing] = ~is_in(offsets[missing], shown)
+            if missing.any():
+                self._missing.append((key, numbers[missing], self._record_sizes(sizes[missing])))
+        known = np.concatenate([places, *named])
+        for at, size in self._holes:
+            # A damaged header hides the record behind it from no search.
+            if low <= at < high and at not in known and at + DLEDGER_HEADER.size not in known:
+                self._tally.count(UNKNOWN, 1, size, "unreadable")
+
+    def _record_sizes(self, sizes: Int64Array) -> Int64Array:
+        """The sizes, and 0 for one that no record has: the bytes of a damaged unit were never in the log."""
+        largest = self._opened.config.mapped_file_size_commit_log
+        return np.where((sizes >= RECORD_MIN_SIZE) & (sizes <= largest), sizes, 0)
+
+    def note_built(self, queue: ConsumeQueue, queue_offset: int) -> None:
+        """Notes that units are built from `queue_offset` on: damaged ones there are no lost messages."""
+        self._built[queue.topic, queue.queue_id] = queue, queue_offset
+
+    def _count_missing(self) -> None:
+        for key, numbers, sizes in self._missing:
+            queue, begin = self._built.get(key, (None, 0))
+            lost = (numbers < begin) | (numbers >= (queue.max_offset if queue is not None else begin))
+            if lost.any():
+                self._tally.count(key, int(lost.sum()), int(sizes[lost].sum()), "unreadable")
+                self._tally.note_offsets(key, numbers[lost])
+
+    def _leftover_rows(self, offsets: Int64Array) -> Int64Array:
+        """Counts the leftovers that units at these log offsets name; gives the log offsets."""
+        found = [np.empty(0, np.int64)]
+        for run, rows in self._leftovers if len(offsets) else ():
+            starts = run.columns.position[rows] + run.file_start
+            named = rows[is_in(starts, offsets)]
+            self.add(run, named)
+            found.append(run.columns.position[named] + run.file_start)
+        return np.concatenate(found)
+
+    def report(self) -> LossReport:
+        """Everything that was counted."""
+        self._count_missing()
+        return LossReport(self._tally.rows(), self._unconsumed(), self.units_cut)
+
+    def _unconsumed(self) -> list[LostForGroup]:
+        if not self._tally.has_offsets:
+            return []
+        # Most recoveries lose nothing, and tables take long to import.
+        from store.structures.tables.consumer_offsets import read_consumer_offsets
+
+        return self._tally.unconsumed(read_consumer_offsets(self._opened.layout.config, self._opened.fs))
+
+
+def units_between(queue: ConsumeQueue, low: int, high: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Offsets and sizes of the queue's units that point into low … high - 1, newest file first.
+
+    Files are read from the newest backwards until one begins before `low`.
+    """
+    found: list[tuple[Int64Array, Int64Array, Int64Array]] = [(np.empty(0, np.int64),) * 3]
+    for file in reversed(queue.files.files):
+        found.append(queue.units_between(file, low, high))
+        if 0 <= queue.first_log_offset(file) < low:
+            break
+    numbers, offsets, sizes = (np.concatenate(part) for part in zip(*found, strict=True))
+    return numbers, offsets, sizes
+
+
+def indexed_before(file: IndexFile, log_offset: int) -> int:
+    """How many of the file's entries are of messages before `log_offset`; 0 where they can't be read."""
+    if not file.is_readable():
+        return 0
+    entries = entries_of(file.buffer, file.slot_count, file.header.index_count)[1:]
+    return int((entries["log_offset"] < log_offset).sum())
+
+
+def _runs_behind(
+    segments: Sequence[Segment], log_offset: int, rules: ScanRules, holes: list[tuple[int, int]]
+) -> Iterator[tuple[Run, bool]]:
+    """Runs at or behind `log_offset`, and whether bodies are damaged; other damage goes to `holes`."""
+    bad_body = False
+    by_start = {segment.file_start: segment for segment in segments}
+    for step in readable_behind(segments, log_offset, rules=rules, with_bad_bodies=True):
+        if isinstance(step, Run):
+            yield step, bad_body
+        bad_body = isinstance(step, Damage) and step.reason == DamageReason.BAD_CRC
+        if isinstance(step, Damage) and not bad_body:
+            holes.append((step.file_start + step.position, _claimed_bytes(by_start[step.file_start], step)))
+
+
+def _claimed_bytes(segment: Segment, damage: Damage) -> int:
+    """The bytes that a damaged record claims, if there are so many; else 0, or the unreadable bytes."""
+    if damage.reason == DamageReason.UNREADABLE:
+        return damage.unreadable[1] - damage.unreadable[0]
+    head = bytes(segment.buffer[damage.position : damage.position + 4])
+    size = int.from_bytes(head, "big", signed=True)
+    return size if RECORD_MIN_SIZE <= size <= segment.size - damage.position else 0
+
+
+def _is_zeroed_cut(segment: Segment, position: int) -> bool:
+    """Whether a cut zeroed a record's first 8 bytes here: the rest of the record is still there.
+
+    Zeros that a disk leaves reach to the end of a sector.
+    """
+    stop = min(position + RECORD_MIN_SIZE, segment.size)
+    head = bytes(segment.buffer[position:stop]) if segment.readable_end(position, stop) == stop else b""
+    if len(head) < RECORD_MIN_SIZE or any(head[:_CUT_SIZE]):
+        return False
+    claimed = int.from_bytes(head[LOG_OFFSET_AT : LOG_OFFSET_AT + 8], "big")
+    ends_in_sector = (position + _CUT_SIZE) % _SECTOR_SIZE != 0
+    return any(head) and (claimed == segment.file_start + position or (ends_in_sector and head[_CUT_SIZE] != 0))

@@ -1,0 +1,182 @@
+"""Builds queues and queue files that are lost although the log has their records.
+
+A recovery does so before the log's walk.
+
+A broker does not notice them: it gives their queue offsets a second time.
+"""
+
+from __future__ import annotations
+
+from store.files.overlay import OverlayFileQueue
+from store.formats.wording import amount_is
+from store.opened.log_end import ViewedEnd, find_closed_end, find_crashed_end
+from store.opened.missing import QueueBuilder, Repair, Stretch
+from store.opened.opened_store import OpenedStore
+from store.opened.verified import verified_until
+from store.structures.commitlog.resync import has_bytes_behind, runs_between
+from store.structures.commitlog.scan import Segment
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.queue_set import QueueKey
+from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.start import starting_segment
+from store.verbs.recover.walk import Progress
+
+
+def build_lost_queues(
+    opened: OpenedStore,
+    start: int,
+    queue_end: int,
+    *,
+    abnormal: bool,
+    finds_absent: bool = True,
+    progress: Progress | None = None,
+) -> list[str]:
+    """Builds units lost before log offset `queue_end`, and before `start` if dispatch begins there.
+
+    Gives a sentence for each queue that lacked some. The queues have been recovered, and are in an overlay.
+
+    finds_absent  whether the whole log is read for queues without a folder, unless an earlier writer has done so
+    """
+    begin = max(opened.log.min_offset, 0)
+    log = Stretch(begin, max(start, queue_end) if abnormal else queue_end)
+    if log.stop <= log.start:
+        return []
+    dropped = _drop_units_without_extension(opened, begin)
+    dispatched = start if abnormal else log.stop
+    repairs = repair_queues(opened, log, dispatched, log.stop, finds_absent=finds_absent, progress=progress)
+    return dropped + [_describe(repair) for repair in repairs]
+
+
+def build_cut_short(opened: OpenedStore, stop: int, losses: LossCounter) -> list[str]:
+    """Builds units that a cut took away with damaged ones before them, up to log offset `stop`.
+
+    Gives a sentence for each such queue. All queues but these reach `stop`.
+    """
+    short = [queue for queue in opened.queues.awake() if queue.is_cut_short]
+    before = {queue: queue.max_offset for queue in short}
+    begin = max(opened.log.min_offset, 0, min((queue.max_physic_offset for queue in short), default=stop))
+    for run in runs_between(opened.log.segments.files, begin, stop, rules=opened.scan_rules(check_crc=False)):
+        opened.queues.dispatch(run)
+    for queue, at in before.items():
+        losses.note_built(queue, at)
+    return [
+        f"{queue.topic}, queue {queue.queue_id}: the unit of queue offset {at} is of no record; it and those behind "
+        "it are built from the log"
+        for queue, at in before.items()
+        if queue.max_offset > at
+    ]
+
+
+def repair_queues(
+    opened: OpenedStore,
+    log: Stretch,
+    dispatched: int,
+    trusted: int,
+    *,
+    finds_absent: bool,
+    progress: Progress | None = None,
+) -> list[Repair]:
+    """Builds the units of a stretch that queues lack; gives the queues that lacked some.
+
+    dispatched    log offset up to which a queue without a folder is looked for
+    trusted       log offset up to which no queue lacks its last units
+    finds_absent  whether the log is read for such queues
+    """
+    repairs = {
+        (queue.topic, queue.queue_id): Repair.of(queue, log, -1 if _ends_at_hole(opened, queue) else trusted)
+        for queue in opened.queues.awake()
+    }
+    met: list[Repair] = []
+    known = max(log.start, verified_until(opened))
+    looks = finds_absent and known < dispatched
+
+    def meet(key: QueueKey) -> Repair | None:
+        if not looks or opened.queues.is_resting(key):
+            # The walk dispatches a queue without a folder from its beginning, which may be before what is read here.
+            # The only file of a resting one begins at 0 and has room behind its units.
+            return None
+        repair = Repair.of(opened.queues.find_or_create(*key), log, log.stop)
+        met.append(repair)
+        return repair
+
+    segments, rules = opened.log.segments.files, opened.scan_rules(check_crc=False)
+    builder = QueueBuilder(opened.queues, segments, log, rules, extends=True)
+    builder.repair(repairs, meet, start=known if looks else None, progress=progress)
+    return [repair for repair in (*repairs.values(), *met) if repair.placed]
+
+
+def build_all_lost(
+    opened: OpenedStore, *, finds_absent: bool = True, progress: Progress | None = None
+) -> tuple[list[str], ViewedEnd]:
+    """Builds the units that queues lack up to the log's end, for a plan that asks the queues.
+
+    Gives a sentence for each queue that lacked some, and where the log ends. The queues are in an overlay.
+    """
+    if opened.config.enable_calc_filter_bit_map:
+        # Few stores have them, and filters take long to import.
+        from store.reading.filter.subscription import use_bit_maps
+
+        use_bit_maps(opened)
+    queue_end = opened.queues.recover()
+    found = _find_end(opened, progress)
+    log_end = found.end.log_end
+    newest = found.newest
+    is_absent = newest is not None and (newest.topic, newest.queue_id) not in opened.queues
+    built = build_lost_queues(
+        opened,
+        log_end,
+        min(queue_end, log_end),
+        abnormal=True,
+        finds_absent=finds_absent or is_absent,
+        progress=progress,
+    )
+    return built, found
+
+
+def _find_end(opened: OpenedStore, progress: Progress | None) -> ViewedEnd:
+    segments: list[Segment] = [*opened.log.segments.files]
+    rules = opened.scan_rules(check_crc=False)
+    if not opened.abort.exists():
+        return find_closed_end(segments, opened.line, rules)
+    return find_crashed_end(segments, starting_segment(opened, abnormal=True).log_offset, rules, progress)
+
+
+def _drop_units_without_extension(opened: OpenedStore, min_log_offset: int) -> list[str]:
+    """Removes queues that lack extension files, so that units and extension units are built anew.
+
+    Gives a sentence for each such queue. New extension units would else get the addresses that old units name.
+    """
+    found = []
+    for queue in opened.queues.awake():
+        if queue.has_lost_extension(min_log_offset):
+            queue.destroy()
+            name = f"{queue.topic}, queue {queue.queue_id}"
+            built = _bit_maps_built(opened)
+            found.append(f"{name}: files in consumequeue_ext/ are lost; they are built from the log, {built}")
+    return found
+
+
+def _bit_maps_built(opened: OpenedStore) -> str:
+    """Describes the bit maps of new extension units, as a clause for people."""
+    from store.structures.tables.consumer_filters import FILE_NAME
+
+    if opened.queues.bit_maps is not None:
+        return f"with the bit maps of the filters that config/{FILE_NAME} holds"
+    without = "without the filters' bit maps, which the log does not hold"
+    if opened.config.enable_calc_filter_bit_map or not opened.fs.exists(opened.layout.config / FILE_NAME):
+        return without
+    return f"{without} (enableCalcFilterBitMap=true calculates them from config/{FILE_NAME})"
+
+
+def _ends_at_hole(opened: OpenedStore, queue: ConsumeQueue) -> bool:
+    """Whether written units stand behind the queue's end."""
+    last = queue.files.last
+    if queue.holds_batches or last is None:
+        return False
+    assert isinstance(queue.files, OverlayFileQueue)
+    return bool(queue.files.removed_paths()) or has_bytes_behind(last, last.wrote, opened.fs)
+
+
+def _describe(repair: Repair) -> str:
+    queue = repair.queue
+    return f"{queue.topic}, queue {queue.queue_id}: {amount_is(repair.placed, 'unit')} lost, and built from the log"

@@ -1,0 +1,295 @@
+"""A recovery as a plan: the Change that turns a store into its opened and repaired state.
+
+    1. the log is cut: later segments go, the 8 bytes at the cut are zeroed
+    2. what was cut of queues and index goes, what was built takes its place
+    3. checkpoint and abort marker say that the store is in order
+
+With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, built anew from the whole log.
+What a broker deletes, the plan removes into quarantine.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, open_store, plan_recovery
+    >>> root = Path(tempfile.mkdtemp()) / "store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> (root / "abort").touch()
+    >>> with plan_recovery(root) as change:
+    ...     change_id = change.apply()
+    >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
+    ('abnormal', 1, 'abort')
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.change.actions import Action, Patch, Publish, Remove
+from store.change.change import Change
+from store.errors import UnsupportedFormat
+from store.files.mapped_file import MappedFile
+from store.formats.topics import SCHEDULE_TOPIC
+from store.opened.delays import refuse_mixed_delays
+from store.opened.detect import has_rocksdb, has_rocksdb_queues, refuse_rocksdb, require_log
+from store.opened.log_end import NORMAL_SEGMENTS
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.structures.commitlog.resync import find_record
+from store.structures.commitlog.scan import Blank, End
+from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
+from store.verbs.recover.foreign import describe_foreign_names
+from store.verbs.recover.lost import LossReport
+from store.verbs.recover.recover import RecoveryReport, recover_store
+from store.verbs.recover.stray_units import find_stray_units
+from store.verbs.recover.walk import Progress
+
+if TYPE_CHECKING:
+    from store.verbs.rebuild.scope import Rebuild
+
+CUT_SIZE = 8
+COMPARED_BYTES = 1 << 20
+STALE_TAIL = (
+    "old records lie behind the log's end at {}; a broker that puts others over them may read the rest again: have "
+    "truncate-dirty clear them before a broker starts"
+)
+NOT_FLUSHED = "may lack keys: it was not full and flushed before the crash"
+EMPTY = "a file of 0 bytes, with which a broker of 4.9 does not start"
+BEHIND_LOG_END = "its units point behind the log's end"
+LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
+
+
+@takes_path(with_dledger=True, passes_foreign=True)
+def plan_recovery(
+    opened: OpenedStore,
+    *,
+    mode: str = "auto",
+    keep_index: bool = False,
+    as_broker: bool = False,
+    force_empty_log: bool = False,
+    rebuild: Rebuild | None = None,
+    every_unit: bool = True,
+    only_confirmed: bool = True,
+    progress: Progress | None = None,
+) -> Change:
+    """The whole recovery of a store: of its path, or of one that was opened with an overlay.
+
+    as_broker  loses what a broker loses
+    every_unit  looks for damage inside of queues, which a broker reads at their ends only
+    only_confirmed   gives units to confirmed records alone, in controller mode; False for an owner without slaves
+    force_empty_log  goes on where the log is empty and queues are not; else that is refused
+    rebuild    walks the whole log and builds queues and index in this process's place; the other options are moot then
+    """
+    if not force_empty_log:
+        require_log(opened.layout, opened.fs)
+    if as_broker or rebuild is not None or not _can_build_rocksdb(opened):
+        refuse_rocksdb(opened.layout, opened.fs)
+    if opened.config.queues_in_rocksdb:
+        from store.verbs.recover.rocksdb_recover import recover_rocksdb
+
+        found = recover_rocksdb(opened, mode, progress)
+    elif rebuild is not None:
+        found = _recover_by_rebuild(opened, rebuild)
+    else:
+        rules = {"keep_index": keep_index, "as_broker": as_broker, "only_confirmed": only_confirmed}
+        found = recover_store(opened, mode=mode, **rules, progress=progress)
+    database = _database_actions(opened, found)
+    change = new_change(opened, "recover")
+    change.facts = recovery_facts(opened, found)
+    add_lost(change, found.lost)
+    change.notes, change.foreign = found.findings, describe_foreign_names(opened)
+    change.remarks = [*found.remarks, *keep_confirm_offset(opened, found.log_end, only_confirmed=only_confirmed)]
+    _cut_log(opened, change, found)
+    if every_unit and not (found.is_rebuilt or opened.config.queues_in_rocksdb):
+        change.damaged = find_stray_units(opened, found.log_end)
+    if found.is_rebuilt:
+        change.actions += _rebuilt_actions(opened, change)
+    else:
+        add_derived(opened, change)
+        change.actions += database
+    _require_delays(opened, change, as_broker=as_broker)
+    _set_times(opened, found, as_broker=as_broker)
+    return _close(opened, change)
+
+
+def _require_delays(opened: OpenedStore, change: Change, *, as_broker: bool) -> None:
+    """Refuse to change delayed queues by delays that may not be the broker's."""
+    folder = opened.layout.consumequeue
+    changed = folder if opened.config.queues_in_rocksdb else folder / SCHEDULE_TOPIC
+    if not (as_broker or opened.gives_delays) and change.publishes_below(changed):
+        refuse_mixed_delays(opened.layout, opened.fs)
+
+
+def _recover_by_rebuild(opened: OpenedStore, rebuild: Rebuild) -> RecoveryReport:
+    from store.verbs.recover.from_rebuild import recover_by_rebuild
+
+    return recover_by_rebuild(opened, rebuild)
+
+
+def _rebuilt_actions(opened: OpenedStore, change: Change) -> list[Action]:
+    from store.verbs.rebuild.publish import publish_actions
+    from store.verbs.rebuild.scope import RebuildScope
+
+    assert change.staging is not None
+    return publish_actions(change.root, change.staging, RebuildScope(), opened.fs)
+
+
+def _close(opened: OpenedStore, change: Change) -> Change:
+    """Step 3."""
+    change.sync_paths = [file.path for file in opened.log.segments.files[-NORMAL_SEGMENTS:]]
+    is_torn = not opened.checkpoint.is_whole and (opened.checkpoint.file_size or opened.log.segments.files)
+    if change.actions or opened.abort.exists() or is_torn:
+        add_checkpoint(opened, change)
+    if opened.abort.exists():
+        change.actions.append(Remove(opened.layout.abort, "the store is in order again"))
+    return change
+
+
+def _can_build_rocksdb(opened: OpenedStore) -> bool:
+    """Whether a RocksDB can be built: from a plain log, where the settings name its reader."""
+    is_known = opened.config.queues_in_rocksdb or not has_rocksdb_queues(opened.layout, opened.fs)
+    return is_known and opened.layout.dledger is None
+
+
+def _database_actions(opened: OpenedStore, found: RecoveryReport) -> list[Action]:
+    """Give a RocksDB beside queue files the log's end."""
+    if opened.config.queues_in_rocksdb or not has_rocksdb(opened.layout.consumequeue, opened.fs):
+        return []
+    from store.verbs.recover.double_write import recover_double_write
+
+    return recover_double_write(opened, found)
+
+
+def recovery_facts(opened: OpenedStore, found: RecoveryReport) -> dict[str, object]:
+    """Facts of a recovery, for people and JSON."""
+    return {
+        "mode": found.mode,
+        "compat": opened.line.name,
+        "start_segment": found.end.start,
+        "start_reason": found.start_reason,
+        "record_count": found.end.record_count,
+        "walked_bytes": found.end.walked_bytes,
+        "log_end": found.log_end,
+        "stopped_by": found.end.describe(),
+        "queues_built_to": found.queue_end_before,
+        "differs_from_broker": [{"difference": d.value, "reason": d.reason} for d in found.differences],
+    }
+
+
+def new_change(opened: OpenedStore, command: str) -> Change:
+    """An empty plan that stages where the overlay does."""
+    staging = opened.overlay.folder if opened.overlay is not None else None
+    return Change(command, opened.layout.root, opened.fs, staging=staging)
+
+
+def add_lost(change: Change, lost: LossReport) -> None:
+    """Adds the losses of the change as facts and tables."""
+    change.lost = lost.by_topic()
+    change.facts |= {**lost.lost_facts(), "lost": lost.queue_rows(), "unconsumed": lost.group_rows()}
+
+
+def add_cut(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Step 1."""
+    empty = opened.log.segments.empty_last
+    change.actions += [Remove(empty, EMPTY)] if empty is not None else []
+    for segment in reversed(found.behind):
+        if segment.file_start > found.log_end:
+            change.actions.append(Remove(segment.path, "behind the log's end"))
+        elif not isinstance(found.end.outcome, Blank | End):
+            position = found.log_end - segment.file_start
+            stale = bytes(segment.raw(position, min(position + CUT_SIZE, segment.size)))
+            if any(stale):
+                reason = "the record at the cut must not be read again"
+                change.actions.append(Patch(segment.path, position, bytes(len(stale)), reason))
+
+
+def _cut_log(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Step 1; UnsupportedFormat for a cut of a DLedger log: other members may hold the rest."""
+    add_cut(opened, change, found)
+    dledger = opened.layout.dledger
+    if dledger is not None and any(action.path.is_relative_to(dledger) for action in change.actions):
+        raise UnsupportedFormat(
+            f"the entries end at {found.log_end} in {found.end.describe()}; only its group may cut a DLedger log",
+            file=dledger,
+            hint="move the member's folder away and let it copy the log of another one; salvage gets what is readable",
+        )
+    if dledger is None and find_stale_tail(opened, found.log_end) is not None:
+        change.remarks.append(STALE_TAIL.format(found.log_end))
+
+
+def find_stale_tail(opened: OpenedStore, log_end: int) -> MappedFile | None:
+    """The log's last segment, where whole records lie behind the one at its end."""
+    segment = opened.log.segments.last
+    if segment is None or not segment.file_start <= log_end < segment.file_start + segment.size:
+        return None
+    return segment if find_record(segment, log_end - segment.file_start + 1) >= 0 else None
+
+
+def add_derived(opened: OpenedStore, change: Change, *, why_index: str = NOT_FLUSHED) -> None:
+    """Step 2. StoreIOError where the old files can't be read: unread bytes are not replaced.
+
+    why_index  the reason for which index files go
+    """
+    for failure in (*opened.queues.failures, *opened.index.failures):
+        raise failure
+    lengthened = opened.index.lengthen_short()
+    staged = [*opened.queues.staged_files(), *opened.index.staged_files()]
+    places = {place for place, _ in staged}
+    for path in (*opened.queues.removed_paths(), *opened.index.removed_paths()):
+        if path not in places:
+            reason = why_index if path.is_relative_to(opened.layout.index) else BEHIND_LOG_END
+            change.actions.append(Remove(path, reason))
+    empty = [path for queue in opened.queues.awake() for path in queue.empty_files() if path not in places]
+    change.actions += [Remove(path, EMPTY) for path in empty]
+    for place, path in staged:
+        if not _is_same_file(opened, place, path):
+            reason = LENGTHENED if place in lengthened else "built from the log"
+            change.actions.append(Publish(place, path, reason))
+
+
+def _set_times(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool) -> None:
+    """Sets the checkpoint's promises, as far as the records and queues reach."""
+    if opened.log.segments.files:
+        opened.checkpoint.physic_ms = max(opened.checkpoint.physic_ms, found.end.last_store_timestamp_ms)
+        note_confirmed(opened, found.end.last_record)
+    # What a torn page promises was never true.
+    is_lower = found.lost.messages or not opened.checkpoint.is_whole or not opened.log.segments.files
+    if is_lower and not as_broker:
+        lower_checkpoint(opened, found.end.last_store_timestamp_ms, found.log_end)
+    if opened.queues.last_store_timestamp_ms:
+        opened.checkpoint.logics_ms = opened.queues.last_store_timestamp_ms
+    if not as_broker:
+        # Files built anew are fuller or emptier than lost ones.
+        opened.checkpoint.index_ms = min(opened.checkpoint.index_ms, opened.index.flushed_until_ms)
+
+
+def note_confirmed(opened: OpenedStore, last_record: int) -> None:
+    """Notes the last record of a recovery in the checkpoint, as 5.3 does without a controller."""
+    if opened.line.marks_process and last_record >= 0 and not opened.fs.exists(opened.layout.root / EPOCH_FILE):
+        opened.checkpoint.confirm_log_offset = last_record
+
+
+def lower_checkpoint(opened: OpenedStore, last_store_timestamp_ms: int, log_end: int) -> None:
+    """Lowers the checkpoint's promises to the last record, the log's end and the full index files."""
+    page, last = opened.checkpoint, last_store_timestamp_ms
+    page.confirm_log_offset = min(page.confirm_log_offset, log_end)
+    page.physic_ms, page.logics_ms = min(page.physic_ms, last), min(page.logics_ms, last)
+    page.index_ms = min(page.index_ms, opened.index.flushed_until_ms)
+
+
+def add_checkpoint(opened: OpenedStore, change: Change) -> None:
+    """Step 3, without the abort marker."""
+    page = opened.checkpoint.page.encode_mended()
+    if opened.checkpoint.is_whole and opened.fs.read_file(opened.layout.checkpoint) == page:
+        return
+    change.publish_bytes(opened.layout.checkpoint, page, "says how far the store is safe")
+
+
+def _is_same_file(opened: OpenedStore, place: Path, staged: Path) -> bool:
+    """Whether a file was staged to be written to, and then nothing in it changed."""
+    fs = opened.fs
+    if not fs.exists(place) or fs.stat(place).st_size != fs.stat(staged).st_size:
+        return False
+    old, new = fs.open_read(place), fs.open_read(staged)
+    pieces = range(0, fs.stat(place).st_size, COMPARED_BYTES)
+    return all(fs.read(old, at, COMPARED_BYTES) == fs.read(new, at, COMPARED_BYTES) for at in pieces)

@@ -1,0 +1,319 @@
+"""Recovery: from a crash or shutdown to a store whose log, queues and index agree.
+
+    1. the abort marker (or the caller) says normal or abnormal
+    2. every consume queue is read to its end; the greatest log offset of all is how far the queues were built
+    3. the starting segment (store.verbs.recover.start)
+    4. the walk with CRC from there finds the valid end; an abnormal one hands every record to queues and index
+    5. the log is cut at the valid end: later segments go, the 8 bytes at the cut are zeroed
+    6. queues that point at or behind the end are cut back, the units that are cut are zeroed
+    7. beginnings of queues are corrected to where the log begins now
+    8. dispatch goes on from where the queues end, as a broker does before it serves
+
+Nothing is written: queues and index change in an overlay. store.verbs.recover.plan makes a Change of it, which can be shown,
+applied and undone. store.verbs.recover.differences lists where this is not what a broker does, and why; with `as_broker` it
+is exactly what a broker does, but for the zeroed cut.
+
+Source: CommitLog.recoverNormally, recoverAbnormally, DefaultMessageStore.recover, start (4.9.8); the line 5.3 follows
+5.3.3 where it differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from store.dispatch.dispatcher import Dispatcher
+from store.dispatch.fan_out import FanOut, Handler
+from store.files.mapped_file import MappedFile
+from store.formats.run import Run
+from store.formats.topics import SCHEDULE_TOPIC
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import LogEnd
+from store.structures.index.index_file import IndexFile
+from store.verbs.recover.confirm import up_to_confirmed
+from store.verbs.recover.differences import Difference, applying
+from store.verbs.recover.lost import LossCounter, LossReport, indexed_before
+from store.verbs.recover.lost_index import build_lost_index, find_lost_index
+from store.verbs.recover.lost_queues import build_cut_short, build_lost_queues
+from store.verbs.recover.start import is_abnormal, starting_segment
+from store.verbs.recover.walk import Progress, dispatch_stretch, walk
+
+END_OF_LOG = (1 << 63) - 1
+UNREADABLE_INDEX = (
+    "an index file can't be read or is empty; it goes with those behind it, and their keys are built from the log"
+)
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """The result of a recovery.
+
+    Offsets are log offsets.
+
+    end               where the log ends, and why
+    queue_end_before  the greatest end of all queues; of a batch queue the start of its newest record
+    has_unit_at_end   whether the record that begins there has its unit, in a batch queue
+    is_rebuilt        whether queues and index were built anew from the whole log
+    behind            the segment that the log ends in, and those behind it
+    lost              what is no longer shown
+    dispatched_count  records that queues and index lacked at the log's end
+    remarks           what was rebuilt of lost queues, and sizes assumed, as sentences for people
+    findings          damage and disorder met while dispatching, as sentences for people
+    differences       where the result is not what a broker would leave
+    lost_index        the part of the index that was lost before, "" for none
+    light_faults      records at which the dispatch to a RocksDB stays
+    """
+
+    mode: str
+    start_reason: str
+    end: LogEnd
+    queue_end_before: int = -1
+    has_unit_at_end: bool = False
+    dispatched_count: int = 0
+    is_rebuilt: bool = False
+    behind: list[MappedFile] = field(default_factory=list)
+    lost: LossReport = field(default_factory=LossReport)
+    findings: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    light_faults: list[int] = field(default_factory=list)
+    lost_index: str = ""
+
+    @property
+    def log_end(self) -> int:
+        return self.end.log_end
+
+
+def recover_store(
+    opened: OpenedStore,
+    *,
+    mode: str = "auto",
+    keep_index: bool = False,
+    as_broker: bool = False,
+    dispatch: bool = True,
+    only_confirmed: bool = False,
+    progress: Progress | None = None,
+) -> RecoveryReport:
+    """Steps 1 to 8 on an opened store; everything that changes lands in its overlay, or in memory.
+
+    keep_index  rebuilds the index files that a broker deletes after a crash
+    as_broker   loses what a broker loses
+    dispatch    False leaves step 8 out: what a broker's load leaves before its start
+    only_confirmed  in controller mode, gives units to confirmed records alone
+    """
+    opened.as_broker = as_broker
+    if as_broker:
+        opened.require_no_empty_file()
+    if opened.config.enable_calc_filter_bit_map:
+        # Few stores have them, and filters take long to import.
+        from store.reading.filter.subscription import use_bit_maps
+
+        use_bit_maps(opened)
+    abnormal = is_abnormal(opened, mode)
+    queue_end = opened.queues.recover()
+    start, reason = starting_segment(opened, abnormal=abnormal)
+    found = RecoveryReport("abnormal" if abnormal else "normal", reason, LogEnd(start, 0), queue_end_before=queue_end)
+    found.has_unit_at_end = opened.queues.built_to > queue_end
+    if not opened.log.segments.files:
+        drop_derived(opened, found, as_broker=as_broker)
+        return found
+    work = _Recovery(opened, found, start, keep_index=keep_index, as_broker=as_broker)
+    if only_confirmed:
+        work.queues_only = up_to_confirmed(opened, work.queues_only, as_broker=as_broker)
+        work.handlers = up_to_confirmed(opened, work.handlers, as_broker=as_broker)
+    work.build_lost_queues(progress)
+    work.walk_and_cut(progress)
+    work.cut_queues()
+    if dispatch and not (as_broker and opened.line.dispatches_in_recovery):
+        # An abnormal walk has handed everything over; a damaged queue that was cut back may still lack its last units.
+        # A broker dispatches a last record that no queue holds to the index once more.
+        _catch_up(opened, found, work.queues_only if abnormal and not as_broker else work.handlers)
+        if opened.line.dispatches_in_recovery and not abnormal and queue_end >= 0 and found.dispatched_count:
+            found.differences.append(Difference.RECORD_AT_QUEUE_END)
+    work.count_losses()
+    return found
+
+
+def finish_start(opened: OpenedStore, found: RecoveryReport) -> None:
+    """Does step 8 for the queues of a store that was recovered `as_broker` without it."""
+    if not opened.line.dispatches_in_recovery:
+        _catch_up(opened, found, up_to_confirmed(opened, [opened.queues], as_broker=True))
+        opened.queues.correct_min_offsets(opened.log.min_offset)
+
+
+def drop_derived(opened: OpenedStore, found: RecoveryReport, *, as_broker: bool = False) -> None:
+    """Drops the queues beside an empty log, as a broker does, and the index.
+
+    The messages that they showed are noted as lost."""
+    losses = LossCounter(opened)
+    losses.read_units(0, END_OF_LOG)
+    found.lost = losses.report()
+    opened.queues.destroy()
+    if not as_broker:
+        opened.index.remove(list(opened.index.files))
+
+
+class _Recovery:
+    """Steps 4 to 8 on one store; each notes its results in the report."""
+
+    def __init__(
+        self, opened: OpenedStore, found: RecoveryReport, start: int, *, keep_index: bool, as_broker: bool
+    ) -> None:
+        self.opened, self.found, self.start = opened, found, start
+        self.keep_index, self.as_broker = keep_index, as_broker
+        self.is_abnormal = found.mode == "abnormal"
+        self.queues_only: Sequence[Handler] = [opened.queues]
+        indexes = [opened.index] if opened.config.message_index_enable else []
+        self.handlers: Sequence[Handler] = [opened.queues, *indexes]
+        self.keeps_times = opened.line.recovers_with_delay_levels or not as_broker
+        self.builds_lost_queues = self.builds_lost_index = False
+        self.unkept_keys = 0
+        self.delayed_count = 0
+
+    def build_lost_queues(self, progress: Progress | None) -> None:
+        """Builds queues that are lost; a broker does not notice them."""
+        if not self.as_broker:
+            opened, found, abnormal = self.opened, self.found, self.is_abnormal
+            built = build_lost_queues(opened, self.start, found.queue_end_before, abnormal=abnormal, progress=progress)
+            found.remarks += [*opened.assumed, *built]
+            self.builds_lost_queues = bool(built)
+        self.losses = LossCounter(self.opened)
+
+    def walk_and_cut(self, progress: Progress | None) -> None:
+        """Steps 4 and 5."""
+        opened, queues = self.opened, self.opened.queues
+        self._drop_index(progress)
+        delayed_before = _delayed_units(opened)
+        queues.rewrites_torn_units = not self.as_broker
+        levels = contextlib.nullcontext() if self.keeps_times else queues.without_delay_levels()
+        with levels, FanOut(self._walked_by()) as builders:
+            self.found.end = walk(opened, self.start, [builders], progress, cuts_torn=self.is_abnormal)
+            cut_log(opened, self.found)
+            # What is behind the end is read while the builders still work.
+            self.losses.read_behind(self.found.behind, self.found.end)
+        queues.rewrites_torn_units = False
+        self.delayed_count = _delayed_units(opened) - delayed_before
+
+    def cut_queues(self) -> None:
+        """Steps 6 and 7. Before them the uncut queues show the differences from a broker."""
+        opened, found = self.opened, self.found
+        self.losses.read_units(found.log_end, END_OF_LOG)
+        found.differences = self._differences()
+        if found.queue_end_before >= found.log_end:
+            opened.queues.truncate_dirty(found.log_end, as_broker=self.as_broker)
+            if not self.as_broker:
+                self._mend_cut_queues()
+        opened.queues.correct_min_offsets(opened.log.min_offset)
+
+    def _mend_cut_queues(self) -> None:
+        """Builds the units that the cut took away with damaged ones."""
+        opened, found = self.opened, self.found
+        built = build_cut_short(opened, min(opened.queues.built_to, found.log_end), self.losses)
+        found.remarks += built
+        found.differences += [Difference.DAMAGED_UNITS] if built else []
+        found.differences += [Difference.ZEROED_UNITS] if opened.queues.clear_cut_units() else []
+
+    def count_losses(self) -> None:
+        """Notes the losses, and the findings on the queues."""
+        self.found.lost = self.losses.report()
+        self.found.lost.index_keys = self.unkept_keys
+        self.found.lost.delayed = 0 if self.keeps_times else self.delayed_count
+        self.found.findings += [*self.found.end.describe_unreadable(), *self.opened.queues.describe_findings()]
+
+    def _drop_index(self, progress: Progress | None) -> None:
+        """Removes index files that a broker deletes after a crash; kept ones are built anew up to the start.
+
+        An index that has lost files is built up to there as well.
+        """
+        opened, start = self.opened, self.start
+        stop = start if self.is_abnormal else self.found.queue_end_before
+        unread_from = opened.index.drop_unreadable(with_empty=not self.as_broker)
+        unsafe = opened.index.unsafe_files(opened.checkpoint.index_ms) if self.is_abnormal else []
+        self.found.lost_index = self._find_lost_index(unsafe, stop, progress)
+        if not self.as_broker and (built := build_lost_index(opened, stop, self.found.lost_index, progress)):
+            self.found.remarks += built
+            self.builds_lost_index = True
+            return
+        begins = [file.header.begin_log_offset for file in unsafe if file.header.index_count > 1]
+        if not self.keep_index:
+            self.unkept_keys = sum(indexed_before(file, start) for file in unsafe)
+        opened.index.remove(unsafe)
+        begins += [unread_from] if unread_from is not None else []
+        if self.keep_index and begins and min(begins) < start:
+            dispatch_stretch(opened, min(begins), start, [opened.index])
+        elif unread_from is not None and opened.config.message_index_enable:
+            dispatch_stretch(opened, max(unread_from, opened.log.min_offset, 0), stop, [opened.index])
+        if unread_from is not None:
+            self.found.remarks.append(UNREADABLE_INDEX)
+
+    def _find_lost_index(self, unsafe: list[IndexFile], stop: int, progress: Progress | None) -> str:
+        """Names the lost part of the index; files that a broker deletes now are not missed."""
+        reaches_stop = not self.is_abnormal or self.keep_index
+        judged = self.opened.index.files if self.keep_index else [f for f in self.opened.index.files if f not in unsafe]
+        return find_lost_index(self.opened, stop, judged=judged, to_stop=reaches_stop, progress=progress)
+
+    def _walked_by(self) -> Sequence[Handler]:
+        """The handlers of the records in the walk of step 4."""
+        if self.is_abnormal:
+            return self.handlers
+        if self.as_broker and self.opened.line.dispatches_in_recovery:
+            return [_Behind(self.handlers, self.found.queue_end_before)]
+        return []
+
+    def _differences(self) -> list[Difference]:
+        opened, found = self.opened, self.found
+        differences = applying(
+            opened,
+            found.end,
+            found.queue_end_before,
+            delayed=self.delayed_count,
+            keep_index=self.keep_index,
+            as_broker=self.as_broker,
+        )
+        differences += [Difference.LOST_QUEUES] if self.builds_lost_queues else []
+        differences += [Difference.LOST_INDEX] if self.builds_lost_index else []
+        differences += [Difference.MISPLACED_RECORD] if found.end.misplaced_count else []
+        differences += [Difference.TORN_UNITS] if opened.queues.rewritten_units else []
+        return differences
+
+
+class _Behind:
+    """Hands on the records behind a log offset; 5.3.3 leaves out the one that begins at it."""
+
+    def __init__(self, handlers: Sequence[Handler], log_offset: int) -> None:
+        self._handlers = handlers
+        self._log_offset = log_offset
+
+    def dispatch(self, run: Run) -> None:
+        behind = np.flatnonzero(run.columns.log_offset > self._log_offset)
+        if len(behind):
+            for handler in self._handlers:
+                handler.dispatch(run.part(int(behind[0]), run.count))
+
+
+def _delayed_units(opened: OpenedStore) -> int:
+    return sum(queue.max_offset for queue in opened.queues.of_topic(SCHEDULE_TOPIC))
+
+
+def cut_log(opened: OpenedStore, found: RecoveryReport) -> None:
+    """Step 5: ends the log at `log_end`, and notes the bytes at the end and behind in `found`."""
+    files = opened.log.segments
+    found.behind = [file for file in files.files if file.file_start + file.size > found.log_end]
+    files.truncate_dirty_files(found.log_end)
+    files.flushed_where = files.committed_where = found.log_end
+
+
+def _catch_up(opened: OpenedStore, found: RecoveryReport, handlers: Sequence[Handler]) -> None:
+    """Step 8: hands over the records that queues lack, from the furthest queue's end."""
+    begin = max(opened.log.min_offset, opened.queues.built_to, 0)
+    if begin < found.log_end:
+        rules = opened.scan_rules(check_crc=False)
+        dispatcher = Dispatcher(opened.log, handlers, begin, rules, as_broker=opened.as_broker)
+        found.dispatched_count = dispatcher.catch_up()
+        found.findings += dispatcher.describe_findings()
+        # 5.3 passes over it too.
+        is_passed = bool(dispatcher.holes) and not opened.line.dispatches_in_recovery
+        found.differences += [Difference.MISSING_SEGMENT] if is_passed else []

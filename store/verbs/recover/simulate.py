@@ -1,0 +1,322 @@
+"""Simulates a broker's next start: the recovery of its line, into a scratch folder.
+
+    1. load: a file of a wrong length or a foreign name keeps the broker from starting
+    2. the recovery of the line, as store.verbs.recover.recover does it with `as_broker`
+    3. what the log and the queues hold afterwards: every file with its size, what is lost, and the traps of the line
+
+The files are those that a broker's load leaves, before its start hands over what the queues lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.change.workspace import relative_name
+from store.errors import DamagedFile, StoreError
+from store.files.filesystem import Filesystem
+from store.files.overlay import Overlay
+from store.formats.message import is_queued
+from store.formats.run import Run
+from store.formats.wording import amount
+from store.layout import StoreLayout, is_topic_folder_name, segment_name
+from store.opened.detect import FoundStore, queue_type_faults
+from store.opened.missing import Stretch
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.scan import Blank, End, scan_segment
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.trap import Trap
+from store.verbs.recover.confirm import confirm_offset
+from store.verbs.recover.differences import JAVA_MAX_ARRAY_SIZE, claimed_size, has_zero_last_file
+from store.verbs.recover.foreign import index_folders
+from store.verbs.recover.lost import LossReport
+from store.verbs.recover.recover import RecoveryReport, finish_start, recover_store
+from store.verbs.recover.refused_topics import refused_at_start, refused_later
+from store.verbs.recover.side_blockers import side_blockers, timer_traps
+from store.verbs.recover.unseen import unseen_messages
+from store.verbs.recover.walk import Progress
+
+LARGE_ALLOCATION = 512 << 20
+"""A claimed size from which on a heap of the usual 8 GiB may be too small, beside what else is in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """A commit-log or queue file as it will be: keep, truncate (its end moves back), remove or write."""
+
+    file: str
+    action: str
+    size: int
+
+
+@dataclass(slots=True)
+class SimulatedStart:
+    """A line's next start.
+
+    `reason` says why the broker does not start; `blocker` is the code of the trap, with its subject, or of an error.
+    `unseen` counts, by topic and queue id, the messages that stay in the log and that no queue shows.
+    """
+
+    compat: str
+    starts: bool
+    reason: str = ""
+    blocker: tuple[str, tuple[object, ...]] = ("", ())
+    mode: str = ""
+    start_segment: int = -1
+    start_reason: str = ""
+    log_end: int = -1
+    cut_reason: str = ""
+    files: list[FileOutcome] = field(default_factory=list)
+    lost: LossReport = field(default_factory=LossReport)
+    traps: list[Trap] = field(default_factory=list)
+    unseen: dict[QueueKey, int] = field(default_factory=dict)
+
+
+def simulate_start(
+    found: FoundStore,
+    fs: Filesystem,
+    clock: Callable[[], int],
+    *,
+    scratch: Path,
+    mode: str = "auto",
+    progress: Progress | None = None,
+) -> SimulatedStart:
+    """Steps 1 to 3.
+
+    The recovery builds in `scratch`; the store is only read.
+    """
+    try:
+        opened = OpenedStore.load(found, fs, clock, overlay=Overlay(scratch))
+    except StoreError as error:
+        return _refused(found, fs, error)
+    try:
+        is_5_3 = found.line.starts_at_queue_end
+        for trap in side_blockers(opened) if is_5_3 else ():
+            files, blocker = list(_files_on_disk(found.layout, fs)), (trap.code, trap.subject)
+            return SimulatedStart(found.line.name, starts=False, reason=trap.detail, blocker=blocker, files=files)
+        start = _foretell(opened, mode, scratch, progress)
+        start.traps += timer_traps(opened) if is_5_3 and start.starts else ()
+        return start
+    except DamagedFile as error:
+        return _refused(found, fs, error)
+    finally:
+        opened.close()
+
+
+def _foretell(opened: OpenedStore, mode: str, scratch: Path, progress: Progress | None) -> SimulatedStart:
+    """Steps 2 and 3, by the kind of the store."""
+    if opened.layout.dledger is not None:
+        from store.verbs.recover.dledger_start import foretell_dledger_start
+
+        return foretell_dledger_start(opened, mode)
+    if opened.config.queues_in_rocksdb and opened.line.starts_at_queue_end:
+        from store.verbs.recover.rocksdb_start import foretell_rocksdb_start
+
+        report = foretell_rocksdb_start(opened, mode, scratch, progress)
+        outcome = _outcome(opened, report)
+        outcome.traps += [Trap("no-rocksdict", text) for text in report.findings]
+        outcome.traps += [_rocksdb_poison(at) for at in report.light_faults[:1]]
+        return outcome
+    found = recover_store(opened, mode=mode, as_broker=True, dispatch=False, only_confirmed=True, progress=progress)
+    return _outcome(opened, found)
+
+
+def _refused(found: FoundStore, fs: Filesystem, error: StoreError) -> SimulatedStart:
+    """The start that an error ends."""
+    files, blocker = list(_files_on_disk(found.layout, fs)), (error.code or "", error.subject)
+    return SimulatedStart(found.line.name, starts=False, reason=str(error), blocker=blocker, files=files)
+
+
+def _outcome(opened: OpenedStore, found: RecoveryReport) -> SimulatedStart:
+    blocker = _blocker(opened, found)
+    files = list(_files_on_disk(opened.layout, opened.fs)) if blocker else _files_after(opened, found)
+    traps = [blocker] if blocker else list(_traps(opened, found))
+    # Last, for the start hands over what the queues lack.
+    unseen = {} if blocker or opened.config.queues_in_rocksdb else _unseen_after(opened, found)
+    return SimulatedStart(
+        compat=opened.line.name,
+        starts=blocker is None,
+        reason=blocker.detail if blocker else "",
+        blocker=(blocker.code, blocker.subject) if blocker else ("", ()),
+        mode=found.mode,
+        start_segment=found.end.start,
+        start_reason=found.start_reason,
+        log_end=found.log_end,
+        cut_reason=found.end.describe(),
+        files=files,
+        lost=LossReport() if blocker else found.lost,
+        traps=[*traps, *_lost_queues(unseen)],
+        unseen=unseen,
+    )
+
+
+def _unseen_after(opened: OpenedStore, found: RecoveryReport) -> dict[QueueKey, int]:
+    """Completes the start; counts the confirmed messages that no queue shows then."""
+    finish_start(opened, found)
+    confirm = confirm_offset(opened)
+    end = found.log_end if confirm is None else min(confirm, found.log_end)
+    return unseen_messages(opened, Stretch(max(opened.log.min_offset, 0), end))
+
+
+# What keeps a broker from starting.
+
+
+def _blocker(opened: OpenedStore, found: RecoveryReport) -> Trap | None:
+    """The first thing in the recovery that ends the broker's process or its load."""
+    size = claimed_size(opened, found.end)
+    if not opened.line.accepts_v2 and size > JAVA_MAX_ARRAY_SIZE:
+        detail = f"OutOfMemoryError: the record at log offset {found.log_end} claims {size} bytes"
+        return Trap(code="out-of-memory", detail=detail)
+    for error in index_folders(opened, opened.line):
+        return Trap(code="foreign-file", detail=str(error))
+    for fault in queue_type_faults(opened.layout, opened.fs) if opened.line.starts_at_queue_end else ():
+        return Trap(code="queue-type", detail=f"RuntimeException: {fault}")
+    if (refused := refused_at_start(opened, found)) is not None:
+        return refused
+    if opened.queues.light_faults:
+        detail = f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {opened.queues.light_faults[0]}"
+        return Trap(code="light-queue-poison", detail=detail)
+    if (at := _waits_at(opened, found.log_end)) >= 0:
+        detail = f"the start waits for ever for the segment of log offset {at}, which is missing"
+        return Trap(code="waits-for-segment", detail=detail)
+    truncates = found.queue_end_before >= found.log_end
+    for queue in opened.queues.awake() if opened.line.starts_at_queue_end and not truncates else ():
+        if has_zero_last_file(queue):
+            detail = f"IllegalArgumentException: the last file of {queue.topic}, queue {queue.queue_id} has no unit"
+            return Trap(code="zero-queue-file", detail=detail, subject=(queue.topic, queue.queue_id))
+    return None
+
+
+def _waits_at(opened: OpenedStore, log_end: int) -> int:
+    """Find the place of a missing segment in the dispatch, -1 without one.
+
+    DefaultMessageStore.start of 4.9.8 ends when the dispatch has reached the log's end.
+    """
+    at = log_end if opened.line.dispatches_in_recovery else max(opened.log.min_offset, opened.queues.built_to, 0)
+    for segment in opened.log.segments.files:
+        if segment.file_start <= at:
+            at = max(at, segment.file_start + segment.size)
+    return at if at < log_end else -1
+
+
+# What goes wrong after a start.
+
+
+def _rocksdb_poison(log_offset: int) -> Trap:
+    """Describe the record that stops the dispatch to a RocksDB."""
+    detail = (
+        f"NumberFormatException: INNER_MULTI_QUEUE_OFFSET of the record at {log_offset}; its batch is tried again for "
+        "ever, so that no message behind it gets a unit, and after 3 s puts are refused"
+    )
+    return Trap(code="light-queue-poison-rocksdb", detail=detail)
+
+
+def _traps(opened: OpenedStore, found: RecoveryReport) -> Iterator[Trap]:
+    size = claimed_size(opened, found.end)
+    if not opened.line.accepts_v2 and size >= LARGE_ALLOCATION:
+        detail = f"the record at log offset {found.log_end} makes the broker allocate {size} bytes"
+        yield Trap(code="large-allocation", detail=detail)
+    if found.queue_end_before >= found.log_end:
+        for queue in opened.queues.awake():
+            if queue.begins_last_file_unwritten():
+                detail = (
+                    f"the zeros that begin the last file of {queue.topic}, queue {queue.queue_id} count as a unit: "
+                    f"the next message gets queue offset {queue.max_offset}"
+                )
+                yield Trap(code="phantom-unit", detail=detail, subject=(queue.topic, queue.queue_id))
+    if opened.line.dispatches_in_recovery and found.mode == "normal" and _leaves_record_out(opened, found):
+        detail = f"the record at log offset {found.queue_end_before} gets no unit, those behind it move forward by one"
+        yield Trap(code="record-at-queue-end", detail=detail)
+    if found.lost_index:
+        detail = f"{found.lost_index} was lost: a broker does not notice it, and finds no message by the keys in there"
+        yield Trap(code="lost-index", detail=detail)
+    yield from refused_later(opened)
+
+
+def _lost_queues(unseen: dict[QueueKey, int]) -> Iterator[Trap]:
+    """Queues without entries for messages of the log; no broker notices them."""
+    for (topic, queue_id), count in unseen.items():
+        detail = (
+            f"{topic}, queue {queue_id} lacks {amount(count, 'unit')} and stays without: "
+            "consumers do not see these messages, and their queue offsets are given a second time where they are the "
+            "last"
+        )
+        code = "lost-queue" if is_topic_folder_name(topic) else "nameless-queue"
+        yield Trap(code=code, detail=detail, subject=(topic, queue_id))
+
+
+def _leaves_record_out(opened: OpenedStore, found: RecoveryReport) -> bool:
+    """Whether a record that consumers see begins where the queues end."""
+    if found.has_unit_at_end:
+        return False
+    at = found.queue_end_before
+    segment = opened.log.segments.find_by_offset(at) if 0 <= at < found.log_end else None
+    if segment is None:
+        return False
+    for step in scan_segment(segment, at - segment.file_start, rules=opened.scan_rules(check_crc=False), capacity=1):
+        return isinstance(step, Run) and is_queued(int(step.columns.sys_flag[0]))
+    return False
+
+
+# The files.
+
+
+def _files_on_disk(layout: StoreLayout, fs: Filesystem) -> Iterator[FileOutcome]:
+    """List every commit-log and queue file as kept. A file beside the folders of topics is no queue file."""
+    queues = (layout.consumequeue, layout.batchconsumequeue)
+    for folder in (*layout.writable_commitlogs, *layout.read_only_paths, *queues):
+        for path, size in _walk_files(folder, fs):
+            if path.parent not in queues:
+                yield FileOutcome(relative_name(layout.root, path), "keep", size)
+
+
+def _walk_files(folder: Path, fs: Filesystem) -> Iterator[tuple[Path, int]]:
+    for entry in fs.list_folder(folder):
+        if entry.is_folder:
+            yield from _walk_files(entry.path, fs)
+        else:
+            yield entry.path, entry.size
+
+
+def _files_after(opened: OpenedStore, found: RecoveryReport) -> list[FileOutcome]:
+    removed = [segment.path for segment in found.behind if segment.file_start > found.log_end]
+    is_cut = found.behind and not isinstance(found.end.outcome, Blank | End)
+    cut = [found.behind[0].path] if is_cut and found.behind[0].file_start <= found.log_end else []
+    return files_afterwards(opened, removed, cut)
+
+
+def files_afterwards(
+    opened: OpenedStore, removed: Sequence[Path] = (), truncated: Sequence[Path] = ()
+) -> list[FileOutcome]:
+    """Lists every commit-log and queue file with its fate.
+
+    removed, truncated  segments of the log
+    """
+    root = opened.layout.root
+    files = {one.file: one for one in _files_on_disk(opened.layout, opened.fs)}
+    for path in (*removed, *opened.queues.removed_paths(), *_dropped_empty(opened, list(files.values()))):
+        name = relative_name(root, path)
+        files[name] = FileOutcome(name, "remove", files[name].size)
+    for path in (*truncated, *_truncated_queues(opened)):
+        name = relative_name(root, path)
+        # A file that the recovery created is listed below.
+        files |= {name: FileOutcome(name, "truncate", files[name].size)} if name in files else {}
+    for place, staged in opened.queues.staged_files():
+        name = relative_name(root, place)
+        files[name] = FileOutcome(name, "write", opened.fs.stat(staged).st_size)
+    return sorted(files.values(), key=lambda one: one.file)
+
+
+def _dropped_empty(opened: OpenedStore, files: list[FileOutcome]) -> Iterator[Path]:
+    """Last files of length zero: 5.3 deletes them while loading, and does not start with others."""
+    if opened.line.drops_empty_last_file:
+        yield from (opened.layout.root / file.file for file in files if not file.size)
+
+
+def _truncated_queues(opened: OpenedStore) -> Iterator[Path]:
+    """Queue files that keep bytes behind their new end."""
+    for queue in opened.queues.awake():
+        last = queue.files.last
+        if last is not None and queue.has_cut_units():
+            yield queue.files.folder / segment_name(last.file_start)

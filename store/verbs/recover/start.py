@@ -1,0 +1,96 @@
+"""The start of a recovery: normal or abnormal, and the first segment of the log's walk.
+
+    normal, 4.9    the third last segment
+    normal, 5.3    the newest segment that the consume queues reach into
+    abnormal       the newest segment whose first message is old enough for the checkpoint, else the first
+
+Source: CommitLog.recoverNormally, isMappedFileMatchedRecover (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from store.config import BrokerLine
+from store.errors import BadRequest
+from store.formats.dledger import SEGMENT_HEAD_SIZE, first_record_at
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.opened.log_end import NORMAL_SEGMENTS
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.commitlog.scan import Segment
+
+MODES = ("auto", "normal", "abnormal")
+
+
+class Start(NamedTuple):
+    """Log offset of the segment where a walk begins, and why it begins there."""
+
+    log_offset: int
+    reason: str
+
+
+def is_abnormal(opened: OpenedStore, mode: str) -> bool:
+    """Whether a recovery in this mode is one after a crash; BadRequest for an unknown mode."""
+    if mode not in MODES:
+        raise BadRequest(f"recovery is {' or '.join(MODES)}, not {mode}")
+    return opened.abort.exists() if mode == "auto" else mode == "abnormal"
+
+
+def starting_segment(opened: OpenedStore, *, abnormal: bool) -> Start:
+    """The segment where the walk begins. The queues must have been recovered."""
+    segments = opened.log.segments.files
+    if not segments:
+        return Start(0, "the commit log is empty")
+    if abnormal:
+        return _newest_trusted_segment(opened)
+    if opened.line.starts_at_queue_end:
+        return _newest_queued_segment(opened)
+    first = max(0, len(segments) - NORMAL_SEGMENTS)
+    return Start(segments[first].file_start, "a normal recovery reads the last three segments")
+
+
+def reads_whole_log(opened: OpenedStore, mode: str) -> bool:
+    """Tells whether a recovery in this mode walks and dispatches the log from its first segment."""
+    segments = opened.log.segments.files
+    if not segments or not is_abnormal(opened, mode):
+        return False
+    return starting_segment(opened, abnormal=True).log_offset == segments[0].file_start
+
+
+def trusted_time_ms(opened: OpenedStore) -> int:
+    """The checkpoint's time until when an abnormal recovery takes everything to be on disk."""
+    config = opened.config
+    if config.message_index_enable and config.message_index_safe:
+        return opened.checkpoint.min_timestamp_index_ms
+    return opened.checkpoint.min_timestamp_ms
+
+
+def first_store_timestamp(segment: Segment, line: BrokerLine) -> int:
+    """Store time of a segment's first message, 0 when it does not begin with one."""
+    magics = (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2) if line.accepts_v2 else (MESSAGE_MAGIC_V1,)
+    head = segment.buffer[: segment.readable_end(0, min(segment.size, SEGMENT_HEAD_SIZE))]
+    head = head[first_record_at(head) or 0 :]
+    if len(head) < RECORD_MIN_SIZE or int.from_bytes(head[MAGIC_AT : MAGIC_AT + 4], "big") not in magics:
+        return 0
+    return read_store_timestamp(head)
+
+
+def _newest_trusted_segment(opened: OpenedStore) -> Start:
+    limit_ms = trusted_time_ms(opened)
+    segments = opened.log.segments.files
+    for segment in reversed(segments):
+        time_ms = first_store_timestamp(segment, opened.line)
+        if time_ms and time_ms <= limit_ms:
+            reason = f"the newest whose first message ({time_ms}) the checkpoint covers ({limit_ms})"
+            return Start(segment.file_start, reason)
+    return Start(segments[0].file_start, f"no segment begins before the checkpoint's trusted time ({limit_ms})")
+
+
+def _newest_queued_segment(opened: OpenedStore) -> Start:
+    queue_end = opened.queues.max_physic_offset
+    segments = opened.log.segments.files
+    for segment in reversed(segments):
+        if segment.file_start <= queue_end:
+            return Start(segment.file_start, "the newest that the consume queues reach into")
+    return Start(segments[0].file_start, "no consume queue reaches into a segment")

@@ -1,0 +1,204 @@
+"""truncate-dirty as a plan: log, queues and index cut back to one log offset.
+
+0. units and queues that are lost are built from the log, and an index that has lost files
+1. the log offset: the given one, at which a record must begin or end, or the valid end of the whole log
+2. the log is cut there, queues lose the units behind; records behind the log's end go
+3. index files that reach behind it are rebuilt from the beginning of the first of them
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from store.change.actions import Patch, Publish
+from store.change.change import Change
+from store.errors import BadRequest
+from store.files.mapped_file import MappedFile
+from store.files.overlay import stage_new_file
+from store.formats.run import Run
+from store.opened.detect import require_log
+from store.opened.opened_store import OpenedStore
+from store.opened.staged import takes_path
+from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.resync import find_record, runs_between
+from store.verbs.recover.lost import LossCounter
+from store.verbs.recover.lost_index import build_lost_index, find_lost_index
+from store.verbs.recover.lost_queues import build_all_lost, build_cut_short
+from store.verbs.recover.plan import (
+    add_checkpoint,
+    add_cut,
+    add_derived,
+    add_lost,
+    find_stale_tail,
+    lower_checkpoint,
+    new_change,
+)
+from store.verbs.recover.recover import END_OF_LOG, RecoveryReport, cut_log, drop_derived
+from store.verbs.recover.stray_units import find_stray_units
+from store.verbs.recover.walk import Progress, dispatch_stretch, walk
+
+GUARDED_BYTES = 80
+"""Of a record, to behind its store time, which no two records of one place share: an address of IPv6 is before it."""
+
+
+@takes_path()
+def plan_truncate(
+    opened: OpenedStore,
+    log_offset: int | None = None,
+    *,
+    force_empty_log: bool = False,
+    progress: Progress | None = None,
+) -> Change:
+    """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+
+    force_empty_log  goes on where the log is empty and queues are not; else that is refused
+
+    BadRequest when no record begins or ends at `log_offset`.
+    """
+    segments = opened.log.segments.files
+    if not force_empty_log:
+        require_log(opened.layout, opened.fs)
+    if not segments:
+        return _plan_for_empty_log(opened, forced=force_empty_log)
+    built, _ = build_all_lost(opened, progress=progress)
+    end = _end(opened, log_offset, progress)
+    found = RecoveryReport("truncate", "the whole log is read", end)
+    losses = LossCounter(opened)
+    if log_offset is not None:
+        _count_records_from(opened, log_offset, losses)
+    cut_log(opened, found)
+    if log_offset is None:
+        losses.read_behind(found.behind, end)
+    losses.read_units(found.log_end, END_OF_LOG)
+    built += _cut_queues(opened, found.log_end, losses)
+    found.lost = losses.report()
+    lost_index = find_lost_index(opened, found.log_end, progress=progress)
+    built += build_lost_index(opened, found.log_end, lost_index, progress)
+    change = new_change(opened, "truncate-dirty")
+    change.remarks = [*opened.assumed, *built] if built else []
+    change.notes = end.describe_unreadable()
+    change.facts = {
+        "log_end": found.log_end,
+        "stopped_by": end.describe() if log_offset is None else "the offset that was given",
+    }
+    add_lost(change, found.lost)
+    add_cut(opened, change, found)
+    _clear_tail(opened, change, found)
+    change.damaged = find_stray_units(opened, found.log_end)
+    _cut_index(opened, found.log_end)
+    add_derived(opened, change, why_index="holds keys of records behind the log's end, or is built anew")
+    if not change.is_empty or not opened.checkpoint.is_whole:
+        lower_checkpoint(opened, _last_store_timestamp(opened, end), found.log_end)
+        add_checkpoint(opened, change)
+    return change
+
+
+def _end(opened: OpenedStore, log_offset: int | None, progress: Progress | None) -> LogEnd:
+    """Step 1."""
+    start = opened.log.segments.files[0].file_start
+    if log_offset is None:
+        return walk(opened, start, [], progress)
+    _require_boundary(opened, log_offset)
+    return LogEnd(start, log_offset)
+
+
+def _count_records_from(opened: OpenedStore, log_offset: int, losses: LossCounter) -> None:
+    """Counts the records at and behind a log offset that is to be cut at."""
+    segments = opened.log.segments.files
+    end_before = find_end(segments, log_offset, opened.scan_rules(check_crc=False))
+    losses.read_between(segments, log_offset, end_before.log_end)
+    losses.read_behind([s for s in segments if s.file_start + s.size > end_before.log_end], end_before)
+
+
+def _plan_for_empty_log(opened: OpenedStore, *, forced: bool) -> Change:
+    """Removes the queues and index of an empty log."""
+    if not forced:
+        raise BadRequest("the commit log is empty", file=opened.layout.commitlog)
+    found = RecoveryReport("truncate", "the commit log is empty", LogEnd(0, 0))
+    opened.queues.recover()
+    drop_derived(opened, found)
+    change = new_change(opened, "truncate-dirty")
+    change.facts = {"log_end": 0, "stopped_by": "the commit log is empty"}
+    add_lost(change, found.lost)
+    add_derived(opened, change, why_index="the commit log is empty")
+    lower_checkpoint(opened, 0, 0)
+    add_checkpoint(opened, change)
+    return change
+
+
+def _cut_queues(opened: OpenedStore, log_end: int, losses: LossCounter) -> list[str]:
+    """Step 2 for the queues; gives a sentence for each that has lost units to damage."""
+    opened.queues.truncate_dirty(log_end)
+    built = build_cut_short(opened, log_end, losses)
+    opened.queues.clear_cut_units()
+    opened.queues.correct_min_offsets(opened.log.min_offset)
+    return built
+
+
+def _last_store_timestamp(opened: OpenedStore, end: LogEnd) -> int:
+    """Store time of the last record before the end, 0 without one."""
+    segment = opened.log.segments.find_by_offset(end.log_end - 1) if end.log_end else None
+    if end.last_store_timestamp_ms or segment is None:
+        return end.last_store_timestamp_ms
+    last = _last_run(opened, segment, end.log_end)
+    return int(last.columns.store_timestamp_ms[-1]) if last is not None else 0
+
+
+def _last_run(opened: OpenedStore, segment: MappedFile, stop: int) -> Run | None:
+    """The run of records that ends with the segment's last one before `stop`, behind damage too."""
+    runs = runs_between([segment], segment.file_start, stop, rules=opened.scan_rules(check_crc=False))
+    return next(iter(deque(runs, maxlen=1)), None)
+
+
+def _require_boundary(opened: OpenedStore, log_offset: int) -> None:
+    """BadRequest unless a record begins or ends at `log_offset`."""
+    segment = opened.log.segments.find_by_offset(log_offset)
+    files = opened.log.segments.files
+    if log_offset == files[-1].file_start + files[-1].size or log_offset == files[0].file_start:
+        return
+    if segment is None:
+        raise BadRequest(f"log offset {log_offset} is in no segment", file=opened.layout.commitlog)
+    position, rules = log_offset - segment.file_start, opened.scan_rules(check_crc=False)
+    last = _last_run(opened, segment, log_offset)
+    ends_here = last is not None and last.end == log_offset
+    if not ends_here and find_record(segment, position, accept_v2=rules.accept_v2) != position:
+        before = segment.file_start if last is None else segment.file_start + int(last.columns.position[-1])
+        raise BadRequest(
+            f"no record begins at log offset {log_offset}",
+            file=segment.path,
+            offset=position,
+            hint=f"the record before begins at {before}",
+        )
+
+
+def _clear_tail(opened: OpenedStore, change: Change, found: RecoveryReport) -> None:
+    """Clear whole records behind the log's end: a copy without them takes the segment's place.
+
+    A broker that puts records over what is left there may read the rest again after a crash. The patch of zeros with
+    zeros has undo refused where records were put since: undoing the copy alone would take them away.
+    """
+    segment = find_stale_tail(opened, found.log_end)
+    if segment is None:
+        return
+    assert change.staging is not None
+    position = found.log_end - segment.file_start
+    staged = change.staging / "commitlog" / segment.path.name
+    descriptor = stage_new_file(staged, segment.size, opened.fs)
+    opened.fs.copy_range(opened.fs.open_read(segment.path), descriptor, 0, position)
+    cleared = bytes(min(GUARDED_BYTES, segment.size - position))
+    change.actions = [action for action in change.actions if action.path != segment.path]
+    change.actions += [
+        Publish(segment.path, staged, "without the old records behind the log's end"),
+        Patch(segment.path, position, cleared, "forbids an undo once records are put here"),
+    ]
+
+
+def _cut_index(opened: OpenedStore, log_end: int) -> None:
+    """Step 3."""
+    unread_from = opened.index.drop_unreadable()
+    beyond = [file for file in opened.index.files if file.header.end_log_offset >= log_end]
+    begins = [] if unread_from is None else [max(unread_from, opened.log.min_offset, 0)]
+    begins += [file.header.begin_log_offset for file in beyond if file.header.index_count > 1]
+    opened.index.remove(beyond)
+    if begins and min(begins) < log_end:
+        dispatch_stretch(opened, min(begins), log_end, [opened.index])

@@ -1,0 +1,124 @@
+"""Counts the messages of the log that no queue shows.
+
+    1. every queue's entries, and the records of its messages, are added up to one number each
+    2. where the two numbers differ, the log is read once more: a message counts whose offset and size no entry has
+
+Step 1 keeps a number per queue, so a store of any size is looked at in little memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from store.formats.derived import units_of
+from store.formats.run import Int64Array
+from store.formats.sets import distinct, is_in
+from store.opened.missing import Stretch
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.resync import runs_between
+from store.structures.consumequeue.consume_queue import ConsumeQueue
+from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.expected import Units, expected_units, with_light_units
+
+_Marks = npt.NDArray[np.uint64]
+_ODD, _OTHER_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
+_MASK = (1 << 64) - 1
+
+
+def unseen_messages(opened: OpenedStore, log: Stretch) -> dict[QueueKey, int]:
+    """Counts, by topic and queue id, the messages of a stretch that no entry of their queue names."""
+    sums: Counter[QueueKey] = Counter()
+    for units in _messages(opened, log):
+        _add_by_queue(sums, units)
+    shown = _sums_of_queues(opened.queues, log)
+    unlike = {key for key, total in sums.items() if total & _MASK != shown.get(key, 0)}
+    found: Counter[QueueKey] = Counter()
+    for segment in opened.log.segments.files if unlike else ():
+        part = Stretch(max(log.start, segment.file_start), min(log.stop, segment.file_start + segment.size))
+        entries: dict[QueueKey, _Marks] = {}
+        for units in _messages(opened, part):
+            _count_unseen(found, units, unlike, entries, opened.queues, part)
+    return dict(sorted(found.items()))
+
+
+def _messages(opened: OpenedStore, log: Stretch) -> Iterator[Units]:
+    """Reads the entries that the messages of a stretch should have."""
+    table, light = QueueTable(), dict[QueueKey, int]()
+    for run in runs_between(opened.log.segments.files, *log, rules=opened.scan_rules(check_crc=False)):
+        units = expected_units(run, (), table)
+        if opened.config.enable_multi_dispatch:
+            units, _ = with_light_units(run, units, table, light)
+        yield units
+
+
+def _marks(log_offsets: Int64Array, sizes: Int64Array) -> _Marks:
+    """Gives each pair a number of its own; sums of these differ where the pairs do."""
+    mixed = log_offsets.astype(np.uint64) * _ODD + sizes.astype(np.uint64)
+    return (mixed ^ (mixed >> _HALF)) * _OTHER_ODD
+
+
+def _add_by_queue(sums: Counter[QueueKey], units: Units) -> None:
+    order = np.argsort(units.queue, kind="stable")
+    if len(order):
+        queues = units.queue[order]
+        starts = np.flatnonzero(np.diff(queues, prepend=-1))
+        totals = np.add.reduceat(_marks(units.log_offset, units.size)[order], starts)
+        for number, total in zip(queues[starts].tolist(), totals.tolist(), strict=True):
+            # Several damaged topics may have one name.
+            sums[units.queues[number]] += total
+
+
+def _sums_of_queues(queues: ConsumeQueueStore, log: Stretch) -> dict[QueueKey, int]:
+    """Adds up the entries of every queue that point into a stretch of the log."""
+    resting = queues.resting()
+    sums = {(queue.topic, queue.queue_id): int(_entries(queue, log).sum()) for queue in queues.awake()}
+    ends = np.cumsum([one.unit_count for one in resting.values()])
+    if resting:
+        units = units_of(b"".join(one.units for one in resting.values()))
+        offsets = units["log_offset"].astype(np.int64)
+        inside = (offsets >= log.start) & (offsets < log.stop)
+        marks = np.where(inside, _marks(offsets, units["size"]), np.uint64(0))
+        totals = np.add.reduceat(marks, np.concatenate(([0], ends[:-1])))
+        sums |= dict(zip(resting, totals.tolist(), strict=True))
+    return sums
+
+
+def _entries(queue: ConsumeQueue, log: Stretch) -> _Marks:
+    """The marks of a queue's entries, from its beginning on, that point into a stretch of the log."""
+    found = [np.empty(0, np.uint64)]
+    for file in queue.files.files:
+        numbers, offsets, sizes = queue.units_between(file, *log)
+        live = numbers >= queue.min_offset
+        found.append(_marks(offsets[live], sizes[live]))
+    return np.concatenate(found)
+
+
+def _count_unseen(
+    found: Counter[QueueKey],
+    units: Units,
+    wanted: Container[QueueKey],
+    entries: dict[QueueKey, _Marks],
+    queues: ConsumeQueueStore,
+    log: Stretch,
+) -> None:
+    """Adds the messages of `wanted` queues that have no entry.
+
+    entries  keeps those of the queues that were met in this stretch
+    """
+    marks = _marks(units.log_offset, units.size)
+    for number in distinct(units.queue).tolist():
+        key = units.queues[number]
+        if key not in wanted:
+            continue
+        if key not in entries:
+            queue = queues.find(*key)
+            entries[key] = _entries(queue, log) if queue is not None else np.empty(0, np.uint64)
+        unseen = int((~is_in(marks[units.queue == number], entries[key])).sum())
+        if unseen:
+            found[key] += unseen

@@ -1,0 +1,47 @@
+"""Walks over the log that hand its records to queues, index and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from store.dispatch.fan_out import Handler
+from store.formats.run import Run
+from store.opened.opened_store import OpenedStore
+from store.structures.commitlog.end import LogEnd, find_end
+from store.structures.commitlog.resync import runs_between
+
+Progress = Callable[[int, int], None]
+"""Is told bytes done and bytes in all."""
+
+
+def walk(
+    opened: OpenedStore,
+    start: int,
+    handlers: Sequence[Handler] = (),
+    progress: Progress | None = None,
+    *,
+    check_crc: bool | None = None,
+    cuts_torn: bool = False,
+) -> LogEnd:
+    """Step 4: from log offset `start` to the first bytes that are no record; handlers get every run.
+
+    check_crc  as the settings say where it is None
+    """
+    segments = opened.log.segments.files
+    total = segments[-1].file_start + segments[-1].size - start if segments else 0
+
+    def on_run(run: Run) -> None:
+        for handler in handlers:
+            handler.dispatch(run)
+        if progress is not None:
+            progress(run.end - start, total)
+
+    check_crc = opened.config.check_crc_on_recover if check_crc is None else check_crc
+    return find_end(segments, start, opened.scan_rules(check_crc=check_crc, cuts_torn=cuts_torn), on_run)
+
+
+def dispatch_stretch(opened: OpenedStore, start: int, stop: int, handlers: Sequence[Handler]) -> None:
+    """Hands the records from `start` to before `stop` to the handlers, behind damage too."""
+    for run in runs_between(opened.log.segments.files, start, stop, rules=opened.scan_rules(check_crc=False)):
+        for handler in handlers:
+            handler.dispatch(run)

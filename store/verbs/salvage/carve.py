@@ -1,0 +1,133 @@
+"""Carve a commit log's blocks from a disk image or a deleted file's space.
+
+A file system keeps a file in extents of whole 4 KiB blocks, and a segment begins at a multiple of a block. So a record
+that begins `at` bytes into a block tells where the block was: at its own log offset less `at`, a multiple of 4 KiB.
+
+    1. every magic in the image is looked at; the log offset of the record there places its block
+    2. where records place their block at several log offsets, most of them decide: the others are damaged, or copies
+       inside a body
+    3. the blocks behind one into which its last record reaches continue it, unless another block has their place
+    4. blanks tell where segments end: the greatest common divisor of these log offsets is the segments' size
+    5. the placed blocks are written to scratch segments, which are salvaged as any others
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.errors import BadRequest
+from store.files.filesystem import Descriptor, Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.message import BLANK_MAGIC, BLANK_SIZE, MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2, RECORD_MIN_SIZE
+from store.layout import segment_name
+
+BLOCK_SIZE = 4096
+DEFAULT_SEGMENT_SIZE = 1 << 30
+# No broker's default lets a record be larger (4 MiB and 64 KiB).
+LARGEST_RECORD_SIZE = 8 << 20
+HIGHEST_LOG_OFFSET = 1 << 56
+_SEARCH_BYTES = 1 << 20
+_BLANK_MAGIC = re.compile(re.escape(BLANK_MAGIC.to_bytes(4, "big")))
+_MAGIC = re.compile(b"|".join(re.escape(one.to_bytes(4, "big")) for one in (MESSAGE_MAGIC_V1, MESSAGE_MAGIC_V2)))
+
+
+def place_blocks(image: Path, fs: Filesystem) -> dict[int, int]:
+    """Log offset → position in the image, for every block that belongs to a commit log (steps 1 to 3)."""
+    reader = StoreReader(str(image.parent), fs)
+    placed: dict[int, int] = {}
+    by_block: dict[int, int] = {}
+    reaches: dict[tuple[int, int], int] = {}
+    votes: Counter[tuple[int, int]] = Counter()
+    for block, log_offset, end in _block_places(reader, image.name):
+        votes[block, log_offset] += 1
+        reaches[block, log_offset] = max(reaches.get((block, log_offset), 0), end)
+    for (block, log_offset), _ in votes.most_common():
+        if block not in by_block:
+            by_block[block] = log_offset
+            placed.setdefault(log_offset, block)
+    size = fs.stat(image).st_size
+    for block, log_offset in by_block.items():
+        for step in range(BLOCK_SIZE, reaches[block, log_offset], BLOCK_SIZE):
+            if block + step in by_block or block + step >= size or log_offset + step in placed:
+                break
+            placed[log_offset + step] = block + step
+    return placed
+
+
+def infer_segment_size(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
+    """Infers the segments' size from the blanks in placed blocks (step 4); a broker's default without."""
+    log_offsets = {block: log_offset for log_offset, block in placed.items()}
+    ends = [_first_start(image, placed, fs)]
+    for position, size in _blanks(StoreReader(str(image.parent), fs), image.name):
+        log_offset = log_offsets.get(position - position % BLOCK_SIZE)
+        if log_offset is not None:
+            ends.append(log_offset + position % BLOCK_SIZE + size)
+    # A segment's size is whole blocks; a blank's magic inside a body seldom makes one.
+    size = math.gcd(*(end for end in ends if not end % BLOCK_SIZE))
+    return size if size % DEFAULT_SEGMENT_SIZE else DEFAULT_SEGMENT_SIZE
+
+
+def _first_start(image: Path, placed: dict[int, int], fs: Filesystem) -> int:
+    """Finds the log offset of the first placed block, 0 unless a record begins with the block."""
+    first = min(placed, default=0)
+    head = fs.read(fs.open_read(image), placed[first], 36) if placed else b""
+    return first if int.from_bytes(head[28:36], "big") == first else 0
+
+
+def write_segments(
+    image: Path, placed: dict[int, int], folder: Path, fs: Filesystem, segment_size: int = DEFAULT_SEGMENT_SIZE
+) -> None:
+    """Copies the placed blocks to sparse segments in `folder` (step 5).
+
+    BadRequest for a size that is not whole blocks.
+    """
+    if segment_size <= 0 or segment_size % BLOCK_SIZE:
+        raise BadRequest(f"segments of {segment_size} bytes are not whole blocks of {BLOCK_SIZE}", file=image)
+    fs.make_folder(folder)
+    source = fs.open_read(image)
+    segments: dict[int, Descriptor] = {}
+    for log_offset, block in sorted(placed.items()):
+        start = log_offset - log_offset % segment_size
+        if start not in segments:
+            segments[start] = fs.create_file(folder / segment_name(start), segment_size, reserved=0)
+        fs.write(segments[start], log_offset - start, fs.read(source, block, BLOCK_SIZE))
+
+
+def _block_places(reader: StoreReader, name: str) -> Iterator[tuple[int, int, int]]:
+    """Every magic whose record places a whole block.
+
+    Gives the block's position and log offset, and the position in it behind the record and a blank that may follow.
+    """
+    for at, head in _heads(reader, name, _MAGIC, 36):
+        log_offset = int.from_bytes(head[28:36], "big") - at % BLOCK_SIZE
+        size = int.from_bytes(head[:4], "big")
+        is_record = RECORD_MIN_SIZE <= size <= LARGEST_RECORD_SIZE
+        if is_record and 0 <= log_offset < HIGHEST_LOG_OFFSET and not log_offset % BLOCK_SIZE:
+            yield at - at % BLOCK_SIZE, log_offset, at % BLOCK_SIZE + size + BLANK_SIZE
+
+
+def _blanks(reader: StoreReader, name: str) -> Iterator[tuple[int, int]]:
+    """(position, size) for every blank."""
+    for at, head in _heads(reader, name, _BLANK_MAGIC, BLANK_SIZE):
+        yield at, int.from_bytes(head[:4], "big")
+
+
+def _heads(reader: StoreReader, name: str, magic: re.Pattern[bytes], size: int) -> Iterator[tuple[int, bytes]]:
+    """Yields position and first bytes of everything with one of these magics behind a size."""
+    stretch = reader.map(name)
+    buffer = stretch.buffer
+    position, stop = 0, len(buffer)
+    while position < stop:
+        wanted = min(stop, position + _SEARCH_BYTES)
+        end = stretch.readable_end(position, wanted)
+        for match in magic.finditer(buffer[position:end]):
+            at = position + match.start() - 4
+            if 0 <= at <= end - size:
+                yield at, bytes(buffer[at : at + size])
+        # A head may begin in one piece and end in the next.
+        behind = end - size + 1 if end < stop else end
+        position = stretch.behind_unreadable(end, stop) if end < wanted else max(behind, position + 1)

@@ -1,0 +1,230 @@
+"""Bring the broker's tables into a salvaged store, and other files that a start reads.
+
+    1. config/           each table from its newest copy that parses: the file, the .tmp of a 4.x broker, the .bak
+    2. other files       those of config/, compaction/ and brokerIdentity as they are; the rest is named, and stays
+    3. topics.json       an entry for every queue of the new store
+    4. offsets           those of consumers and of delayed messages moved into the queues of the new store
+    5. delayOffset.json  past the messages that the log shows as delivered; the files of the timer (5.x)
+
+Steps 1 and 2 go before the queues are built, for topics.json says of which type they are. A queue offset names the same
+message in both stores; only the end of a queue can be lost, or its begin expired.
+
+Source: ConfigManager.load, ScheduleMessageService.correctDelayOffset (4.9.8, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.config import BrokerLine
+from store.engine.services.schedule import FILE_NAME as DELAY_OFFSETS
+from store.errors import StoreError
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.java import parse_long
+from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
+from store.formats.wording import amount
+from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
+from store.opened.detect import has_rocksdb_queues
+from store.structures.delayoffsets.build import plan_delay_offsets
+from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
+from store.structures.tables.consumer_offsets import OFFSET_FILES
+from store.structures.tables.fastjson import Json, member, members, write_fastjson
+from store.structures.tables.topics import rebuild_topics
+from store.verbs.queue_ends import queue_ends
+
+TOPICS = "topics.json"
+_MADE_ANEW = ("timercheck", "timermetrics")
+_OF_THE_NEW_STORE = (
+    *("abort", "abort.bak", "batchconsumequeue", "checkpoint", "commitlog", "config", "consumequeue"),
+    *("consumequeue_ext", "index", "lock", "timerlog", "timerwheel", OWN_FOLDER),
+)
+_COPIED = ("compaction", IDENTITY)
+_OFFSET_TABLES = ("offsetTable", "lmqOffsetTable")
+Ends = Mapping[tuple[str, int], tuple[int, int]]
+"""Minimum and maximum of each queue."""
+
+
+@dataclass(slots=True)
+class BroughtFile:
+    """Describe one file or folder.
+
+    copied_from  empty where nothing could be brought
+    remark       why not, or the changes to it
+    """
+
+    file: str
+    copied_from: str
+    remark: str = ""
+
+
+class ConfigTables:
+    """Bring the files of `source` to `target`; without a source only topics.json is made."""
+
+    def __init__(self, source: StoreLayout | None, target: StoreLayout, line: BrokerLine, fs: Filesystem) -> None:
+        self._source, self._target, self.line, self._fs = source, target, line, fs
+        self._rows: dict[str, BroughtFile] = {}
+        self.are_queues_simple = source is not None and has_rocksdb_queues(source, fs)
+        """In a RocksDB, records of batch queues have no INNER_BASE: in files their queues must be simple ones."""
+
+    @property
+    def rows(self) -> list[BroughtFile]:
+        """Every file that was looked at."""
+        return list(self._rows.values())
+
+    def copy(self) -> None:
+        """Steps 1 and 2."""
+        source, target = self._source, self._target.root
+        if source is None:
+            return
+        for name in (one for one in JSON_FILES if one not in _MADE_ANEW):
+            self._copy_table(source, name)
+        if self.are_queues_simple:
+            self._leave_batch_queues()
+        known = {one + end for one in (*JSON_FILES, *_MADE_ANEW) for end in ("", ".bak", ".tmp")}
+        for entry in self._fs.list_folder(source.config):
+            if entry.path.name not in known:
+                self._copy_other(entry.path, target / "config" / entry.path.name)
+        for entry in self._fs.list_folder(source.root):
+            name = entry.path.name
+            if name in _COPIED:
+                self._copy_other(entry.path, target / name)
+            elif name not in _OF_THE_NEW_STORE and not name.startswith("dledger-"):
+                self._note(name, "", "what it holds is not known; it may name log offsets of the old log")
+
+    def fit(self, now_ms: int) -> None:
+        """Steps 3 to 5, when the queues are there."""
+        reader = StoreReader(str(self._target.root), self._fs)
+        ends = {(one.topic, one.queue_id): (one.min_offset, one.max_offset) for one in queue_ends(reader)}
+        self._add_topics(ends, now_ms)
+        for name in (*OFFSET_FILES, DELAY_OFFSETS):
+            self._move_offsets(name, ends)
+        if any(topic == TIMER_TOPIC for topic, _ in ends):
+            from store.structures.timer.rebuild import plan_timer_rebuild
+
+            with plan_timer_rebuild(self._target.root) as change:
+                change.apply(keep=False)
+        if any(topic == SCHEDULE_TOPIC for topic, _ in ends):
+            with plan_delay_offsets(self._target.root, now_ms) as change:
+                change.apply(keep=False)
+                behind = [one for one in change.facts["levels"] if one["next_offset"] != (one["saved_offset"] or 0)]
+            if behind:
+                levels = ", ".join(f"level {one['level']} at {one['next_offset']}" for one in behind)
+                self._note(f"config/{DELAY_OFFSETS}", "the log", f"past what was delivered: {levels}")
+
+    def _note(self, file: str, copied_from: str, remark: str) -> None:
+        row = self._rows.setdefault(file, BroughtFile(file, copied_from))
+        row.copied_from = row.copied_from or copied_from
+        row.remark = "; ".join(filter(None, (row.remark, remark)))
+
+    def _copy_table(self, source: StoreLayout, name: str) -> None:
+        copied_from, remark = "", ""
+        try:
+            file = read_config_file(source.config, name, self._fs)
+            copy = file.best(self.line)
+            if file.is_absent:
+                return
+            if copy is not None:
+                write_config_file(self._target.config, name, self._fs.read_file(copy.path), self._fs)
+                copied_from = copy.path.name
+            if copy is not file.main:
+                remark = f"{name} is {file.main.state}"
+        except StoreError as error:
+            remark = str(error)
+        self._note(f"config/{name}", copied_from, remark)
+
+    def _leave_batch_queues(self) -> None:
+        from store.structures.batchqueue.topics import BATCH, QUEUE_TYPE
+
+        document = read_config_file(self._target.config, TOPICS, self._fs).main.document or {}
+        entries = members(document.get("topicConfigTable"))
+        batched = [one for one in entries if member(member(entries[one], "attributes"), QUEUE_TYPE) == BATCH]
+        for topic in batched:
+            entry = members(entries[topic])
+            attributes: dict[str, Json] = {**members(entry["attributes"])}
+            del attributes[QUEUE_TYPE]
+            entries[topic] = {**entry, "attributes": attributes}
+        if batched:
+            self._write(TOPICS, write_fastjson({**document, "topicConfigTable": entries}))
+            self._note(f"config/{TOPICS}", "", f"{QUEUE_TYPE} is left out of {', '.join(batched)}")
+
+    def _copy_other(self, source: Path, target: Path) -> None:
+        name = str(target.relative_to(self._target.root))
+        try:
+            _copy_tree(source, target, self._fs)
+        except StoreError as error:
+            self._note(name, "", str(error))
+        else:
+            self._note(name, source.name, "")
+
+    def _write(self, name: str, text: str) -> None:
+        self._fs.unlink(self._target.config / name)
+        write_config_file(self._target.config, name, text.encode(), self._fs)
+
+    def _add_topics(self, ends: Ends, now_ms: int) -> None:
+        copy = read_config_file(self._target.config, TOPICS, self._fs).best(self.line)
+        table = rebuild_topics(ends, copy, self.line, now_ms)
+        added = [one for one in table.entries if one.origin != "kept"]
+        if added:
+            self._write(TOPICS, table.text)
+            self._note(f"config/{TOPICS}", "the queues", f"{amount(len(added), 'topic')} added or widened")
+
+    def _move_offsets(self, name: str, ends: Ends) -> None:
+        document = read_config_file(self._target.config, name, self._fs).main.document or {}
+        moved: list[str] = []
+
+        def fit(what: str, topic: str, queue_id: int, offset: Json) -> Json:
+            if not isinstance(offset, int) or offset < 0:
+                return offset
+            low, high = ends.get((topic, queue_id), (0, 0))
+            fitted = min(max(offset, low), high)
+            if fitted != offset:
+                moved.append(f"{what} from {offset} to {fitted} of {topic}/{queue_id}")
+            return fitted
+
+        for table in _OFFSET_TABLES:
+            found = document.get(table)
+            if isinstance(found, dict):
+                document[table] = _fitted(found, fit)
+        if moved:
+            self._write(name, write_fastjson(document))
+            self._note(
+                f"config/{name}", "", f"{amount(len(moved), 'offset')} moved into the queues: {', '.join(moved)}"
+            )
+
+
+def _fitted(table: dict[str, Json] | dict[int, Json], fit: Callable[[str, str, int, Json], Json]) -> Json:
+    """Moves each offset: by topic@group and queue id, by topic@group of a light queue, or by delay level."""
+    fitted: dict[Any, Json] = {}
+    for key, value in table.items():
+        topic, _, group = str(key).partition("@")
+        level = parse_long(str(key))
+        if isinstance(value, dict):
+            queues: dict[Any, Json] = {
+                one: fit(group, topic, parse_long(str(one)) or 0, offset) for one, offset in value.items()
+            }
+            fitted[key] = queues
+        elif level is not None:
+            fitted[key] = fit(f"level {level}", SCHEDULE_TOPIC, level - 1, value)
+        else:
+            fitted[key] = fit(group, topic, 0, value)
+    return fitted
+
+
+def _copy_tree(source: Path, target: Path, fs: Filesystem) -> None:
+    """Copies a file, or a folder with all that is in it."""
+    found = fs.look_at(source)
+    if found is not None and found.is_folder:
+        fs.make_folder(target)
+        for entry in fs.list_folder(source):
+            _copy_tree(entry.path, target / entry.path.name, fs)
+        fs.fsync_folder(target)
+    elif found is not None:
+        fs.require_file(source)
+        fs.make_folder(target.parent)
+        file = fs.create_file(target, found.size, reserved=0)
+        fs.copy_written(source, file, found.size)
+        fs.fdatasync(file)

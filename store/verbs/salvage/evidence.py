@@ -1,0 +1,189 @@
+"""Hold salvaged records against queues and index; a contradicted record becomes a partial one.
+
+    queue unit    names the record's log offset: its queue, queue offset, size and tags code must be the record's;
+                  those of light queues are passed over, and where there are several one right unit is enough
+    index entry   names the record's log offset: the record must have the keys that the entries have, and no others
+    properties    never end in a zero byte, but do where a page was zeroed
+    __CRC32#      where a record has one (5.x), it is that of all its bytes, unless the message is a copy
+
+Units and entries that are missing contradict nothing: they may never have been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from store.files.store_reader import StoreReader
+from store.formats.queue_unit import MAX_EXT_ADDRESS
+from store.formats.run import Int64Array, Run
+from store.formats.sets import is_in, is_in_sorted
+from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
+from store.structures.commitlog.property_crc import wrong_property_crcs
+from store.structures.consumequeue.numbering import QueueTable
+from store.structures.expected import Units, expected_entries, expected_units
+from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits
+from store.verbs.salvage.grade import Grade, SalvagedRun, stretches
+
+# An odd number near 2^64 divided by the golden ratio spreads offsets over all bits (Knuth, TAOCP 6.4).
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+BoolArray = npt.NDArray[np.bool_]
+Uint64Array = npt.NDArray[np.uint64]
+
+
+class Evidence:
+    """Queue units and index entries of one store, for holding records against them."""
+
+    def __init__(self, files: DerivedFiles, delay_levels_ms: tuple[int, ...]) -> None:
+        self._files = files
+        self._delay_levels_ms = delay_levels_ms
+        self._stretch = NOTHING
+        self._table = QueueTable()
+        self._numbers = np.empty(0, np.int64)
+        self._has_tags = np.empty(0, bool)
+        light = [number for (topic, _), number in files.queues.items() if topic.startswith(LMQ_PREFIX)]
+        self._light = np.array(light, np.int64)
+
+    @classmethod
+    def of(cls, reader: StoreReader, delay_levels_ms: tuple[int, ...]) -> Evidence:
+        """Read the evidence of a store; an unreadable file gives none."""
+        return cls(DerivedFiles(reader), delay_levels_ms)
+
+    @classmethod
+    def none(cls) -> Evidence:
+        """For files without a store around them: the records alone are looked at."""
+        return cls(DerivedFiles(None), ())
+
+    def log_end(self, covered: int, end: int, segment_size: int) -> int:
+        """Log offset behind the last record that units name behind `covered`; `end` at least.
+
+        A unit a segment or more behind all others may be damaged; it ends the search.
+        """
+        starts, stops = self._files.units_from(covered)
+        reached = np.maximum.accumulate(np.concatenate([[end], stops]))
+        is_far = starts - reached[:-1] > segment_size
+        return int(reached[np.argmax(is_far)] if is_far.any() else reached[-1])
+
+    def units_before(self, log_offset: int) -> int:
+        """Number of units that name records in front of a log offset."""
+        return self._files.units_before(log_offset)
+
+    def units_in(self, start: int, stop: int) -> tuple[NamedUnits, Sequence[tuple[str, int]]]:
+        """Units that name log offsets in [start, stop), and the queues by number; none of light queues."""
+        units = self._files.units_in(start, stop)
+        return units.rows(~is_in(units.queue, self._light)), list(self._files.queues)
+
+    def review(self, found: SalvagedRun) -> Iterator[SalvagedRun]:
+        """The run, with the records that are contradicted apart."""
+        if found.grade is not Grade.CERTAIN or not found.count:
+            yield found
+            return
+        self._reach(found)
+        codes = np.zeros(found.count, np.int8)
+        codes[_zero_tails(found.run)] = 3
+        wrong_crcs = [log_offset for log_offset, is_copy in wrong_property_crcs(found.run) if not is_copy]
+        codes[is_in_sorted(found.log_offsets, np.array(wrong_crcs, np.int64))] = 4
+        wrong_keys = self._files.aside.submit(self._wrong_keys, found)
+        wrong_units = self._wrong_units(found)
+        codes[wrong_keys.result()] = 2
+        codes[wrong_units] = 1
+        for first, stop in stretches(codes):
+            reason = _REASONS[int(codes[first])]
+            grade = Grade.PARTIAL if reason else Grade.CERTAIN
+            yield replace(found.rows(first, stop), grade=grade, reason=reason)
+
+    def _reach(self, found: SalvagedRun) -> None:
+        """Reads the stretch of the log that holds the records, unless it is there."""
+        start, stop = int(found.log_offsets[0]), int(found.log_offsets[-1]) + 1
+        if start < self._stretch.start or self._stretch.stop < stop:
+            self._stretch = NOTHING  # Before another is read: two at a time would take twice the memory.
+            self._stretch = self._files.stretch(start, stop)
+
+    def _wrong_units(self, found: SalvagedRun) -> Int64Array:
+        """Rows whose units all say otherwise."""
+        if not len(self._stretch.units.size):
+            return np.empty(0, np.int64)
+        expected = expected_units(found.run, self._delay_levels_ms, self._table)
+        self._meet(expected.queues[len(self._numbers) :])
+        units, offsets = self._stretch.units, found.log_offsets
+        units = units.rows(slice(*np.searchsorted(units.log_offset, (offsets[0], offsets[-1] + 1))))
+        # Mostly each record has one unit, and that one is right.
+        is_one_each = not len(self._light) and np.array_equal(units.log_offset, expected.log_offset)
+        if is_one_each and not self._differ(units, expected).any():
+            return np.empty(0, np.int64)
+        units, rows = self._named_by(units, offsets)
+        one_of = np.full(found.count, -1)
+        one_of[np.searchsorted(offsets, expected.log_offset)] = np.arange(len(expected.log_offset))
+        has_unit = one_of[rows] >= 0
+        units, rows = units.rows(has_unit), rows[has_unit]
+        wrong = self._differ(units, expected.rows(one_of[rows]))
+        return np.asarray(rows[wrong & ~is_in(rows, rows[~wrong])], np.int64)
+
+    def _differ(self, units: NamedUnits, expected: Units) -> BoolArray:
+        """Marks the units that are not as expected, one by one."""
+        return np.asarray(
+            (units.queue != self._numbers[expected.queue])
+            | (units.queue_offset != expected.queue_offset)
+            | (units.size != expected.size)
+            | ((units.tags_code != expected.tags_code) & self._has_tags[expected.queue])
+            & (units.tags_code > MAX_EXT_ADDRESS)
+        )
+
+    def _named_by(self, units: NamedUnits, offsets: Int64Array) -> tuple[NamedUnits, Int64Array]:
+        """The units that name records at these log offsets, but those of light queues, and the row of each."""
+        rows = np.searchsorted(offsets, units.log_offset)
+        names_record = (offsets[rows] == units.log_offset) & ~is_in(units.queue, self._light)
+        return units.rows(names_record), rows[names_record]
+
+    def _meet(self, queues: Sequence[tuple[str, int]]) -> None:
+        """Note the queues that a run is the first to have."""
+        numbers = np.array([self._files.queues.get(queue, -1) for queue in queues], np.int64)
+        # The unit of a delayed message has the deliver time, or after a recovery by 4.9 the hash of the tags.
+        has_tags = np.array([topic != SCHEDULE_TOPIC for topic, _ in queues], bool)
+        self._numbers = np.concatenate([self._numbers, numbers])
+        self._has_tags = np.concatenate([self._has_tags, has_tags])
+
+    def _wrong_keys(self, found: SalvagedRun) -> Int64Array:
+        """Rows that have entries in the index, but of other keys."""
+        known, log_offsets = self._stretch.entries, found.log_offsets
+        if not len(known.log_offset):
+            return np.empty(0, np.int64)
+        low, high = np.searchsorted(known.log_offset, (log_offsets[0], log_offsets[-1] + 1))
+        offsets = known.log_offset[low:high]
+        entries = _combined(offsets, known.key_hash[low:high])
+        expected = expected_entries(found.run)
+        combined = _combined(expected.log_offset, expected.key_hash)
+        if np.array_equal(combined, entries):
+            return np.empty(0, np.int64)
+        rows = np.searchsorted(log_offsets, expected.log_offset)
+        has_entry = is_in_sorted(expected.log_offset, offsets)
+        missing = has_entry & ~is_in(combined, entries)
+        foreign = offsets[~is_in(entries, combined)]
+        return np.concatenate([rows[missing], np.flatnonzero(is_in(log_offsets, foreign))])
+
+
+_REASONS = (
+    "",
+    "its queue unit says otherwise",
+    "its index entries name other keys",
+    "its properties end in zeros",
+    "its __CRC32# is of other bytes",
+)
+
+
+def _zero_tails(run: Run) -> Int64Array:
+    """Rows whose properties end in a zero byte."""
+    columns = run.columns
+    last = np.maximum(columns.properties_position + columns.properties_size - 1, 0)
+    content = np.frombuffer(run.buffer, np.uint8)
+    return np.flatnonzero((columns.properties_size > 0) & (content[last] == 0))
+
+
+def _combined(offsets: np.ndarray, hashes: np.ndarray) -> Uint64Array:
+    """Log offset and key hash as one number; products wrap."""
+    return np.asarray(offsets.astype(np.uint64) * _SPREAD + hashes.astype(np.uint64), np.uint64)

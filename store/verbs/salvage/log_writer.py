@@ -1,0 +1,177 @@
+"""The commit log of a salvaged store, written from front to back.
+
+    append      whole records behind each other, a blank and the next segment where one does not fit
+    skip_to     a place further on: blanks to the ends of segments, a filler record where the segment goes on
+
+A filler is a rolled-back message of the topic FILLER_TOPIC: no queue and no index names it, and a broker's walk passes
+over it. Its smallest size is that of an empty record.
+
+A record that moves gets its new log offset, and what rests on it: a commit the new one of its half message, and one
+whose __CRC32# (5.x) was right that of its new bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from store.errors import BadRequest
+from store.files.filesystem import Descriptor, Filesystem
+from store.formats.host import IPV4_HOST_SIZE, IPV6_HOST_SIZE
+from store.formats.message import (
+    BLANK_SIZE,
+    LOG_OFFSET_AT,
+    STORE_HOST_IPV6,
+    SYS_FLAG_AT,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+    Message,
+    encode_blank,
+    encode_record,
+    record_size,
+    store_timestamp_at,
+)
+from store.formats.properties import PROPERTIES_CRC
+from store.formats.property_crc import has_own_crc, with_crc
+from store.formats.run import Int64Array
+from store.layout import segment_name
+
+FILLER_TOPIC = "F"
+SMALLEST_FILLER = record_size(0, len(FILLER_TOPIC), 0)
+
+
+class Moves:
+    """Remember the old and new log offsets of records, in runs by ascending old ones.
+
+    lost_half_count  commits whose half message is not among them
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[Int64Array, Int64Array]] = []
+        self.lost_half_count = 0
+
+    def find(self, old: int) -> int:
+        """The new log offset of a record, -1 where it did not come."""
+        number = bisect_right(self.runs, old, key=lambda run: int(run[0][0])) - 1
+        before, after = self.runs[number] if number >= 0 else (np.empty(0, np.int64),) * 2
+        row = int(np.searchsorted(before, old))
+        return int(after[row]) if row < len(before) and before[row] == old else -1
+
+    def correct(self, record: memoryview) -> None:
+        """Give a commit the new log offset of its half message, -1 where that did not come."""
+        sys_flag = record[SYS_FLAG_AT + 3]
+        store_host_size = IPV6_HOST_SIZE if sys_flag & STORE_HOST_IPV6 else IPV4_HOST_SIZE
+        at = store_timestamp_at(sys_flag) + 8 + store_host_size + 4
+        half = int.from_bytes(record[at : at + 8], "big", signed=True)
+        if half > 0:
+            found = self.find(half)
+            self.lost_half_count += found < 0
+            record[at : at + 8] = found.to_bytes(8, "big", signed=True)
+
+
+class LogWriter:
+    """Write segments of `segment_size` bytes to an empty folder. `position` is the log's end so far."""
+
+    def __init__(self, folder: Path, segment_size: int, fs: Filesystem, start: int = 0) -> None:
+        self._folder = folder
+        self.segment_size = self._size = segment_size
+        self._fs = fs
+        self._file: Descriptor | None = None
+        self.position = start
+        self.filler_count = 0
+        fs.make_folder(folder)
+
+    def append(self, data: memoryview, sizes: Int64Array, *, moves: Moves | None) -> None:
+        """Append records that follow each other in `data`.
+
+        moves  takes their new log offsets; with None they keep the old ones
+        """
+        ends, first, taken = np.cumsum(sizes), 0, 0
+        while first < len(sizes):
+            room = self._size - self.position % self._size - BLANK_SIZE
+            stop = int(np.searchsorted(ends, taken + room, side="right"))
+            if stop == first:
+                self._end_segment(int(sizes[first]))
+                continue
+            block, starts = bytearray(data[taken : int(ends[stop - 1])]), ends[first:stop] - sizes[first:stop] - taken
+            if moves is not None:
+                _move(block, starts, self.position, moves)
+            self._fs.write(self._segment(), self.position % self._size, block)
+            self.position += len(block)
+            first, taken = stop, int(ends[stop - 1])
+
+    def skip_to(self, log_offset: int, store_timestamp_ms: int) -> None:
+        """Fills the log up to `log_offset`. BadRequest where the gap is smaller than the smallest record."""
+        while self.position < log_offset:
+            segment_end = self.position - self.position % self._size + self._size
+            if log_offset >= segment_end:
+                self._end_segment()
+                continue
+            gap = log_offset - self.position
+            if gap < SMALLEST_FILLER:
+                raise BadRequest(
+                    f"a gap of {gap} bytes is too small for a record",
+                    offset=self.position,
+                    code="no-room-for-placeholder",
+                )
+            self._write_filler(gap, store_timestamp_ms)
+
+    def close(self) -> None:
+        """Makes everything durable."""
+        if self._file is not None:
+            self._fs.fdatasync(self._file)
+        self._fs.fsync_folder(self._folder)
+
+    def _write_filler(self, gap: int, store_timestamp_ms: int) -> None:
+        # No larger than what any broker takes for a record.
+        size = gap if gap <= 2 << 20 else 1 << 20
+        topic, body = FILLER_TOPIC.encode(), bytes(size - SMALLEST_FILLER)
+        record = encode_record(
+            Message(FILLER_TOPIC, body, born_timestamp_ms=0),
+            topic=topic,
+            sys_flag=TRANSACTION_ROLLBACK,
+            queue_offset=0,
+            log_offset=self.position,
+            store_timestamp_ms=store_timestamp_ms,
+        )
+        self._fs.write(self._segment(), self.position % self._size, record)
+        self.position += len(record)
+        self.filler_count += 1
+
+    def _end_segment(self, wanted: int = 0) -> None:
+        """Ends the segment with a blank. BadRequest for a record that no segment can take."""
+        if wanted > self._size - BLANK_SIZE:
+            raise BadRequest(f"a record of {wanted} bytes does not fit into a segment of {self._size} bytes")
+        left = self._size - self.position % self._size
+        if left >= BLANK_SIZE:
+            self._fs.write(self._segment(), self.position % self._size, encode_blank(left))
+        self._fs.fdatasync(self._segment())
+        self.position += left
+        self._file = None
+
+    def _segment(self) -> Descriptor:
+        if self._file is None:
+            start = self.position - self.position % self._size
+            self._file = self._fs.create_file(self._folder / segment_name(start), self._size, reserved=0)
+        return self._file
+
+
+def _move(block: bytearray, starts: Int64Array, position: int, moves: Moves) -> None:
+    """Move records to the log offsets from `position` on."""
+    content = np.frombuffer(block, np.uint8)
+    at = (starts + LOG_OFFSET_AT)[:, None] + np.arange(8)
+    moves.runs.append((content[at].copy().view(">i8").reshape(-1).astype(np.int64), starts + position))
+    bounds, view = [*starts.tolist(), len(block)], memoryview(block)
+    checked: list[memoryview] = []
+    if PROPERTIES_CRC.encode() in block:
+        checked = [view[start:stop] for start, stop in pairwise(bounds) if has_own_crc(view[start:stop])]
+    content[at] = (starts + position).astype(">i8").view(np.uint8).reshape(-1, 8)
+    is_commit = content[starts + SYS_FLAG_AT + 3] & TRANSACTION_MASK == TRANSACTION_COMMIT
+    for row in np.flatnonzero(is_commit).tolist():
+        moves.correct(view[bounds[row] : bounds[row + 1]])
+    for record in checked:
+        record[:] = with_crc(bytes(record))

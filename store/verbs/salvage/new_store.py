@@ -1,0 +1,203 @@
+"""A clean store of salvaged records.
+
+    1. the log: certain records in log order, compacted or at their log offsets
+    2. a placeholder for every queue offset that is missing in the middle of a queue, so that every message keeps its
+       queue offset and consumer offsets stay valid: in front of the queue's next record, or where log offsets are kept,
+       in the gap of the log that the lost records left
+    3. a placeholder for the last queue offset of every queue without a record, so that its next message gets the queue
+       offset that it would have got
+    4. queues and index, through dispatch
+    5. the checkpoint
+    6. the broker's tables: copied before the queues are built, fitted to them afterwards
+
+Queues that begin later than at 0 need none: a broker's queue begins with pre-blank units then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from store.config import LINE_4_9, StoreConfig
+from store.errors import BadRequest
+from store.files.filesystem import Filesystem
+from store.formats.checkpoint_page import CheckpointPage
+from store.formats.message import MAGIC_AT, MESSAGE_MAGIC_V2
+from store.formats.run import Run
+from store.layout import StoreLayout
+from store.opened.checkpoint import StoreCheckpoint
+from store.opened.detect import detect_line
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.scope import RebuildScope
+from store.verbs.salvage.config_tables import BroughtFile, ConfigTables
+from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.log_writer import SMALLEST_FILLER, LogWriter, Moves
+from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
+from store.verbs.salvage.queue_gaps import QueueGaps, plan_placeholders
+
+
+@dataclass(slots=True)
+class NewStore:
+    """Count the records written."""
+
+    record_count: int = 0
+    placeholder_count: int = 0
+    filler_count: int = 0
+    left_out_count: int = 0
+    log_end: int = 0
+    brought: list[BroughtFile] = field(default_factory=list)
+    moved: Moves = field(default_factory=Moves)
+
+    def moves(self) -> Iterator[tuple[int, int]]:
+        """(old, new) log offset of every record."""
+        for old, new in self.moved.runs:
+            yield from zip(old.tolist(), new.tolist(), strict=True)
+
+
+def write_new_store(
+    salvage: Callable[[], Iterable[SalvagedRun]],
+    root: Path,
+    config: StoreConfig,
+    fs: Filesystem,
+    *,
+    keep_offsets: bool,
+    clock: Callable[[], int],
+    next_offsets: Mapping[tuple[str, int], int] = MappingProxyType({}),
+    source: StoreLayout | None = None,
+) -> NewStore:
+    """Write a store of the certain records to an absent or empty `root`; a failure leaves nothing.
+
+    salvage       gives the runs in log order, each time anew: keeping log offsets takes a second walk
+    next_offsets  the queue offset of each queue's next message, as the old queues tell it
+    source        the store whose tables are brought; None where the records are from loose files
+    BadRequest where `root` holds something, or where a gap can't be bridged with `keep_offsets`.
+    """
+    if fs.exists(root) and fs.list_folder(root):
+        raise BadRequest("the folder is not empty", file=root, hint="name a folder that does not exist yet")
+    try:
+        line = detect_line(source, fs) if source is not None else LINE_4_9
+        tables = ConfigTables(source, StoreLayout(root), line, fs)
+        return _write(salvage, StoreLayout(root), config, fs, keep_offsets, clock, next_offsets, tables)
+    except BaseException:
+        fs.remove_tree(root)
+        raise
+
+
+def _write(
+    salvage: Callable[[], Iterable[SalvagedRun]],
+    layout: StoreLayout,
+    config: StoreConfig,
+    fs: Filesystem,
+    keep_offsets: bool,
+    clock: Callable[[], int],
+    next_offsets: Mapping[tuple[str, int], int],
+    tables: ConfigTables,
+) -> NewStore:
+    report, root = NewStore(), layout.root
+    planned = plan_placeholders(salvage(), in_batches=tables.are_queues_simple) if keep_offsets else None
+    made = fs.make_folder(layout.commitlog)
+    writer = _StoreWriter(
+        LogWriter(layout.commitlog, config.mapped_file_size_commit_log, fs), planned, tables.are_queues_simple
+    )
+    for run in salvage():
+        if run.grade is Grade.CERTAIN:
+            writer.add(run, report)
+        else:
+            report.left_out_count += run.count
+    writer.end_queues(next_offsets, report)
+    writer.log.close()
+    report.log_end, report.filler_count = writer.log.position, writer.log.filler_count
+    if writer.has_v2 or tables.line is not LINE_4_9:
+        # A 5.x broker leaves this file at every start; without a trace of 5.x the store would be read as one of 4.9.
+        fs.create_file(root / "abort.bak", 0)
+    tables.copy()
+    # Queue files need no RocksDB, and a broker reads them without a setting.
+    config = config.with_settings({"storeType": "default"})
+    rebuild_locally(str(root), root, config, RebuildScope(index=config.message_index_enable), clock=clock, fs=fs)
+    page = CheckpointPage(physic_ms=writer.last_ms, logics_ms=writer.last_ms)
+    StoreCheckpoint(layout.checkpoint, fs, page, None).flush()
+    tables.fit(clock())
+    report.brought = tables.rows
+    for folder in made:
+        fs.fsync_folder(folder.parent)
+    return report
+
+
+def _records_of(run: Run) -> memoryview:
+    """Joins the bytes of a run's records, without the headers of DLedger entries between them."""
+    position, size = run.columns.position, run.columns.size
+    start, stop = int(position[0]), int(position[-1] + size[-1])
+    if stop - start == int(size.sum()):
+        return run.buffer[start:stop]
+    places = zip(position.tolist(), size.tolist(), strict=True)
+    return memoryview(b"".join(run.buffer[at : at + count] for at, count in places))
+
+
+class _StoreWriter:
+    """Write the log, with placeholders in front of records or in the gaps planned for them."""
+
+    def __init__(self, log: LogWriter, planned: dict[int, list[Placeholder]] | None, in_batches: bool) -> None:
+        self.log = log
+        self.last_ms = 0
+        self.has_v2 = False
+        self._planned = planned
+        self._gaps = QueueGaps(in_batches=in_batches)
+        self._end = -1
+
+    def add(self, salvaged: SalvagedRun, report: NewStore) -> None:
+        """Append a run, with placeholders for missing queue offsets."""
+        if self._planned is not None:
+            self._gaps.table.assign(salvaged.run.buffer, salvaged.run.array, salvaged.run.count)
+            self._bridge(salvaged, self._planned, report)
+            self._append(salvaged, report)
+            return
+        for piece, missing in self._gaps.split(salvaged):
+            if piece.count:
+                self._append(piece, report)
+            for queue_offset in range(missing.first, missing.stop) if missing is not None else ():
+                assert missing is not None
+                self._place((missing.topic, missing.queue_id, queue_offset), self.last_ms, report)
+
+    def end_queues(self, next_offsets: Mapping[tuple[str, int], int], report: NewStore) -> None:
+        """Append a placeholder for the last queue offset of each of these queues that has no record."""
+        met = set(self._gaps.table.names)
+        for (topic, queue_id), next_offset in next_offsets.items():
+            if next_offset > 0 and met and (topic, queue_id) not in met:
+                self._place((topic.encode(), queue_id, next_offset - 1), self.last_ms, report)
+
+    def _append(self, part: SalvagedRun, report: NewStore) -> None:
+        columns = part.run.columns
+        self._end = part.run.end
+        data = _records_of(part.run)
+        if self._planned is not None and len(data) != int(
+            columns.position[-1] + columns.size[-1] - columns.position[0]
+        ):
+            raise BadRequest("records in entries of a DLedger log cannot keep their log offsets in a plain one")
+        self.log.append(data, columns.size, moves=report.moved if self._planned is None else None)
+        self.last_ms = max(self.last_ms, int(columns.store_timestamp_ms.max()))
+        versions = np.frombuffer(part.run.buffer, np.uint8)[columns.position + MAGIC_AT + 3]
+        self.has_v2 |= bool((versions == MESSAGE_MAGIC_V2 & 0xFF).any())
+        report.record_count += part.count
+
+    def _bridge(self, part: SalvagedRun, planned: dict[int, list[Placeholder]], report: NewStore) -> None:
+        """Placeholders, a filler or blanks up to the run's log offset."""
+        log_offset, time_ms = int(part.log_offsets[0]), int(part.run.columns.store_timestamp_ms[0])
+        if self._end < 0:
+            self.log.position = log_offset - log_offset % self.log.segment_size
+        placeholders = planned.get(self._end, [])
+        left = log_offset - self.log.position - sum(len(encode_placeholder(one, 0, 0)) for one in placeholders)
+        for number, placeholder in enumerate(placeholders, start=1):
+            # What is too little for a filler is the last placeholder's body.
+            padding = left if number == len(placeholders) and left < SMALLEST_FILLER else 0
+            self._place(placeholder, time_ms, report, padding)
+        self.log.skip_to(log_offset, time_ms)
+
+    def _place(self, placeholder: Placeholder, time_ms: int, report: NewStore, padding: int = 0) -> None:
+        record = encode_placeholder(placeholder, self.log.position, time_ms, padding)
+        # It may come to the next segment; no record refers to it.
+        self.log.append(memoryview(record), np.array([len(record)], np.int64), moves=Moves())
+        report.placeholder_count += 1

@@ -1,0 +1,81 @@
+"""Write and find records that take the queue offsets of lost messages in a salvaged store.
+
+A placeholder has the property RMQCTL_LOST and a body of one zero byte: a 4.9 client decodes an empty body as null,
+throws, and drops every message that came with it. A broker's own services pass over what they read:
+
+    SCHEDULE_TOPIC_XXXX          the half topic is never delivered to; without a REAL_QID a 4.9 level stops
+    RMQ_SYS_TRANS_HALF_TOPIC     born in 1970, so discarded: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, no check is sent
+    RMQ_SYS_TRANS_OP_HALF_TOPIC  with tag d the check group's offset passes; a body that is no number resolves no half
+    rmq_sys_wheel_timer          a delete of no message, due when stored; the service stops without TIMER_OUT_MS
+    %RETRY%GROUP                 a broker with filterSupportRetry throws without a RETRY_TOPIC
+
+Without a tag a record of rmq_sys_REVIVE_LOG_* is passed over. No service reads dead letters.
+
+Source: ProcessQueue.putMessage, ScheduleMessageService.executeOnTimeup, TransactionalMessageServiceImpl.check and
+fillOpRemoveMap, ExpressionForRetryMessageFilter (4.9.8); TimerMessageStore.enqueue, PopReviveService (5.5.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from store.config import MAX_LONG
+from store.files.store_reader import StoreReader
+from store.formats.message import Message, encode_record
+from store.formats.properties import (
+    DELAY,
+    NAME_VALUE_SEPARATOR,
+    PLACEHOLDER,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_OUT_MS,
+    encode_properties,
+)
+from store.formats.topics import DISCARD_TOPIC, HALF_TOPIC, OP_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from store.verbs.find.coverage import Stretch
+from store.verbs.find.scan import scan_log, with_any_of
+
+BODY = b"\0"
+_RETRY_TOPIC = "RETRY_TOPIC"
+
+Placeholder = tuple[bytes, int, int]
+"""Topic, queue id and queue offset."""
+
+
+def encode_placeholder(placeholder: Placeholder, log_offset: int, time_ms: int, padding: int = 0) -> bytes:
+    """Encode the record of a placeholder. `padding` is added to its body."""
+    name, queue_id, queue_offset = placeholder
+    topic = name.decode("utf-8", "surrogateescape")
+    properties = encode_properties({PLACEHOLDER: "true", **_shape(topic, queue_id, time_ms)}, "surrogateescape")
+    return encode_record(
+        Message(topic, BODY + bytes(padding), queue_id, properties, born_timestamp_ms=0),
+        topic=name,
+        sys_flag=0,
+        queue_offset=queue_offset,
+        log_offset=log_offset,
+        store_timestamp_ms=time_ms,
+    )
+
+
+def _shape(topic: str, queue_id: int, time_ms: int) -> Mapping[str, str]:
+    """Give the properties that let the reader of a topic pass over a record."""
+    if topic == SCHEDULE_TOPIC:
+        return {DELAY: str(queue_id + 1), REAL_TOPIC: HALF_TOPIC, REAL_QUEUE_ID: "0"}
+    if topic == OP_TOPIC:
+        return {TAGS: "d"}
+    if topic == TIMER_TOPIC:
+        # Of one width, so that a placeholder's size is known before its time.
+        return {TIMER_OUT_MS: f"{time_ms:013d}", TIMER_DEL_UNIQKEY: PLACEHOLDER, REAL_QUEUE_ID: "0"}
+    return {_RETRY_TOPIC: topic} if topic.startswith(RETRY_PREFIX) else {}
+
+
+def find_placeholders(reader: StoreReader) -> dict[tuple[str, int], list[int]]:
+    """Find the queue offsets of the placeholders in each queue, also past damage."""
+    found: dict[tuple[str, int], list[int]] = {}
+    choose = with_any_of([(PLACEHOLDER + NAME_VALUE_SEPARATOR).encode()])
+    for message in scan_log(reader, [Stretch(0, MAX_LONG)], choose):
+        if PLACEHOLDER in message.properties and message.topic != DISCARD_TOPIC:
+            found.setdefault((message.topic, message.queue_id), []).append(message.queue_offset)
+    return found

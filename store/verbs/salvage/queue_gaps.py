@@ -1,0 +1,117 @@
+"""Find gaps between salvaged records, for a new store that keeps log offsets.
+
+    gap      bytes of the log between two records that follow each other
+    missing  queue offsets that no record of a queue has, between two records of that queue
+
+The record of a missing queue offset was in one of the gaps between those two records. Each gets the first of them that
+has room for its placeholder.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from store import kernels
+from store.errors import BadRequest
+from store.formats.message import INNER_BATCH, RECORD_MIN_SIZE
+from store.formats.run import Int64Array
+from store.structures.consumequeue.numbering import QueueTable
+from store.verbs.salvage.grade import Grade, SalvagedRun
+from store.verbs.salvage.placeholder import Placeholder, encode_placeholder
+
+NO_QUEUE_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Queue offsets [first, stop) of a queue, between the ends of the log offsets [after, before)."""
+
+    topic: bytes
+    queue_id: int
+    first: int
+    stop: int
+    after: int
+    before: int
+
+
+class QueueGaps:
+    """Finds the missing queue offsets of runs in log order.
+
+    in_batches  False leaves out queues whose records hold several messages (5.x), each with an offset of its own
+    """
+
+    def __init__(self, *, in_batches: bool = True) -> None:
+        self._in_batches = in_batches
+        self.table = QueueTable()
+        self._next: Int64Array = np.empty(0, np.int64)
+        self._ends: dict[int, int] = {}
+        self._batched: set[int] = set()
+
+    def split(self, salvaged: SalvagedRun) -> Iterable[tuple[SalvagedRun, Missing | None]]:
+        """Split a run where queue offsets are missing, and name them behind each piece."""
+        run, first = salvaged.run, 0
+        slots = self.table.assign(run.buffer, run.array, run.count)
+        new = np.full(len(self.table) - len(self._next), NO_QUEUE_OFFSET, np.int64)
+        self._next = np.concatenate([self._next, new])
+        log_offsets = salvaged.log_offsets
+        if not self._in_batches:
+            self._batched.update(slots[run.columns.sys_flag & INNER_BATCH != 0].tolist())
+        while first < run.count:
+            stop = kernels.first_queue_gap(run.array, slots, first, run.count, self._next)
+            piece = salvaged.rows(first, stop)
+            # The last of equal numbers is kept. Records without a queue have -1, and so the last place.
+            newest = np.full(len(self.table) + 1, -1)
+            newest[slots[first:stop]] = log_offsets[first:stop]
+            met = np.flatnonzero(newest[:-1] >= 0)
+            self._ends.update(zip(met.tolist(), newest[met].tolist(), strict=True))
+            yield piece, self._missing(salvaged, stop, int(slots[stop])) if stop < run.count else None
+            first = stop
+
+    def _missing(self, salvaged: SalvagedRun, row: int, slot: int) -> Missing | None:
+        wanted, offset = int(self._next[slot]), int(salvaged.run.columns.queue_offset[row])
+        self._next[slot] = offset
+        if slot in self._batched:
+            return None
+        after, before = self._ends.get(slot, 0), int(salvaged.log_offsets[row])
+        if offset - wanted > (before - after) // RECORD_MIN_SIZE:
+            # More than the log between the two records can have held: the queue offset is damaged.
+            return None
+        return Missing(*self.table.queues[slot], wanted, max(wanted, offset), after, before)
+
+
+def plan_placeholders(runs: Iterable[SalvagedRun], *, in_batches: bool) -> dict[int, list[Placeholder]]:
+    """Assign placeholders to gaps, keyed by the log offset of each gap.
+
+    BadRequest where the gaps have no room for one.
+    """
+    gaps: list[tuple[int, int]] = []
+    missing: list[Missing] = []
+    finder, end = QueueGaps(in_batches=in_batches), -1
+    for run in runs:
+        if run.grade is not Grade.CERTAIN:
+            continue
+        if 0 <= end < int(run.log_offsets[0]):
+            gaps.append((end, int(run.log_offsets[0])))
+        end = run.run.end
+        missing += [one for _, one in finder.split(run) if one is not None]
+    planned: dict[int, list[Placeholder]] = {}
+    starts, used = [start for start, _ in gaps], [0] * len(gaps)
+    for one in missing:
+        size = len(encode_placeholder((one.topic, one.queue_id, one.first), 0, 0))
+        for queue_offset in range(one.first, one.stop):
+            number = bisect_left(starts, one.after)
+            while number < len(gaps) and used[number] + size > gaps[number][1] - gaps[number][0]:
+                number += 1
+            if number == len(gaps) or gaps[number][1] > one.before:
+                raise BadRequest(
+                    f"no room in the log for a placeholder of queue offset {queue_offset}",
+                    offset=one.after,
+                    code="no-room-for-placeholder",
+                )
+            used[number] += size
+            planned.setdefault(starts[number], []).append((one.topic, one.queue_id, queue_offset))
+    return planned

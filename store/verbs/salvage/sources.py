@@ -1,0 +1,96 @@
+"""The files to salvage: a store's segments, a folder of files without names, or one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from store.config import StoreConfig
+from store.errors import NotAStore
+from store.files.filesystem import Entry, Filesystem
+from store.files.segment_folders import find_dledgers
+from store.files.store_reader import StoreReader
+from store.layout import parse_segment_name
+from store.opened.detect import infer_config, make_layout
+from store.structures.commitlog.slices import Window
+from store.verbs.salvage.walk import Source, find_start
+
+_CHUNK_BYTES = 4 << 20
+
+
+def find_sources(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[tuple[Source, int]]:
+    """The sources at a store's root, a folder or a file, with their log offsets, in log order.
+
+    Files in which neither a record nor the name tells a log offset are left out. NotAStore where there is nothing to
+    read.
+    """
+    sources = [open_source(entry.path, fs) for entry in _files_at(path, fs, logs)]
+    found = [(source, find_start(source)) for source in sources]
+    placed = sorted((one for one in found if one[1] >= 0), key=lambda one: one[1])
+    # A broker's segments have one size: a smaller file was cut, or lost bytes in the middle.
+    size = max((source.window.size for source in sources), default=0)
+    return [(replace(source, limit=start + size), start) for source, start in placed]
+
+
+def config_of(path: Path, settings: Mapping[str, str], fs: Filesystem, logs: Sequence[Path] = ()) -> StoreConfig:
+    """Give a store's settings; for loose files, segments as large as the largest file."""
+    if logs or is_store_root(path, fs):
+        return infer_config(make_layout(path, settings), settings, fs)
+    size = max((entry.size for entry in _files_at(path, fs)), default=0)
+    return StoreConfig().with_settings({**({"mappedFileSizeCommitLog": size} if size else {}), **settings})
+
+
+def is_store_root(path: Path, fs: Filesystem) -> bool:
+    """Whether the folder holds a commit log's folder, or a DLedger log."""
+    found = fs.look_at(path / "commitlog")
+    return (found is not None and found.is_folder) or bool(find_dledgers(path, fs))
+
+
+def _files_at(path: Path, fs: Filesystem, logs: Sequence[Path] = ()) -> list[Entry]:
+    """Lists the files that are not empty: the store's segments, the files of a folder, or one file.
+
+    logs  folders of the store's log that lie elsewhere
+
+    NotAStore where the path does not exist.
+    """
+    found = fs.look_at(path)
+    if found is None:
+        raise NotAStore("no such file or folder", file=path)
+    if not found.is_folder:
+        return [found]
+    if logs and not any(map(fs.look_at, logs)):
+        raise NotAStore("no such file or folder", file=logs[0])
+    dledgers = find_dledgers(path, fs)
+    inside = [path / "commitlog", *(one / "data" for one in dledgers)] if is_store_root(path, fs) else [path]
+    entries = [entry for folder in logs or inside for entry in fs.list_folder(folder)]
+    return sorted((entry for entry in entries if entry.is_file and entry.size), key=lambda one: one.path)
+
+
+def open_source(file: Path, fs: Filesystem) -> Source:
+    """Maps a file whose records are to be found; its name tells a log offset where it is a segment's."""
+    reader = StoreReader(str(file.parent), fs)
+    stretch = reader.map(file.name)
+    window = Window(file, 0, len(stretch.buffer), stretch)
+    number = parse_segment_name(file.name)
+    return Source(file.name, window, _last_written(reader, window), -1 if number is None else number)
+
+
+def _last_written(reader: StoreReader, window: Window) -> int:
+    """Behind the last byte that is not zero. Pages that can't be read count as written."""
+    for start, stop in reversed(list(reader.written_ranges(window.path.name, 0))):
+        for at in _backwards(start, min(stop, window.size)):
+            end = min(at + _CHUNK_BYTES, stop, window.size)
+            if window.readable_end(at, end) < end:
+                return end
+            written = np.flatnonzero(np.frombuffer(window.buffer[at:end], np.uint8))
+            if len(written):
+                return at + int(written[-1]) + 1
+    return 0
+
+
+def _backwards(start: int, stop: int) -> Iterator[int]:
+    last = start + (max(0, stop - start - 1)) // _CHUNK_BYTES * _CHUNK_BYTES
+    yield from range(last, start - 1, -_CHUNK_BYTES)

@@ -1,0 +1,24 @@
+"""One segment file, read as a store that has nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.errors import NotAStore
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.verbs.salvage.sources import open_source
+from store.verbs.salvage.walk import find_start
+
+
+def open_segment(file: Path, fs: Filesystem | None = None) -> StoreReader:
+    """Opens one segment file as a log; its records tell its log offset, else its name does.
+
+    NotAStore where neither a record nor the name tells it.
+    """
+    fs = fs or Filesystem()
+    file = file.expanduser().absolute()
+    start = find_start(open_source(file, fs))
+    if start < 0:
+        raise NotAStore("no segment: neither a record in it nor its name tells a log offset", file=file)
+    return StoreReader(str(file), fs, segment_start=start)

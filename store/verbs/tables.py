@@ -1,0 +1,116 @@
+"""The broker's tables under config/ against a store: reviewed, shown, and topics.json rebuilt.
+
+The queues of a store are those with a folder, and those that a walk of the log finds: consumequeue/ may be lost too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from store.change.change import Change
+from store.config import BrokerLine
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.run import Run
+from store.formats.topics import LMQ_PREFIX
+from store.formats.wording import amount
+from store.layout import StoreLayout
+from store.structures.commitlog.message_batch import MessageRows
+from store.structures.commitlog.scan import ScanRules
+from store.structures.commitlog.slices import walk_slice, whole_segment
+from store.structures.tables.config_file import ConfigFile, read_config_file, read_config_files
+from store.structures.tables.fastjson import Json, members
+from store.structures.tables.review import ConfigFinding, review_config
+from store.structures.tables.topics import Queue, TopicEntry, rebuild_topics
+from store.verbs.queue_ends import QueueEnd, queue_ends
+
+TOPICS_FILE = "topics.json"
+_QUEUE_COLUMNS = pa.schema([("topic", pa.string()), ("queue_id", pa.int32())])
+
+OnProgress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """One entry of a table, as a broker would load it. `section` is the member that holds it."""
+
+    file: str
+    loaded_from: str
+    section: str
+    name: str
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReview:
+    """The tables with a file, and their findings."""
+
+    files: list[ConfigFile]
+    findings: list[ConfigFinding]
+
+
+def review_tables(
+    layout: StoreLayout, reader: StoreReader, line: BrokerLine, fs: Filesystem, ends: list[QueueEnd] | None = None
+) -> ConfigReview:
+    """Reviews every table as a broker would load it. `ends` spares reading the queues' ends again."""
+    queues = {(end.topic, end.queue_id): end for end in (ends if ends is not None else queue_ends(reader))}
+    files = read_config_files(layout.config, fs)
+    topics = {topic for (topic, _), end in queues.items() if end.max_offset and not topic.startswith(LMQ_PREFIX)}
+
+    def max_offset(topic: str, queue_id: int) -> int:
+        end = queues.get((topic, queue_id))
+        return end.max_offset if end is not None else 0
+
+    return ConfigReview(files, list(review_config(files, line, topics, max_offset)))
+
+
+def table_entries(files: list[ConfigFile]) -> Iterator[TableEntry]:
+    """Every entry of the tables as a broker would load them."""
+    for file in files:
+        copy = file.loaded
+        for section, table in (copy.document or {}).items() if copy is not None else ():
+            entries = members(table) if isinstance(table, dict) and section != "dataVersion" else {"": table}
+            for name, value in entries.items():
+                yield TableEntry(file.name, copy.path.name if copy is not None else "", section, name, value)
+
+
+def queues_of_log(reader: StoreReader, on_progress: OnProgress = lambda done: None) -> set[Queue]:
+    """Topic and queue id of every record of the log, behind damage too."""
+    found: set[Queue] = set()
+    done = 0
+    for segment in reader.segments():
+        for step in walk_slice(reader, whole_segment(segment), ScanRules()):
+            if isinstance(step, Run):
+                batch = MessageRows(step.buffer, step.file_start, step.columns).batch(_QUEUE_COLUMNS)
+                pairs = pa.table(batch).group_by(_QUEUE_COLUMNS.names).aggregate([])
+                found.update(zip(*(pairs.column(name).to_pylist() for name in _QUEUE_COLUMNS.names), strict=True))
+                on_progress(done + step.end - segment.number)
+        done += segment.size
+    return found
+
+
+def plan_topics(
+    layout: StoreLayout,
+    reader: StoreReader,
+    line: BrokerLine,
+    fs: Filesystem,
+    *,
+    staging: Path,
+    now_ms: int,
+    on_progress: OnProgress = lambda done: None,
+) -> tuple[Change, list[TopicEntry]]:
+    """Plans topics.json anew; gives the change and its entries. Empty where no entry would change."""
+    queues = set(reader.queues()) | queues_of_log(reader, on_progress)
+    file = read_config_file(layout.config, TOPICS_FILE, fs)
+    table = rebuild_topics(queues, file.best(line), line, now_ms)
+    change = Change("config rebuild-topics", layout.root, fs, staging=staging)
+    added = [entry for entry in table.entries if entry.origin != "kept"]
+    change.facts = {"topic_count": len(table.entries), "added_count": len(added)}
+    if added or file.main is not file.best(line):
+        reason = f"{amount(len(added), 'topic')} added or widened, {len(table.entries) - len(added)} kept"
+        change.publish_bytes(layout.config / TOPICS_FILE, table.text.encode(), reason)
+    return change, table.entries

@@ -1,0 +1,148 @@
+"""send, and the master behind it: slaves get the log byte for byte, and their reports are counted as the broker's."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.engine.ha.link import Address
+from store.engine.ha.master import CommitLogSource, HAMaster, MasterOptions, Replication
+from tests.cli.running import Run, rmqctl
+from tests.support.fake_master import log_of
+from tests.support.refstore import free_port, wait_for
+from tests.support.stores import SMALL, make_store
+from tests.support.threads import end_threads, eventually
+
+SIZE = SMALL["mappedFileSizeCommitLog"]
+QUICK = MasterOptions(heartbeat_s=0.05, housekeeping_s=300, slave_timeout_s=0.2, fall_behind_max=SIZE)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("master") / "store", 300)
+
+
+@contextlib.contextmanager
+def sending(store: Path, options: MasterOptions) -> Iterator[HAMaster]:
+    with (
+        open_store(store) as opened,
+        HAMaster(CommitLogSource(opened.opened.log), Address("127.0.0.1", 0), options) as master,
+    ):
+        yield master
+
+
+@pytest.fixture
+def master(store: Path) -> Iterator[HAMaster]:
+    with sending(store, QUICK) as it:
+        yield it
+
+
+class Slave:
+    """A connection that speaks the protocol by hand."""
+
+    def __init__(self, master: HAMaster, first: int) -> None:
+        self._socket = socket.create_connection(master.address, 60)
+        self.report(first)
+
+    def report(self, log_offset: int) -> None:
+        self._socket.sendall(struct.pack(">q", log_offset))
+
+    def frame(self) -> tuple[int, bytes]:
+        self._socket.settimeout(60)
+        head = self._socket.recv(12, socket.MSG_WAITALL)
+        if len(head) < 12:
+            raise EOFError
+        offset, size = struct.unpack(">qi", head)
+        return offset, self._socket.recv(size, socket.MSG_WAITALL) if size else b""
+
+    def is_closed(self) -> bool:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self.frame()
+        return True
+
+
+def test_a_copy_of_what_is_sent_is_byte_identical(store: Path, tmp_path: Path) -> None:
+    port, runs = free_port(), list[Run]()
+    words = ("send", "--listen", f"127.0.0.1:{port}", "--once", "--format", "json")
+    sender = threading.Thread(target=lambda: runs.append(rmqctl(*words, store=store)), daemon=True)
+    sender.start()
+    wait_for(port)
+    size = ("--set", f"mappedFileSizeCommitLog={SIZE}")
+    received = rmqctl("receive", f"127.0.0.1:{port}", "--to", tmp_path / "copy", *size)
+    end_threads(sender)
+    assert (runs[0].code, runs[0].json["acknowledged_offset"]) == (0, runs[0].json["log_end"])
+    assert received.code == 0, received.err
+    assert log_of(tmp_path / "copy")[1] == log_of(store)[1]
+
+
+def test_an_empty_slave_begins_at_the_last_segment(master: HAMaster) -> None:
+    assert Slave(master, 0).frame()[0] == master.log.max_offset - master.log.max_offset % SIZE
+
+
+def test_a_slave_begins_where_it_asks_and_no_frame_crosses_a_segment(master: HAMaster, store: Path) -> None:
+    offset, data = Slave(master, 100).frame()
+    assert (offset, len(data)) == (100, SIZE - 100)
+    assert data == log_of(store)[1][100:SIZE]
+
+
+def test_a_heartbeat_names_the_next_offset(master: HAMaster) -> None:
+    end = master.log.max_offset
+    assert Slave(master, end).frame() == (end, b"")
+    assert Slave(master, end + 1_000_000).frame() == (end + 1_000_000, b"")
+
+
+def test_the_highest_report_of_any_slave_counts_and_stays(master: HAMaster) -> None:
+    first, second = Slave(master, 10), Slave(master, 500)
+    assert eventually(lambda: master.push_to_slave_max_offset == 500)
+    second.report(400)
+    del first, second
+    assert master.push_to_slave_max_offset == 500
+
+
+def test_a_report_beyond_the_log_ends_the_connection(master: HAMaster) -> None:
+    slave = Slave(master, 1)
+    slave.frame()
+    slave.report(master.log.max_offset + 1)
+    assert slave.is_closed()
+
+
+def test_a_slave_that_reports_nothing_more_is_dropped(store: Path) -> None:
+    with sending(store, dataclasses.replace(QUICK, housekeeping_s=0.2)) as master:
+        assert Slave(master, 1).is_closed()
+        assert eventually(lambda: master.connection_count == 0)
+
+
+def test_without_a_slave_none_is_available(master: HAMaster) -> None:
+    assert master.wait_for_slave(1) is Replication.SLAVE_NOT_AVAILABLE
+
+
+def test_a_slave_too_far_behind_does_not_count_as_available(master: HAMaster) -> None:
+    slave = Slave(master, 1)
+    assert eventually(lambda: master.push_to_slave_max_offset == 1)
+    assert master.wait_for_slave(1 + SIZE) is Replication.SLAVE_NOT_AVAILABLE
+    assert master.wait_for_slave(SIZE) is Replication.TIMEOUT
+    slave.report(SIZE)
+    assert master.wait_for_slave(SIZE, 60) is Replication.OK
+
+
+def test_a_port_in_use_is_an_io_error(store: Path, master: HAMaster) -> None:
+    run = rmqctl("send", "--listen", str(master.address), store=store)
+    assert (run.code, "cannot listen on" in run.err) == (5, True)
+
+
+@pytest.mark.parametrize(("given", "kept"), [((), "4.9"), (("--compat", "4.9"), "4.9"), (("--compat", "5.3"), "5.3")])
+def test_a_copy_keeps_the_masters_version(given: tuple[str, ...], kept: str, master: HAMaster, tmp_path: Path) -> None:
+    for words in (given, ()):
+        size = ("--set", f"mappedFileSizeCommitLog={SIZE}")
+        received = rmqctl("receive", str(master.address), "--to", tmp_path / "copy", *size, *words)
+        assert received.code == 0, received.err
+        assert rmqctl("info", "--format", "json", store=tmp_path / "copy").json["compat"] == kept

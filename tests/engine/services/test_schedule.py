@@ -1,0 +1,228 @@
+"""Delivery of delayed messages: copies as the real services made them, by an injected clock, and the saved offsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import WritableStore, open_store
+from store.engine.services.schedule import (
+    DataVersion,
+    ScheduleMessageService,
+    delivered_message,
+    encode_delay_offsets,
+    write_delay_offsets,
+)
+from store.files.filesystem import Filesystem
+from store.structures.commitlog.rewritten import rewritten_records
+from store.structures.delayoffsets.review import read_delay_offsets
+from store.structures.tables.config_file import read_config_file
+from tests.engine.services.stores import NAMES, Builder, unpack
+from tests.support.stores import SMALL, Clock
+from tests.support.threads import eventually
+
+SECOND = 1000
+
+
+class Delivery:
+    """An open store with its service and a clock that a test moves."""
+
+    def __init__(self, root: Path, line: str = "4.9", **settings: Any) -> None:
+        self.clock = Clock()
+        self.store: WritableStore = open_store(
+            root, read_only=False, settings={**SMALL, **settings}, clock=self.clock, compat=line
+        )
+        self.builder = Builder(self.store, self.clock)
+        self.service = ScheduleMessageService(self.store, self.clock)
+
+    def __enter__(self) -> Delivery:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.store.close()
+
+    def after(self, seconds: float) -> list[str]:
+        """Moves the clock, delivers, and gives the keys of all messages in topic T."""
+        self.store.catch_up()
+        self.clock.now_ms += int(seconds * SECOND)
+        self.service.deliver()
+        self.store.catch_up()
+        return [str(one.uniq_key) for one in self.store.messages("T", 0)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_delivered_message_is_the_one_that_the_real_service_put(name: str, tmp_path: Path) -> None:
+    root, expected = unpack(name, tmp_path)
+    pairs = [(one["commitLogOffset"], one["deliveredOffset"]) for one in expected["delayed"]]
+    with open_store(root) as store:
+        compared = 0
+        for source_offset, copy_offset in pairs:
+            if copy_offset is None or copy_offset < 0:
+                continue
+            source, copy = store.lookup(source_offset), store.lookup(copy_offset)
+            assert source is not None
+            assert copy is not None
+            message = delivered_message(source, store.opened.line)
+            assert message.properties == copy.property_text
+            for field in (
+                "topic",
+                "queue_id",
+                "body",
+                "flag",
+                "sys_flag",
+                "born_host",
+                "store_host",
+                "reconsume_times",
+            ):
+                assert getattr(message, field) == getattr(copy, field), field
+            assert (message.born_timestamp_ms, copy.prepared_transaction_offset) == (source.born_timestamp_ms, 0)
+            compared += 1
+    assert compared > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_delivery_run_over_a_real_brokers_store_delivers_what_was_pending(name: str, tmp_path: Path) -> None:
+    root, expected = unpack(name, tmp_path)
+    pending = {one["uniqKey"]: one for one in expected["delayed"] if one["state"] != "delivered"}
+    clock = Clock(max(one["storeTimestamp"] for one in expected["delayed"]) + 3 * 3600 * SECOND)
+    with open_store(root, read_only=False, recover=True, clock=clock) as store:
+        end = store.max_log_offset
+        ScheduleMessageService(store, clock).deliver()
+        store.catch_up()
+        copies = {one.uniq_key: one for one in rewritten_records(store.opened.log) if one.log_offset >= end}
+        assert pending.keys() <= copies.keys()
+        for key, one in pending.items():
+            copy, source = copies[key], store.lookup(one["commitLogOffset"])
+            assert source is not None
+            assert (copy.topic, copy.queue_id) == (one["realTopic"], one["realQueueId"])
+            assert (copy.body, copy.born_timestamp_ms) == (source.body, source.born_timestamp_ms)
+            assert (copy.store_timestamp_ms, copy.properties) == (clock.now_ms, source.properties)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_offsets_are_written_byte_for_byte(name: str, tmp_path: Path) -> None:
+    root, _ = unpack(name, tmp_path)
+    with open_store(root) as store:
+        layout, fs = store.layout, Filesystem()
+    before = (layout.config / "delayOffset.json").read_bytes()
+    found = read_config_file(layout.config, "delayOffset.json", fs).loaded
+    assert found is not None
+    assert found.document is not None
+    saved: Any = found.document.get("dataVersion")
+    version = DataVersion(saved["counter"], saved["stateVersion"], saved["timestamp"]) if saved else None
+    write_delay_offsets(layout, fs, read_delay_offsets(layout, fs), version)
+    assert (layout.config / "delayOffset.json").read_bytes() == before
+    assert (layout.config / "delayOffset.json.bak").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (None, '{\n\t"offsetTable":{1:5,3:12\n\t}\n}'),
+        (
+            DataVersion(3, 0, 5),
+            '{\n\t"dataVersion":{\n\t\t"counter":3,\n\t\t"stateVersion":0,\n\t\t"timestamp":5\n\t},\n\t"offsetTable":{1:5,3:12\n\t}\n}',
+        ),
+    ],
+)
+def test_both_lines_have_their_form(version: DataVersion | None, text: str, tmp_path: Path) -> None:
+    with open_store(tmp_path / "s", read_only=False, settings=SMALL) as store:
+        write_delay_offsets(store.layout, Filesystem(), {3: 12, 1: 5}, version)
+    assert (tmp_path / "s" / "config" / "delayOffset.json").read_text() == text
+
+
+def test_a_table_without_entries_is_an_empty_object() -> None:
+    assert encode_delay_offsets({}, None) == b'{\n\t"offsetTable":{}\n}'
+
+
+def test_a_message_is_delivered_at_its_time_and_once(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A", level=1)
+        delivery.builder.delay("B", level=2)
+        assert delivery.after(0.999) == []
+        assert delivery.after(0.001) == ["A"]
+        assert delivery.after(1) == ["A"]
+        assert delivery.after(4) == ["A", "B"]
+        assert delivery.service.offsets == {1: 1, 2: 1}
+
+
+def test_the_head_of_a_level_keeps_the_others_waiting(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A")
+        delivery.clock.now_ms += 500
+        delivery.builder.delay("B")
+        assert delivery.after(0.4) == []
+        assert delivery.after(0.1) == ["A"]
+        assert delivery.after(0.5) == ["A", "B"]
+
+
+@pytest.mark.leaves_damage
+def test_after_the_clock_went_back_a_message_is_due_at_once(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A")
+        assert delivery.after(-3600) == ["A"]
+
+
+def test_saved_offsets_outlive_a_restart_and_nothing_is_delivered_twice(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A")
+        delivery.after(1)
+        delivery.service.persist()
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.clock.now_ms += 60 * SECOND
+        delivery.builder.delay("B")
+        assert delivery.after(1) == ["A", "B"]
+
+
+def test_without_saved_offsets_a_message_is_delivered_again(tmp_path: Path) -> None:
+    for expected in (["A"], ["A", "A"]):
+        with Delivery(tmp_path / "s") as delivery:
+            if expected == ["A"]:
+                delivery.builder.delay("A")
+            assert delivery.after(60) == expected
+
+
+@pytest.mark.parametrize(("line", "delivered"), [("4.9", []), ("5.3", ["B"])])
+def test_poison_stops_a_level_in_4_9_and_is_passed_over_in_5_3(line: str, delivered: list[str], tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s", line) as delivery:
+        delivery.builder.schedule(1, {"UNIQ_KEY": "P", "REAL_TOPIC": "T", "DELAY": "1"})
+        delivery.builder.delay("B")
+        assert delivery.after(5) == delivered
+        assert len(delivery.service.findings) == 1
+
+
+def test_a_half_message_is_never_delivered(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        properties = {"UNIQ_KEY": "H", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0", "DELAY": "1"}
+        delivery.builder.schedule(1, properties)
+        delivery.builder.delay("B")
+        assert delivery.after(5) == ["B"]
+
+
+def test_5_3_saves_the_offset_of_a_unit_that_is_not_due_and_4_9_does_not(tmp_path: Path) -> None:
+    for line, offsets in ("4.9", {}), ("5.3", {3: 0}):
+        with Delivery(tmp_path / line, line) as delivery:
+            delivery.builder.delay("A", level=3)
+            delivery.after(1)
+            assert delivery.service.offsets == offsets
+
+
+def test_an_offset_outside_its_queue_is_moved_into_it(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A")
+        delivery.store.catch_up()
+        write_delay_offsets(delivery.store.layout, Filesystem(), {1: 99}, None)
+        assert ScheduleMessageService(delivery.store, delivery.clock).offsets == {1: 1}
+
+
+def test_the_thread_delivers_and_saves_at_its_stop(tmp_path: Path) -> None:
+    with Delivery(tmp_path / "s") as delivery:
+        delivery.builder.delay("A")
+        delivery.store.catch_up()
+        delivery.clock.now_ms += 5 * SECOND
+        delivery.service.start()
+        assert eventually(lambda: delivery.service.offsets)
+        delivery.service.stop()
+        assert read_delay_offsets(delivery.store.layout, Filesystem()) == {1: 1}

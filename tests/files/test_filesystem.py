@@ -1,0 +1,189 @@
+"""The door to the operating system: what it creates is whole, what it can't do has a name."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.errors import StoreIOError
+from store.files.filesystem import Descriptor, Filesystem
+from tests.support.faulty_filesystem import FaultyFilesystem, failing_each_time
+
+SIZE = 8192
+NAME = "00000000000000000000"
+
+
+class WithoutUnnamedFiles(Filesystem):
+    def open_unnamed(self, path: Path) -> Descriptor | None:
+        return None
+
+
+@pytest.fixture(params=[Filesystem, WithoutUnnamedFiles])
+def fs(request: pytest.FixtureRequest) -> Filesystem:
+    return request.param()
+
+
+def test_a_created_file_has_its_length_its_blocks_and_only_zeros(fs: Filesystem, tmp_path: Path) -> None:
+    fs.create_file(tmp_path / NAME, SIZE)
+    assert (tmp_path / NAME).read_bytes() == bytes(SIZE)
+    assert (tmp_path / NAME).stat().st_blocks * 512 >= SIZE
+
+
+def test_a_file_is_never_created_over_another(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"mine")
+    with pytest.raises(StoreIOError, match="file exists"):
+        fs.create_file(tmp_path / NAME, SIZE)
+    assert (tmp_path / NAME).read_bytes() == b"mine"
+
+
+def test_no_space_while_preallocating_leaves_no_file_behind(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(StoreIOError, match="no space left") as caught:
+        fs.create_file(tmp_path / NAME, SIZE)
+    assert caught.value.file == tmp_path / NAME
+    assert caught.value.errno == errno.ENOSPC
+    assert caught.value.hint is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_whose_creation_fails_anywhere_is_whole_or_absent(tmp_path: Path) -> None:
+    folders = iter(tmp_path / str(number) for number in range(100))
+
+    def create(fs: FaultyFilesystem) -> None:
+        fs.make_folder(folder := next(folders))
+        fs.create_file(folder / NAME, SIZE)
+
+    failures = list(failing_each_time(create))
+    assert {name for name, _ in (fs.failed for fs in failures if fs.failed)} >= {"preallocate", "publish"}
+    assert {file.stat().st_size for file in tmp_path.glob("*/*")} == {SIZE}
+
+
+def test_a_missing_folder_lists_as_empty_and_a_file_in_its_place_is_an_error(fs: Filesystem, tmp_path: Path) -> None:
+    assert fs.list_folder(tmp_path / "absent") == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreIOError, match="not a directory"):
+        fs.list_folder(tmp_path / "file")
+
+
+def test_a_listing_is_sorted_and_says_what_is_a_folder(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / "2").write_bytes(b"12")
+    (tmp_path / "1").mkdir()
+    assert [(e.path.name, e.is_folder) for e in fs.list_folder(tmp_path)] == [("1", True), ("2", False)]
+    assert fs.list_folder(tmp_path)[1].size == 2
+
+
+def test_a_dangling_link_is_listed_with_the_length_of_nothing(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).symlink_to(tmp_path / "gone")
+    assert [entry.path.name for entry in fs.list_folder(tmp_path)] == [NAME]
+
+
+def test_a_view_outlives_its_file_its_map_and_its_descriptor(fs: Filesystem, tmp_path: Path) -> None:
+    descriptor = fs.create_file(tmp_path / NAME, SIZE)
+    view = memoryview(fs.map(descriptor, SIZE, writable=True))[:4]
+    view[:] = b"abcd"
+    del descriptor
+    fs.unlink(tmp_path / NAME)
+    assert bytes(view) == b"abcd"
+
+
+def test_a_file_shorter_than_the_map_is_refused_by_name(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"short")
+    with pytest.raises(StoreIOError, match="shorter than 8192 bytes"):
+        fs.map(fs.open_read(tmp_path / NAME), SIZE, writable=False)
+
+
+def test_reading_does_not_move_the_access_time(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"content")
+    os.utime(tmp_path / NAME, ns=(1_000_000_000, 2_000_000_000))
+    assert fs.read_file(tmp_path / NAME) == b"content"
+    assert (tmp_path / NAME).stat().st_atime_ns == 1_000_000_000
+
+
+def test_a_file_of_another_owner_is_read_without_the_owners_privilege(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / NAME).write_bytes(b"content")
+    really_open = os.open
+
+    def open_as_stranger(path: Path, flags: int, mode: int, **named: Any) -> int:
+        if flags & os.O_NOATIME:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        return really_open(path, flags, mode, **named)
+
+    monkeypatch.setattr(os, "open", open_as_stranger)
+    assert fs.read_file(tmp_path / NAME) == b"content"
+
+
+def test_zeroing_a_range_leaves_its_neighbours_and_the_length(fs: Filesystem, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"x" * 20)
+    fs.zero(fs.open_write(tmp_path / NAME), 4, 8)
+    assert (tmp_path / NAME).read_bytes() == b"xxxx" + bytes(8) + b"x" * 8
+
+
+@pytest.mark.parametrize("kernel_copies", [True, False])
+def test_a_copied_range_lands_at_the_same_place(
+    kernel_copies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    if not kernel_copies:
+        monkeypatch.setattr(os, "copy_file_range", refuse)
+    fs = Filesystem()
+    source, target = fs.create_file(tmp_path / "1", 16), fs.create_file(tmp_path / "2", 16)
+    fs.write(source, 0, b"0123456789abcdef")
+    fs.copy_range(source, target, 4, 8)
+    assert (tmp_path / "2").read_bytes() == bytes(4) + b"456789ab" + bytes(4)
+    with pytest.raises(StoreIOError, match="ends early"):
+        fs.copy_range(source, target, 12, 8)
+
+
+def test_the_limit_of_open_files_is_raised_when_it_is_reached(tmp_path: Path) -> None:
+    import resource
+
+    (tmp_path / NAME).touch()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = len(list(Path("/proc/self/fd").iterdir())) + 8
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        files = [Filesystem().open_read(tmp_path / NAME) for _ in range(lowest)]
+        assert len(files) == lowest
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_used_share_of_a_missing_folder_is_minus_one(fs: Filesystem, tmp_path: Path) -> None:
+    assert fs.used_ratio(tmp_path / "absent") == -1
+    assert 0 <= fs.used_ratio(tmp_path) <= 1
+
+
+def test_every_byte_that_was_written_lies_in_a_written_range(fs: Filesystem, tmp_path: Path) -> None:
+    descriptor, places = fs.create_file(tmp_path / NAME, 64 * SIZE), (0, 5 * SIZE + 3, 40 * SIZE)
+    for place in places:
+        fs.write(descriptor, place, b"x")
+    for begin in (0, 4 * SIZE, 5 * SIZE + 4, 64 * SIZE - 1):
+        ranges = list(fs.written_ranges(tmp_path / NAME, begin))
+        for place in places:
+            assert any(start <= place < stop for start, stop in ranges) == (place >= begin)
+    assert not list(fs.written_ranges(tmp_path / NAME, 64 * SIZE))
+
+
+def test_a_file_system_that_does_not_know_calls_everything_written(
+    fs: Filesystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fs.create_file(tmp_path / NAME, SIZE)
+
+    def unable(*_: int) -> int:
+        raise OSError(errno.EINVAL, "invalid argument")
+
+    monkeypatch.setattr(os, "lseek", unable)
+    assert list(fs.written_ranges(tmp_path / NAME, 10)) == [(10, SIZE)]

@@ -1,0 +1,145 @@
+"""The lock byte keeps other processes out; the abort marker tells how the last one ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from store.errors import StoreIOError, StoreLocked
+from store.files.filesystem import Filesystem
+from store.files.lock import AbortMarker, StoreLock, is_locked
+from store.files.lock_holder import LockHolder, find_lock_holder
+from tests.support.faulty_filesystem import FaultyFilesystem
+from tests.support.processes import next_line, running
+
+# What a Java broker does: FileChannel.tryLock(0, 1, false).
+TRY_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    print("taken", flush=True)
+    sys.stdin.read()
+except OSError:
+    print("refused", flush=True)
+"""
+
+
+def other_process(path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", TRY_LOCK, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def answer_of(process: subprocess.Popen[str]) -> str:
+    try:
+        out, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return out.strip()
+
+
+def test_another_process_is_refused_while_the_lock_is_held_and_let_in_after(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with StoreLock(path, Filesystem()):
+        assert answer_of(other_process(path)) == "refused"
+    assert answer_of(other_process(path)) == "taken"
+
+
+def test_the_holder_is_named_when_another_process_has_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"lock")
+    with running([sys.executable, "-c", TRY_LOCK, str(path)]) as holder:
+        assert next_line(holder).strip() == "taken"
+        with pytest.raises(StoreLocked, match=f"process {holder.pid}"):
+            StoreLock(path, Filesystem()).acquire()
+    StoreLock(path, Filesystem()).acquire()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no locks without a process")
+def test_a_holder_without_a_number_holds_the_lock_all_the_same(tmp_path: Path) -> None:
+    # As one in another container: the kernel gives no process for it.
+    path, fs = tmp_path / "lock", Filesystem()
+    path.write_bytes(b"lock")
+    with path.open("r+b") as file:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
+        assert is_locked(path, fs)
+        assert find_lock_holder(path, fs) == LockHolder(0, "")
+        with pytest.raises(StoreLocked, match="another process"):
+            StoreLock(path, fs).acquire()
+    assert not is_locked(path, fs)
+
+
+def test_the_list_of_all_locks_is_not_read_where_nobody_holds_this_one(tmp_path: Path) -> None:
+    # The kernel waits for all processors before it gives the list.
+    path, fs = tmp_path / "lock", FaultyFilesystem()
+    path.write_bytes(b"lock")
+    assert find_lock_holder(path, fs, tmp_path) is None
+    assert ("open_read", tmp_path / "locks") not in fs.operations
+
+
+def test_a_second_lock_in_the_same_process_is_refused_and_does_not_drop_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = StoreLock(path, Filesystem())
+    first.acquire()
+    with pytest.raises(StoreLocked, match=f"process {os.getpid()}"):
+        StoreLock(path, Filesystem()).acquire()
+    assert answer_of(other_process(path)) == "refused"
+    first.release()
+    with StoreLock(path, Filesystem()):
+        pass
+
+
+def test_the_lock_file_holds_what_a_broker_writes(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"something longer")
+    with StoreLock(path, Filesystem()):
+        pass
+    assert path.read_bytes() == b"lock"
+
+
+def test_a_lock_that_can_not_be_created_is_an_error_of_the_disk(tmp_path: Path) -> None:
+    lock = StoreLock(tmp_path / "absent" / "lock", Filesystem())
+    with pytest.raises(StoreIOError, match="no such file"):
+        lock.acquire()
+    assert not lock.is_held
+    lock.release()
+
+
+def test_a_failure_while_writing_the_content_can_be_followed_by_another_try(tmp_path: Path) -> None:
+    fs = FaultyFilesystem(when=lambda name, _: name == "write")
+    lock = StoreLock(tmp_path / "lock", fs)
+    with pytest.raises(StoreIOError):
+        lock.acquire()
+    assert not lock.is_held
+    fs.when = None
+    with lock:
+        assert (tmp_path / "lock").read_bytes() == b"lock"
+
+
+def test_the_abort_marker_is_empty_durable_and_can_be_there_already(tmp_path: Path) -> None:
+    fs = FaultyFilesystem()
+    marker = AbortMarker(tmp_path / "abort", fs)
+    assert not marker.exists()
+    marker.create()
+    marker.create()
+    assert (tmp_path / "abort").read_bytes() == b""
+    assert fs.count("fsync_folder") == 2
+    marker.remove()
+    marker.remove()
+    assert not marker.exists()
+
+
+def test_the_process_id_of_a_5_x_broker_is_read_from_the_marker(tmp_path: Path) -> None:
+    marker = AbortMarker(tmp_path / "abort", Filesystem())
+    assert marker.process_id() is None
+    (tmp_path / "abort").write_text("4711")
+    assert marker.process_id() == 4711
+    (tmp_path / "abort").write_text("")
+    assert marker.process_id() is None

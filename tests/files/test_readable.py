@@ -1,0 +1,66 @@
+"""Pages that can't be read are found before anything touches them, and the pages around them are used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from store.errors import StoreIOError
+from store.files import mapping
+from store.files.filesystem import Filesystem
+from store.files.mapped_file import MappedFile
+from store.files.mapping import PAGE_SIZE
+from tests.support.bad_sectors import BadSectors
+
+SIZE = 64 * PAGE_SIZE
+
+
+def written(folder: Path, fs: Filesystem) -> MappedFile:
+    path = folder / f"{0:020d}"
+    path.write_bytes(bytes(range(256)) * (SIZE // 256))
+    file = MappedFile(path, 0, SIZE, fs, writable=False)
+    file.set_positions(SIZE)
+    return file
+
+
+@pytest.mark.parametrize("pages", [{0}, {5}, {63}, {5, 6, 7}, {5, 20}, set(range(64))])
+def test_the_first_bad_page_ends_what_can_be_read(tmp_path: Path, pages: set[int]) -> None:
+    file = written(tmp_path, BadSectors({f"{0:020d}": pages}))
+    assert file.readable_end(0, SIZE) == min(pages) * PAGE_SIZE
+    following = next((page for page in range(min(pages), 65) if page not in pages), 64)
+    assert file.behind_unreadable(min(pages) * PAGE_SIZE, SIZE) == min(following * PAGE_SIZE, SIZE)
+
+
+def test_a_range_that_begins_inside_a_bad_page_ends_where_it_begins(tmp_path: Path) -> None:
+    file = written(tmp_path, BadSectors({f"{0:020d}": {5}}))
+    assert file.readable_end(5 * PAGE_SIZE + 100, SIZE) == 5 * PAGE_SIZE + 100
+
+
+def test_a_read_across_a_bad_page_is_an_error_with_the_place_and_others_work(tmp_path: Path) -> None:
+    file = written(tmp_path, BadSectors({f"{0:020d}": {5}}))
+    with pytest.raises(StoreIOError, match="cannot read this page") as caught:
+        file.read(5 * PAGE_SIZE - 10, 20)
+    assert (caught.value.file, caught.value.offset) == (file.path, 5 * PAGE_SIZE)
+    assert len(file.read(4 * PAGE_SIZE, PAGE_SIZE) or b"") == PAGE_SIZE
+
+
+def test_a_file_that_another_process_has_shortened_is_an_error_and_no_signal(tmp_path: Path) -> None:
+    file = written(tmp_path, Filesystem())
+    assert len(file.read(0, SIZE) or b"") == SIZE
+    os.truncate(file.path, 10 * PAGE_SIZE)
+    assert file.readable_end(0, SIZE) == 10 * PAGE_SIZE
+    with pytest.raises(StoreIOError, match="shortened"):
+        file.read(20 * PAGE_SIZE, 10)
+    assert len(file.read(0, 10) or b"") == 10
+
+
+def test_without_populating_maps_the_pages_are_read_into_a_buffer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapping, "_MADV_POPULATE_READ", 9999)
+    file = written(tmp_path, Filesystem())
+    assert file.readable_end(0, SIZE) == SIZE
+    os.truncate(file.path, 10 * PAGE_SIZE)
+    assert file.readable_end(0, SIZE) == 10 * PAGE_SIZE

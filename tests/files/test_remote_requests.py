@@ -1,0 +1,173 @@
+"""Requests to an object store that is busy, forbids or has nothing: again with growing pauses, or one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqctl.exit_codes import FINDINGS, IO_ERROR, OK
+from store import Message, open_store
+from store.errors import StoreIOError
+from store.files.remote_requests import BLOCK_BYTES, FIRST_PAUSE_S, LONGEST_PAUSE_S, RemoteRequests
+from tests.cli.running import rmqctl
+from tests.support.golden import golden
+from tests.support.s3 import s3_bucket
+from tests.support.stores import SMALL
+from tests.support.throttling import Proxy, proxy_before
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy before a bucket with the store `normal`; pauses take no time."""
+    from pyarrow.fs import copy_files
+
+    monkeypatch.setattr(RemoteRequests, "wait", lambda self, seconds: None)
+    with s3_bucket("brokers") as files:
+        copy_files(str(golden("normal").store), "brokers/normal", destination_filesystem=files)
+        with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", found.url)
+            yield found
+
+
+SEGMENT = 4 << 20
+LOG_BYTES = 5 * SEGMENT + (1 << 16)
+FETCHED = {
+    "get --log-offset 0": (0.1, 0.1),
+    "get T --queue 1 --offset 3 --max 1": (0.1, 1.0),
+    "index-query T k5": (0.5, 1.0),
+    "info": (1.0, 0.2),
+    "find k5": (1.0, 1.0),
+    "recover --normal --dry-run": (1.0, 1.0),
+    "doctor": (1.0, 1.0),
+}
+"""Parts of the log's files that a command fetches at most: of a store with queues and index, and of the log alone."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A proxy before a bucket with a store of six segments, `whole`, and its log alone, `bare`."""
+    from pyarrow.fs import copy_files
+
+    root = tmp_path_factory.mktemp("large") / "store"
+    settings = {**SMALL, "mappedFileSizeCommitLog": SEGMENT, "mappedFileSizeConsumeQueue": 40000}
+    with open_store(root, read_only=False, settings=settings) as store:
+        number = 0
+        while store.max_log_offset < LOG_BYTES:
+            assert store.put(Message.of("T", bytes(30_000), queue_id=number % 4, keys=[f"k{number}"])).is_ok
+            number += 1
+    with s3_bucket("large") as files:
+        copy_files(str(root), "large/whole", destination_filesystem=files)
+        copy_files(str(root / "commitlog"), "large/bare/commitlog", destination_filesystem=files)
+        with proxy_before(os.environ["AWS_ENDPOINT_URL"]) as found, pytest.MonkeyPatch.context() as changed:
+            changed.setenv("AWS_ENDPOINT_URL", found.url)
+            yield found
+
+
+@pytest.mark.parametrize("words", FETCHED)
+@pytest.mark.parametrize("name", ["whole", "bare"])
+def test_a_command_fetches_no_more_of_the_log_than_its_answer_needs(name: str, words: str, large: Proxy) -> None:
+    large.fetched.clear()
+    run = rmqctl("-q", "--store", f"s3://large/{name}", *words.split())
+    assert run.code in (OK, FINDINGS), run.err
+    assert 0 < large.bytes_of("commitlog") <= FETCHED[words][name == "bare"] * 6 * SEGMENT
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_check_of_a_store_that_throttles_a_third_of_all_requests_finds_what_it_finds_else(
+    status: int, proxy: Proxy
+) -> None:
+    proxy.status_of = lambda number: status if number % 10 in (1, 2, 3) else 0
+    run = rmqctl("-f", "json", "--store", "s3://brokers/normal", "check")
+    assert (run.code, run.json["findings"]) == (OK, []), run.err
+    assert proxy.refused > 0.2 * proxy.count
+
+
+def test_a_store_that_is_busy_for_good_is_one_sentence_with_the_attempts_and_the_option(proxy: Proxy) -> None:
+    proxy.status_of = lambda number: 503
+    run = rmqctl("-q", "--remote-retries", "1", "--store", "s3://brokers/normal", "check")
+    assert (run.code, run.err.count("\n")) == (IO_ERROR, 1), run.err
+    assert "s3://brokers/normal" in run.err
+    assert "tried 2 times" in run.err
+    assert "--remote-retries" in run.err
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        ("s3://nowhere/normal", 0, "no bucket or container is called nowhere; check its name, and the region"),
+        (
+            "s3://brokers/none",
+            0,
+            "the bucket is there, and has nothing below none; name the folder that holds commitlog",
+        ),
+        ("s3://brokers/normal", 403, "no right to look at it: "),
+    ],
+)
+@pytest.mark.parametrize("words", [("check",), ("info",)], ids=" ".join)
+def test_no_bucket_no_prefix_and_no_right_are_three_sentences(
+    address: str, status: int, says: str, words: tuple[str, ...], proxy: Proxy
+) -> None:
+    proxy.status_of = lambda number: status
+    run = rmqctl("-q", "--store", address, *words)
+    assert (run.code in (4, IO_ERROR), run.err.count("\n")) == (True, 1), run.err
+    assert run.err.startswith(f"rmqctl: {address}")
+    assert says.replace("look at", "list") in run.err or says in run.err, run.err
+    assert ("give credentials" in run.err) == (status == 403)
+
+
+def test_pauses_grow_and_other_errors_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(RemoteRequests, "wait", lambda self, seconds: pauses.append(seconds))
+    monkeypatch.setattr(RemoteRequests, "retries", 8)
+    for text, expected in {
+        "AWS Error SLOW_DOWN during GetObject": [min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S) for n in range(8)],
+        "AWS Error UNKNOWN (HTTP status 429)": [min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S) for n in range(8)],
+        "AWS Error ACCESS_DENIED during GetObject": [],
+        "AWS Error NO_SUCH_KEY (HTTP status 404)": [],
+    }.items():
+        pauses.clear()
+        attempts: list[int] = []
+
+        def fail(text: str = text, attempts: list[int] = attempts) -> None:
+            attempts.append(1)
+            raise OSError(text)
+
+        with pytest.raises(StoreIOError):
+            RemoteRequests("s3://b", None).ask("x", "read", fail)
+        assert (pauses, len(attempts)) == (expected, len(expected) + 1)
+
+
+@pytest.mark.parametrize(
+    ("reads", "fetched"),
+    [
+        ([(0, 8)], [(0, BLOCK_BYTES)]),
+        ([(0, 8), (8, 8), (BLOCK_BYTES - 1, 1)], [(0, BLOCK_BYTES)]),
+        ([(BLOCK_BYTES - 1, 2)], [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES)]),
+        ([(5, BLOCK_BYTES - 1)], [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES)]),
+        ([(5, BLOCK_BYTES)], [(5, BLOCK_BYTES)]),
+        ([(3 * BLOCK_BYTES - 4, 8)], [(2 * BLOCK_BYTES, BLOCK_BYTES), (3 * BLOCK_BYTES, BLOCK_BYTES)]),
+        ([(4 * BLOCK_BYTES, 8)], [(4 * BLOCK_BYTES, BLOCK_BYTES)]),
+        ([(7, 0)], [(0, BLOCK_BYTES)]),
+    ],
+)
+def test_a_few_bytes_are_never_asked_for_alone(
+    reads: list[tuple[int, int]], fetched: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    data = bytes(range(256)) * 800
+    (tmp_path / "file").write_bytes(data)
+    requests = RemoteRequests("s3://b", LocalFileSystem())
+    asked, whole = [], requests._fetch
+
+    def noting(path: str, place: str, position: int, size: int | None) -> memoryview:
+        asked.append((position, size))
+        return whole(path, place, position, size)
+
+    requests._fetch = noting  # type: ignore[method-assign]
+    for position, size in reads:
+        assert bytes(requests.read("file", str(tmp_path / "file"), position, size)) == data[position : position + size]
+    assert asked == fetched

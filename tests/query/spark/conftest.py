@@ -1,0 +1,26 @@
+"""One Spark session for all tests of the pipeline: starting it takes longer than most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that run in parallel share one Spark: all that need it go to one worker."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    from store.query.spark.session import (
+        open_session,  # Not at the top: its kernels are compiled first (tests/conftest.py).
+    )
+
+    with open_session("local[2]", settings={"spark.sql.shuffle.partitions": "4"}) as session:
+        yield session

@@ -1,0 +1,130 @@
+"""What sql hands over: every column of the answer, moments in UTC."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from base64 import b64encode
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.exit_codes import USAGE
+from rmqctl.messages import message_line
+from store.query.spark.described import to_json_row
+from store.query.spark.query import register_views, run_query, write_export
+from store.query.tables.export import Export
+from store.query.tables.schema import MESSAGES, TABLES
+from tests.query.spark.test_tables import records_of
+from tests.support.golden import golden
+from tests.support.processes import command_line, run
+
+NORMAL = [str(golden("normal").store)]
+
+
+def asked(spark: Any, text: str, limit: int = 10) -> list[dict[str, Any]]:
+    _, rows = run_query(spark, NORMAL, text, limit=limit)
+    return rows
+
+
+def told(spark: Any, text: str) -> list[dict[str, Any]]:
+    """Answers of Spark's own words, as `run_query` hands them over."""
+    register_views(spark, NORMAL, columns_of=text, tables_of=text)
+    frame = spark.sql(text)
+    return [to_json_row(row, frame.schema) for row in frame.collect()]
+
+
+@pytest.mark.spark
+def test_columns_of_the_same_name_are_told_apart(spark: Any) -> None:
+    assert asked(spark, "select 1 a, 2 a, 3 b, 4 a") == [{"a": 1, "a (2)": 2, "b": 3, "a (3)": 4}]
+
+
+@pytest.mark.spark
+def test_a_moment_is_told_in_utc_wherever_the_machine_stands(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        (row,) = asked(spark, "select min(store_timestamp) t, unix_millis(min(store_timestamp)) ms from messages")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert row["t"].endswith("Z")
+    assert datetime.fromisoformat(row["t"]) == datetime.fromtimestamp(row["ms"] / 1000, UTC)
+
+
+@pytest.mark.spark
+def test_bytes_and_nothing_are_told_as_json_has_them(spark: Any) -> None:
+    assert told(spark, "select cast('ab' as binary) b, null n") == [{"b": "YWI=", "n": None}]
+
+
+@pytest.mark.spark
+def test_an_export_goes_on_over_what_a_killed_one_left(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / ".out.part").mkdir()
+    write_export(spark, NORMAL, tmp_path / "out", Export("jsonl", "topic = 'TopicA'", to_line=message_line))
+    lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
+    assert len(lines) == 160
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.spark
+def test_a_csv_export_reads_back_as_what_the_records_hold(spark: Any, tmp_path: Path) -> None:
+    write_export(spark, NORMAL, tmp_path / "out", Export("csv"))
+    rows = []
+    for path in (tmp_path / "out").glob("*.csv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows += list(csv.DictReader(file))
+    wanted = dict(records_of(str(golden("normal").store)))
+    assert len(rows) == len(wanted)
+    for row in rows:
+        message = wanted[int(row["log_offset"])]
+        assert (row["topic"], row["body"]) == (message.topic, b64encode(bytes(message.body)).decode())
+        assert json.loads(row["properties"] or "{}") == message.properties
+        assert (row["tags"], json.loads(row["keys"] or "[]")) == (message.tags or "", message.keys)
+
+
+@pytest.mark.spark
+def test_a_table_is_described_with_all_its_columns(spark: Any) -> None:
+    assert [row["col_name"] for row in asked(spark, "describe messages", limit=100)] == list(MESSAGES)
+    assert len(asked(spark, "show columns in messages", limit=100)) == len(MESSAGES)
+    assert {row["tableName"] for row in asked(spark, "show tables")} >= set(TABLES)
+
+
+@pytest.mark.spark
+def test_a_natural_join_goes_by_all_columns_of_one_name(spark: Any) -> None:
+    (row,) = asked(spark, "select count(*) n from messages m natural join consumequeue c")
+    (wanted,) = asked(
+        spark,
+        "select count(*) n from messages m join consumequeue c using (topic, queue_id, queue_offset, log_offset, size)",
+    )
+    assert row == wanted
+
+
+def test_sql_writes_nothing(tmp_path: Path) -> None:
+    text = f"insert overwrite directory '{tmp_path / 'out'}' using csv select topic from messages"
+    done = run(command_line(golden("normal").store, "sql", text))
+    assert (done.code, len(done.err.splitlines())) == (USAGE, 1), done.err
+    assert "queries only" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spark
+def test_a_moment_inside_a_struct_is_told_as_one_outside(spark: Any) -> None:
+    (row,) = told(spark, "select t, array(named_struct('t', t)) a from (select min(store_timestamp) t from messages)")
+    assert row["a"] == [{"t": row["t"]}]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("partition_by", [[], ["day"]], ids=["together", "by day"])
+def test_an_export_may_ask_for_days(spark: Any, tmp_path: Path, partition_by: list[str]) -> None:
+    (first,) = asked(spark, "select cast(cast(min(store_timestamp) as date) as string) day from messages")
+    for name, where in {"found": f"day = '{first['day']}'", "none": "day < '2000-01-01'"}.items():
+        export = Export("jsonl", where, partition_by, to_line=message_line)
+        write_export(spark, NORMAL, tmp_path / name, export)
+    lines = [line for path in (tmp_path / "found").rglob("*.jsonl") for line in path.read_text().splitlines()]
+    assert lines
+    assert "day" not in json.loads(lines[0])
+    assert [path.name for path in (tmp_path / "found").glob("day=*")] == [f"day={first['day']}" for _ in partition_by]
+    assert not any(path.read_text() for path in (tmp_path / "none").rglob("*.jsonl"))

@@ -1,0 +1,107 @@
+"""The words that both engines share: what each is given for them, and what is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.errors import BadRequest
+from store.query.embedded.engine import open_engine
+from store.query.tables.dialect import FUNCTIONS, for_duckdb, for_spark
+from tests.support.golden import golden
+
+WORDS = [
+    ("select size", "select size", "select size"),
+    ("select Size", "select Size as `Size`", 'select Size as "Size"'),
+    ("select m.size, m.*", "select m . size , m . *", "select m . size , m . *"),
+    ("select count( * )", "select count ( * ) as `count( * )`", 'select count ( * ) as "count( * )"'),
+    ("select tags is null isnull", "select tags is null as `isnull`", 'select tags is null as "isnull"'),
+    ("select tags is null", "select tags is null as `tags is null`", 'select tags is null as "tags is null"'),
+    ("select distinct a b", "select distinct a as `b`", 'select distinct a as "b"'),
+    ("select a AS b", "select a as `b`", 'select a as "b"'),
+    ("select `a``b` `c\"d`", "select `a``b` as `c\"d`", 'select "a`b" as "c""d"'),
+    ("select 1 one, 1.5", "select 1 as `one` , 1.5e0 as `1.5`", 'select 1 as "one" , 1.5e0 as "1.5"'),
+    ("select null", "select null as `null`", 'select null as "null"'),
+    ("select case when a then 1 end", "select case when a then 1 end as `case when a then 1 end`",
+     'select case when a then 1 end as "case when a then 1 end"'),
+    ("select f from (select 1 + 1)", "select f from ( select 1 + 1 as `1 + 1` )",
+     'select f from ( select 1 + 1 as "1 + 1" )'),
+    ("select a -- b\n, c /* d */", "select a , c", "select a , c"),
+    ("select x;", "select x", "select x"),
+    ("size(keys) > 1 and t = timestamp '2020-01-01'", "size ( keys ) > 1 and t = timestamp '2020-01-01'",
+     "cardinality ( keys ) > 1 and t = timestamptz '2020-01-01'"),
+    ("cast(cast(a as int) as string) = 'x'", "cast ( cast ( a as int ) as string ) = 'x'",
+     "to_string ( to_int ( a ) ) = 'x'"),
+    ("cast(a as date) < cast('x' as timestamp)", "cast ( a as date ) < cast ( 'x' as timestamp )",
+     "cast ( a as date ) < cast ( 'x' as timestamptz )"),
+    ("properties['a'] = 'it''s'", "properties [ 'a' ] = 'it''s'", "properties [ 'a' ] = 'it''s'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "on_spark", "on_duckdb"), WORDS)
+def test_each_engine_gets_its_words(text: str, on_spark: str, on_duckdb: str) -> None:
+    assert (for_spark(text), for_duckdb(text)) == (on_spark, on_duckdb)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("tags isnull", "'isnull'"),
+        ("select 1 where tags is null isnull", "'isnull'"),
+        ("select string_agg(tags)", "the function string_agg"),
+        ('select "size"', "the sign '\"'"),
+        ("select 'a\\n'", "a text with a backslash"),
+        ("select 'a", "a text with a backslash, or without its end"),
+        ("select r'a'", "the sign 'r'"),
+        ("select size::int", "the sign ':'"),
+        ("select keys[0]", "the sign '['"),
+        ("select 7 // 2", "the sign '/'"),
+        ("select 2 ** 2", "the sign '*'"),
+        ("select 2 ^ 2", "the sign '^'"),
+        ("select 1 == 1", "the sign '='"),
+        ("select 1 <=> 1", "the sign '<'"),
+        ("select 1 | 1", "the sign '|'"),
+        ("select 7 div 2", "'div'"),
+        ("select cast(body as string)", "a cast of bytes to string"),
+        ("select cast(m.body as string)", "a cast of bytes to string"),
+        ("select cast(size as decimal)", "a cast to decimal"),
+        ("select * from t tablesample (1 rows)", "'tablesample'"),
+        ("select 1; select 2", "the sign ';'"),
+    ],
+)
+def test_what_the_engines_read_differently_is_refused_by_name(text: str, named: str) -> None:
+    for translate in (for_spark, for_duckdb):
+        with pytest.raises(BadRequest) as refused:
+            translate(text)
+        assert str(refused.value).startswith(f"sql does not take {named}"), refused.value
+
+
+CALLS = {
+    "abs(-2)": 2, "array_contains(keys, 'none')": False, "array_size(keys)": 3, "avg(1)": 1.0, "bool_and(true)": True,
+    "bool_or(false)": False, "cardinality(keys)": 3, "ceil(1.2)": 2, "char_length('ab')": 2, "coalesce(null, 1)": 1,
+    "contains('abc', 'b')": True, "count(1)": 1, "count_if(false)": 0,
+    "date_trunc('day', timestamp '2020-01-02 03:04:05')": "2020-01-02T00:00:00.000Z", "day(date '2020-01-02')": 2,
+    "dense_rank() over (order by 1)": 1, "endswith('abc', 'c')": True, "floor(-1.2)": -2, "get(keys, 0)": "order0",
+    "greatest(1, null, 2)": 2, "hex('a')": "61", "hour(timestamp '2020-01-02 03:04:05')": 3, "if(true, 1, 2)": 1,
+    "ifnull(null, 1)": 1, "lag(1) over (order by 1)": None, "lead(1) over (order by 1)": None, "least(1, null, 2)": 1,
+    "length('ab')": 2, "lower('A')": "a", "ltrim(' a ')": "a ",
+    "map_keys(properties)": ["p1", "TRACE_ON", "MSG_REGION", "KEYS", "unicode", "UNIQ_KEY"],
+    "map_values(properties)": None, "max(1)": 1,
+    "md5('a')": "0cc175b9c0f1b6a831c399e269772661", "min(1)": 1, "minute(timestamp '2020-01-02 03:04:05')": 4,
+    "month(date '2020-01-02')": 1, "nullif(1, 1)": None, "nvl(null, 1)": 1, "octet_length(body)": None,
+    "rank() over (order by 1)": 1, "replace('aa', 'a', 'b')": "bb", "round(1.25, 1)": 1.3,
+    "row_number() over (order by 1)": 1, "rtrim(' a ')": " a", "second(timestamp '2020-01-02 03:04:05')": 5,
+    "size(keys)": 3, "startswith('abc', 'a')": True, "substr('abc', 0, 2)": "ab", "substring('abc', -2)": "bc",
+    "sum(1)": 1, "trim(' a ')": "a", "unix_millis(timestamp '1970-01-01 00:00:01')": 1000, "upper('a')": "A",
+    "year(date '2020-01-02')": 2020,
+}  # fmt: skip
+
+
+def test_every_function_that_is_offered_has_an_answer() -> None:
+    assert {call.partition("(")[0] for call in CALLS} == FUNCTIONS.keys()
+    first = "(select * from messages where log_offset = 0) m"
+    with open_engine([str(golden("normal").store)]) as engine:
+        for call, wanted in CALLS.items():
+            names, rows = engine.query(f"select {call} from {first}", limit=1)
+            assert names == [call]
+            if wanted is not None:
+                assert rows == [{call: wanted}], call

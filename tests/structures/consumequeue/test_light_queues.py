@@ -1,0 +1,197 @@
+"""Light queues: a put gives the queue offsets that a broker gives, both directions are checked, poison is named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import Message, check, open_store
+from store.formats.message import StoredMessage
+from store.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET, encode_java_map
+from store.structures.commitlog.bulk import MessageColumns
+from tests.cli.running import rmqctl
+from tests.support.answers import mismatches
+from tests.support.five_stores import asked, copy_of_five, damage, five
+from tests.support.snapshots import contents
+from tests.support.stores import SMALL
+
+LIGHT = {**SMALL, "enableLmq": True, "enableMultiDispatch": True}
+NAMES = "%LMQ%a,%LMQ%b"
+
+
+def records_of(root: Path) -> list[StoredMessage]:
+    """Every record, in the log's order."""
+    with open_store(root) as store:
+        queues = [queue for queue in store.queues() if not queue.topic.startswith("%LMQ%")]
+        found = [one for queue in queues for one in store.messages(queue.topic, queue.queue_id)]
+    return sorted(found, key=lambda one: one.log_offset)
+
+
+def as_sent(record: StoredMessage) -> Message:
+    """The message that the broker was given."""
+    values = {name: value for name, value in record.properties.items() if name != INNER_MULTI_QUEUE_OFFSET}
+    message = Message(record.topic, record.body, record.queue_id, encode_java_map(values), record.flag, record.sys_flag)
+    return replace(
+        message, born_timestamp_ms=record.born_timestamp_ms, born_host=record.born_host, store_host=record.store_host
+    )
+
+
+def light(names: str, topic: str = "T") -> Message:
+    return Message.of(topic, b"x", properties={INNER_MULTI_DISPATCH: names})
+
+
+def put(root: Path, *messages: Message, compat: str = "5.3", **settings: Any) -> list[str | None]:
+    """What the broker writes as queue offsets in light queues, message by message; the reason of a refused one."""
+    with open_store(root, read_only=False, compat=compat, settings={**LIGHT, **settings}) as store:
+        results = [store.put(message) for message in messages]
+        stored = [store.lookup(one.log_offset) if one.is_ok else None for one in results]
+    return [
+        record.properties.get(INNER_MULTI_QUEUE_OFFSET) if record is not None else one.reason
+        for record, one in zip(stored, results, strict=True)
+    ]
+
+
+def test_every_record_is_the_one_that_the_broker_wrote(tmp_path: Path) -> None:
+    records = records_of(five("lmq") / "store")
+    settings = {"mappedFileSizeCommitLog": 65536, "enableLmq": True, "enableMultiDispatch": True}
+    written = [one for one in records if INNER_MULTI_QUEUE_OFFSET in one.properties]
+    assert len(written) > 20
+    with open_store(tmp_path, read_only=False, compat="5.3", settings=settings) as store:
+        for record in records:
+            got = store.lookup(store.put(as_sent(record)).log_offset)
+            assert got.properties == record.properties
+            assert _without_properties(got) == _without_properties(record)
+
+
+def _without_properties(record: StoredMessage) -> bytes:
+    """The record up to its properties, without its store time: their order is that of the broker's map."""
+    end = len(record.raw) - len(record.property_text)
+    return record.raw[:56] + record.raw[64:end]
+
+
+def test_properties_are_in_the_order_of_a_map_that_decoding_makes(tmp_path: Path) -> None:
+    [record] = [one for one in records_of(five("lmq") / "store") if one.log_offset == 0]
+    # The writer of the archive made its map without a size.
+    assert encode_java_map(record.properties, capacity=16) == record.property_text
+
+
+def test_counters_go_on_from_the_queues_on_the_disk(tmp_path: Path) -> None:
+    assert put(tmp_path, light(NAMES), light("%LMQ%b"), Message("T", b"x")) == ["0,0", "1", None]
+    assert put(tmp_path, light("%LMQ%b,%LMQ%c,%LMQ%a")) == ["2,0,1"]
+    assert list(check(tmp_path)) == []
+    with open_store(tmp_path) as store:
+        assert [one.queue_offset for one in store.messages("T", 0)] == [0, 1, 2, 3]
+        assert [store.max_offset(f"%LMQ%{name}", 0) for name in "abc"] == [2, 3, 1]
+
+
+def test_many_messages_at_once_get_theirs_too(tmp_path: Path) -> None:
+    with open_store(tmp_path, read_only=False, compat="5.3", settings=LIGHT) as store:
+        result = store.put_many(MessageColumns.of([light(NAMES), Message("T", b"x"), light("%LMQ%a")]))
+        found = [store.lookup(int(at)).properties.get(INNER_MULTI_QUEUE_OFFSET) for at in result.log_offsets]
+    assert found == ["0,0", None, "1"]
+
+
+@pytest.mark.parametrize(
+    ("message", "compat", "settings"),
+    [
+        (light(NAMES), "5.3", {"enableLmq": False}),
+        (light(NAMES), "4.9", {"enableMultiDispatch": False}),
+        (light(NAMES, "%RETRY%g"), "5.3", {}),
+        (light(NAMES, "rmq_sys_x"), "5.3", {}),
+        (light(" "), "5.3", {}),
+    ],
+)
+def test_none_are_written_where_the_broker_writes_none(
+    message: Message, compat: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    assert put(tmp_path, message, compat=compat, **settings) == [None]
+
+
+def test_4_9_gives_any_name_an_offset(tmp_path: Path) -> None:
+    assert put(tmp_path, light("%LMQ%a,other"), light("other"), compat="4.9") == ["0,0", "1"]
+    assert list(check(tmp_path)) == []
+
+
+@pytest.mark.parametrize("names", ["%LMQ%a,plain", "plain,%LMQ%a", "%LMQ%a,plain,%LMQ%b"])
+def test_a_name_with_which_5_3_writes_poison_is_refused(names: str, tmp_path: Path) -> None:
+    [reason] = put(tmp_path, light(names))
+    assert "'plain', which does not begin with %LMQ%" in (reason or "")
+
+
+def test_a_property_crc_covers_the_queue_offsets(tmp_path: Path) -> None:
+    assert put(tmp_path, light(NAMES), light(NAMES), enabledAppendPropCRC=True) == ["0,0", "1,1"]
+    assert list(check(tmp_path)) == []
+
+
+def test_a_record_larger_than_a_message_may_be_is_refused(tmp_path: Path) -> None:
+    [reason] = put(tmp_path, replace(light(NAMES), body=bytes(900)), maxMessageSize=1000)
+    assert "with light queues the limit is 1000" in (reason or "")
+
+
+@pytest.mark.parametrize("name", ["lmq", "lmq-poison1"])
+def test_answers_are_those_of_the_broker(name: str) -> None:
+    with open_store(five(name) / "store") as store:
+        assert [one for kind in ("minmax", "get") for one in mismatches(store, asked(name, kind))] == []
+
+
+# Both directions, and poison.
+
+
+@pytest.mark.leaves_damage
+@pytest.mark.parametrize(("topic", "queue"), [("LmqT", 0), ("LmqT", 1), ("%LMQ%a", 0), ("%LMQ%b", 0)])
+def test_a_rebuild_of_one_queue_gives_its_bytes_again_and_leaves_the_others(
+    topic: str, queue: int, tmp_path: Path
+) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    before = contents(root / "consumequeue")
+    damage(root, {"zero": [[f"consumequeue/{topic}/{queue}/00000000000000000400", 0, 400]]})
+    run = rmqctl("rebuild", "--queues", "--topic", topic, "--queue", queue, "--yes", store=root)
+    assert run.code == 0, run.err
+    assert contents(root / "consumequeue") == before
+    assert list(check(root)) == []
+
+
+def test_light_queues_are_not_rebuilt_on_spark_which_would_leave_them_out(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    before = contents(root)
+    run = rmqctl("rebuild", "--queues", "--engine", "spark", "--yes", store=root)
+    assert run.code != 0
+    assert "light queues (INNER_MULTI_DISPATCH) are not built on Spark" in run.err
+    assert contents(root) == before
+
+
+def test_units_without_a_message_and_messages_without_a_unit_are_found(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    damage(root, {"zero": [["consumequeue/%LMQ%a/0/00000000000000000000", 40, 20]]})
+    assert {one.kind for one in check(root)} == {"queue-gap", "missing-unit"}
+    damage(root, {"bytes": [["consumequeue/%LMQ%b/0/00000000000000000000", 47, "07"]]})
+    assert "unit-nowhere" in {one.kind for one in check(root) if one.topic == "%LMQ%b"}
+
+
+@pytest.mark.leaves_damage
+def test_a_queue_offset_that_java_does_not_read_is_poison(tmp_path: Path) -> None:
+    root = copy_of_five("lmq", tmp_path)
+    path = root / "commitlog/00000000000000000000"
+    data = bytearray(path.read_bytes())
+    [two_digits, *_] = re.finditer(rb"INNER_MULTI_QUEUE_OFFSET\x01[0-9]{2}", data)
+    data[two_digits.end() - 2] = ord(" ")
+    path.write_bytes(data)
+    assert "light-queue-poison" in {one.kind for one in check(root)}
+
+
+@pytest.mark.parametrize(("name", "starts"), [("lmq-poison1", True), ("lmq-poison2", False)])
+def test_poison_is_named_by_check_with_its_remedy(name: str, starts: bool) -> None:
+    root = five(name) / "store"
+    found = {one.kind: one.detail for one in check(root)}
+    assert "put it again" in found["light-queue-unmatched"]
+    assert ("enableMultiDispatch=false" in found.get("light-queue-poison", "")) == (not starts)
+    [start] = rmqctl("--format", "json", "simulate", store=root).json["outcomes"]
+    assert start["starts"] == starts
+    assert ("start once with enableMultiDispatch=false" in (start["reason"] or "")) == (not starts)
+    doctor = rmqctl("--format", "json", "doctor", store=root).json
+    assert doctor["worst_rank"] == (2 if starts else 1)
+    assert "light-queue-unmatched" in {one["what"] for one in doctor["diagnoses"]}

@@ -1,0 +1,154 @@
+"""The timer's files: damage and stale state are found, and a rebuild gives every message its state again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from store import check, open_store
+from store.structures.timer.review import TimerMessage, review_timers
+from tests.cli.running import rmqctl
+from tests.support.five_stores import copy_of_five, damage, five, lines
+
+NAMES = ("timer", "timer-aborted", "timer-roll", "timer-rolled")
+WINDOWS = {"timer": 172_800, "timer-aborted": 172_800, "timer-roll": 1800, "timer-rolled": 5}
+UNIT = 52
+
+
+def states(root: Path) -> Counter[tuple[str, str | None, int]]:
+    with open_store(root) as store:
+        messages: list[TimerMessage] = review_timers(store.opened, 0).messages
+    return Counter((one.state.value, one.uniq_key, one.queue_offset) for one in messages)
+
+
+def kinds(root: Path) -> set[str]:
+    return {finding.kind for finding in check(root)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sound_files_have_no_findings(name: str) -> None:
+    assert list(check(five(name) / "store")) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("wheel removed", {"timer-files"}),
+        ("timercheck removed", {"timer-files"}),
+        ("timercheck zero", {"timer-files"}),
+        ("timerlog removed", {"timer-files"}),
+        ("timermetrics removed", {"timer-state"}),
+    ],
+)
+def test_each_damage_that_a_broker_met_is_found(case: str, found: set[str], tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    damage(root, next(line["damage"] for line in lines("timer", "damaged.jsonl") if line["damage"]["name"] == case))
+    assert kinds(root) == found
+
+
+@pytest.mark.parametrize("lost", ["timerwheel", "timerlog", "config/timercheck"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rebuild_gives_every_message_its_state_again(name: str, lost: str, tmp_path: Path) -> None:
+    root = copy_of_five(name, tmp_path)
+    before = states(root)
+    if lost != "config/timercheck":
+        damage(root, {"remove": [lost]})
+    window = ("--roll-window", WINDOWS[name])
+    run = rmqctl("timer", "rebuild", "--yes", *window, store=root)
+    assert run.code == 0, run.err
+    assert kinds(root) == set()
+    assert _effects(states(root)) == _effects(before)
+
+
+def _effects(found: Counter[tuple[str, str | None, int]]) -> Counter[tuple[str, str | None]]:
+    """What comes of each message: a delete that rolls and one that is effective come to the same."""
+    same = {"deleteRolling": "deleted", "lost": "pending"}
+    return Counter((same.get(state, state), key) for state, key, _ in found.elements())
+
+
+def test_a_rebuild_says_that_no_file_tells_the_time(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    damage(root, {"remove": ["config/timercheck", "checkpoint"]})
+    run = rmqctl("timer", "rebuild", "--dry-run", store=root)
+    assert "timercheck and checkpoint tell no time" in run.err
+
+
+def test_a_rebuild_without_a_checkpoint_delivers_nothing_twice(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    before = states(root)
+    damage(root, {"remove": ["config/timercheck"]})
+    assert rmqctl("timer", "rebuild", "--yes", store=root).code == 0
+    assert kinds(root) == set()
+    pending = {key for state, key, _ in before if state == "pending"}
+    assert {key for state, key, _ in states(root) if state == "pending"} == pending
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"dataVersion":{},"timingCount":{}}'])
+def test_a_rebuild_counts_pending_messages_anew_where_their_table_is_lost(text: str | None, tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    metrics = root / "config/timermetrics"
+    metrics.unlink() if text is None else metrics.write_text(text, encoding="utf-8")
+    assert kinds(root) == {"timer-state"}
+    assert rmqctl("timer", "rebuild", "--yes", store=root).code == 0
+    assert kinds(root) == set()
+    found = json.loads(metrics.read_text(encoding="utf-8"))["timingCount"]
+    # The broker's own number for TimerA had drifted to 23: it counts a delete that fires once more.
+    assert {topic: row["count"] for topic, row in found.items()} == {"TimerA": 24, "TimerB": 16}
+
+
+def test_a_rebuild_can_be_undone(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    before = (root / "timerwheel").read_bytes(), (root / "config/timercheck").read_bytes()
+    change = rmqctl("--format", "json", "timer", "rebuild", "--yes", store=root).json["change_id"]
+    assert rmqctl("undo", change, store=root).code == 0
+    assert ((root / "timerwheel").read_bytes(), (root / "config/timercheck").read_bytes()) == before
+
+
+@pytest.mark.leaves_damage
+def test_a_truncated_log_leaves_a_stale_timer_which_is_named(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    with open_store(root) as store:
+        last = review_timers(store.opened, 0).messages[-3].log_offset
+    assert rmqctl("truncate-dirty", "--offset", last, "--yes", store=root).code == 0
+    assert "timer-stale" in kinds(root)
+    assert rmqctl("timer", "rebuild", "--yes", store=root).code == 0
+    assert "timer-stale" not in kinds(root)
+
+
+@pytest.mark.parametrize(("field", "kind"), [(4, "timer-log"), (31, "timer-stale"), (39, "timer-stale")])
+def test_a_changed_field_of_a_unit_is_found(field: int, kind: str, tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    damage(root, {"bytes": [["timerlog/00000000000000000000", UNIT * 3 + field, "7f"]]})
+    assert kind in kinds(root)
+
+
+def test_random_damage_to_a_live_slot_is_found(tmp_path: Path) -> None:
+    root = copy_of_five("timer", tmp_path)
+    with open_store(root) as store:
+        pending = [one for one in review_timers(store.opened, 0).messages if one.state == "pending"]
+    choice, wheel = random.Random(3), root / "timerwheel"
+    for _ in range(12):
+        slot = choice.choice(pending).slot_timestamp_ms // 1000 % 1_209_600
+        at = slot * 32 + choice.randrange(8, 32)
+        with wheel.open("r+b") as file:
+            file.seek(at)
+            before = file.read(1)
+            file.seek(at)
+            file.write(bytes([before[0] ^ choice.randrange(1, 256)]))
+        assert kinds(root) >= {"timer-wheel"}, at
+        with wheel.open("r+b") as file:
+            file.seek(at)
+            file.write(before)
+    assert kinds(root) == set()
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-offsets",)])
+def test_a_salvaged_store_has_the_files_of_its_timers(options: tuple[str, ...], tmp_path: Path) -> None:
+    source, target = copy_of_five("timer-aborted", tmp_path / "source"), tmp_path / "new"
+    assert rmqctl("salvage", *options, "--to", target, store=source).code == 0
+    assert kinds(target) == set()
+    assert states(target) == states(source)

@@ -1,0 +1,154 @@
+"""The verdict on a checkpoint: each promise against what the files hold, and the file itself."""
+
+from pathlib import Path
+
+import pytest
+
+from store import check
+from store.formats.checkpoint_page import CheckpointPage
+from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID
+from store.verbs.recover.checkpoint_review import Promise, Reached, page_faults, promises_of
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.support.stores import make_store
+
+REACHED = Reached(log_end=9000, log_ms=500, queue_ms=400, index_ms=300)
+
+
+@pytest.mark.parametrize(
+    ("field", "page", "verdict"),
+    [
+        ("physic", CheckpointPage(physic_ms=500), "ok"),
+        ("physic", CheckpointPage(physic_ms=501), "ahead of the files"),
+        ("physic", CheckpointPage(physic_ms=499), "behind"),
+        ("physic", CheckpointPage(), "never set"),
+        ("logics", CheckpointPage(logics_ms=401), "ahead of the files"),
+        ("index", CheckpointPage(index_ms=301), "ahead of the files"),
+        ("confirm", CheckpointPage(confirm_log_offset=9001), "ahead of the files"),
+        ("confirm", CheckpointPage(confirm_log_offset=8000), "behind"),
+        ("master_flushed", CheckpointPage(master_flushed_offset=9000), "ok"),
+    ],
+)
+def test_a_promise_is_held_against_what_it_is_about(field: str, page: CheckpointPage, verdict: str) -> None:
+    found = {promise.field: promise.verdict for promise in promises_of(page, REACHED)}
+    assert found[field] == verdict
+
+
+def test_a_4_x_page_promises_no_offsets() -> None:
+    assert [promise.field for promise in promises_of(CheckpointPage(1, 2, 3), REACHED)] == ["physic", "logics", "index"]
+
+
+@pytest.mark.parametrize(
+    ("page", "file_size", "word"),
+    [
+        (CheckpointPage(), None, "no checkpoint"),
+        (CheckpointPage(), 24, "24 bytes, expected 4096"),
+        (CheckpointPage(logics_ms=-1), 4096, "logics_ms is negative (-1)"),
+    ],
+)
+def test_a_fault_of_the_file_is_named(page: CheckpointPage, file_size: int | None, word: str) -> None:
+    assert word in page_faults(page, file_size)[0]
+
+
+def test_a_sound_page_has_no_fault() -> None:
+    assert page_faults(CheckpointPage(1, 2, 3), 4096) == []
+
+
+MASTER_FAULT = "master_flushed_offset is negative (-3)"
+SAID = CheckpointPage(510, 420, 330, 9100, 8900)
+
+
+def test_every_promise_has_its_words_what_it_said_and_what_is_reached() -> None:
+    expired = REACHED._replace(first_ms=77)
+    assert promises_of(SAID, expired) == [
+        Promise("physic", 510, 500, "log flushed", False, 77),
+        Promise("logics", 420, 400, "queues built", False, 77),
+        Promise("index", 330, 300, "index flushed", False, 77),
+        Promise("master_flushed", 9100, 9000, "master flushed", True, 0),
+        Promise("confirm", 8900, 9000, "last valid record", True, 0),
+    ]
+
+
+@pytest.mark.parametrize(("master", "confirm", "count"), [(0, 0, 3), (1, 0, 5), (0, 1, 5), (1, 1, 5)])
+def test_offsets_are_promised_where_one_of_them_is_set(master: int, confirm: int, count: int) -> None:
+    page = CheckpointPage(1, 2, 3, master, confirm)
+    assert len(promises_of(page, REACHED)) == count
+
+
+@pytest.mark.parametrize(
+    ("said", "reached", "expired", "verdict", "excess"),
+    [
+        (0, 0, 0, "never set", 0),
+        (0, 1, 0, "never set", 0),
+        (0, 0, 1, "never set", 0),
+        (1, 0, 0, "ahead of the files", 1),
+        (1, 0, 1, "ok", 1),
+        (2, 0, 1, "ahead of the files", 2),
+        (1, 2, 0, "behind", 0),
+        (2, 2, 0, "ok", 0),
+        (3, 2, 0, "ahead of the files", 1),
+        (9, 2, 0, "ahead of the files", 7),
+        (2, 2, 9, "ok", 0),
+        (3, 2, 3, "ok", 1),
+        (4, 2, 3, "ahead of the files", 2),
+        (1, 2, 3, "behind", 0),
+        (1_700_000_000_001, 1_700_000_000_000, 0, "ahead of the files", 1),
+        (1_700_000_000_000, 1_700_000_000_001, 0, "behind", 0),
+        (1_700_000_000_000, int("1700000000000"), 0, "ok", 0),
+        (-1, 0, 0, "behind", 0),
+    ],
+)
+def test_the_verdict_on_a_promise(said: int, reached: int, expired: int, verdict: str, excess: int) -> None:
+    promise = Promise("physic", said, reached, "log flushed", expired=expired)
+    assert (promise.verdict, promise.excess) == (verdict, excess)
+    assert promise.is_ahead is (verdict == "ahead of the files")
+
+
+@pytest.mark.parametrize(
+    ("page", "file_size", "faults"),
+    [
+        (CheckpointPage(), None, ["there is no checkpoint: an abnormal recovery reads the whole log"]),
+        (CheckpointPage(logics_ms=-1), None, ["there is no checkpoint: an abnormal recovery reads the whole log"]),
+        (CheckpointPage(), 0, ["0 bytes, expected 4096"]),
+        (CheckpointPage(), 4095, ["4095 bytes, expected 4096"]),
+        (CheckpointPage(), 4096, []),
+        (CheckpointPage(), 4097, []),
+        (CheckpointPage(0, 0, 0, 0, 0), 4096, []),
+        (CheckpointPage(-2, 1, 1, 1, 1), 4096, ["physic_ms is negative (-2)"]),
+        (CheckpointPage(1, 1, 1, 1, -1), 4096, ["confirm_log_offset is negative (-1)"]),
+        (CheckpointPage(1, 1, -1, -3, 1), 24, ["24 bytes, expected 4096", "index_ms is negative (-1)", MASTER_FAULT]),
+    ],
+)
+def test_each_fault_of_the_file_is_named_once(page: CheckpointPage, file_size: int | None, faults: list[str]) -> None:
+    assert page_faults(page, file_size) == faults
+
+
+@pytest.mark.parametrize("page", [None, b"", b"abc", b"\x7f" * 24])
+@pytest.mark.parametrize("messages", [1, 60])
+@pytest.mark.parametrize("command", [("recover", "--yes"), ("truncate-dirty", "--yes"), ("put", "T", "body")])
+def test_a_lost_or_torn_checkpoint_is_written_anew(
+    command: tuple[str, ...], messages: int, page: bytes | None, tmp_path: Path
+) -> None:
+    root = make_store(tmp_path / "store", messages)
+    if page is None:
+        (root / "checkpoint").unlink()
+    else:
+        (root / "checkpoint").write_bytes(page)
+    shown = rmqctl("-f", "json", "checkpoint", "show", store=root)
+    assert (shown.code, shown.json["file_bytes"]) == (1, None if page is None else len(page))
+    assert rmqctl(*command, store=root).code == 0
+    checked = rmqctl("check", store=root)
+    assert checked.code == 0, checked.out
+
+
+NOISE = [b"\xff" * 4096, bytes(range(256)) * 16, (b"\xff" * 40).ljust(4096, b"\0"), b"\x80" + bytes(4095)]
+
+
+@pytest.mark.parametrize("page", NOISE)
+@pytest.mark.parametrize("name", ["normal", "normal5"])
+def test_a_rewrite_mends_a_checkpoint_that_no_broker_writes(name: str, page: bytes, copy_of: CopyOf) -> None:
+    _, root = copy_of(name)
+    (root / "checkpoint").write_bytes(page)
+    assert {finding.kind for finding in check(root)} <= {CHECKPOINT_AHEAD, CHECKPOINT_INVALID}
+    assert rmqctl("checkpoint", "rewrite", "--yes", store=root).code == 0
+    assert list(check(root)) == []

@@ -1,0 +1,114 @@
+"""A salvaged store has the tables that a start reads, fitted to its queues."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.files.store_reader import StoreReader
+from store.structures.tables.fastjson import parse_fastjson
+from store.verbs.queue_ends import queue_ends
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.engine.services.stores import show, unpack
+from tests.support.five_stores import copy_of_five
+
+TOPICS = {"dataVersion": {"counter": 7, "timestamp": 1}, "topicConfigTable": {}}
+GROUPS = {"subscriptionGroupTable": {"readers": {"groupName": "readers", "retryMaxTimes": 3}}}
+OFFSETS = {"offsetTable": {"TopicA@readers": {"0": 99999, "1": 5, "2": -1}, "Gone@readers": {"0": 12}}}
+
+
+def write_tables(root: Path, **tables: Any) -> None:
+    (root / "config").mkdir(exist_ok=True)
+    for name, value in tables.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        (root / "config" / name.replace("_json", ".json").replace("_bak", ".bak")).write_text(text)
+
+
+def salvaged(root: Path, target: Path, *words: object) -> dict[str, tuple[str, str]]:
+    """What was brought: where from, and what is said of it."""
+    run = rmqctl("--format", "json", "salvage", "--to", target, *words, store=root)
+    assert run.code == 0, run.err
+    return {row["file"]: (row["copied_from"], row["remark"]) for row in run.json["brought"]}
+
+
+def table(root: Path, name: str) -> Any:
+    return parse_fastjson((root / "config" / name).read_text())
+
+
+@pytest.fixture
+def source(copy_of: CopyOf) -> Path:
+    _, root = copy_of("normal")
+    shutil.rmtree(root / "config", ignore_errors=True)
+    return root
+
+
+@pytest.mark.parametrize("words", [(), ("--keep-offsets",)])
+def test_whole_tables_are_brought_and_offsets_moved_into_the_queues(
+    source: Path, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_tables(source, subscriptionGroup_json=GROUPS, consumerOffset_json=OFFSETS)
+    brought = salvaged(source, tmp_path / "new", *words)
+    ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ends(StoreReader(str(tmp_path / "new")))}
+    end = ends["TopicA", 0]
+    assert table(tmp_path / "new", "subscriptionGroup.json") == GROUPS
+    assert table(tmp_path / "new", "consumerOffset.json") == {
+        "offsetTable": {"TopicA@readers": {"0": end, "1": 5, "2": -1}, "Gone@readers": {"0": 0}}
+    }
+    moved = f"readers from 99999 to {end} of TopicA/0, readers from 12 to 0 of Gone/0"
+    assert brought["config/consumerOffset.json"] == (
+        "consumerOffset.json",
+        f"2 offsets moved into the queues: {moved}",
+    )
+
+
+def test_topics_that_no_table_names_are_found_in_the_queues(source: Path, tmp_path: Path) -> None:
+    salvaged(source, tmp_path / "new")
+    queues = {one.name for one in (tmp_path / "new/consumequeue").iterdir()}
+    assert queues - {"SCHEDULE_TOPIC_XXXX"} == set(table(tmp_path / "new", "topics.json")["topicConfigTable"])
+    assert rmqctl("config", "check", store=tmp_path / "new").code == 0
+
+
+def test_a_torn_table_is_brought_from_its_bak_and_one_without_is_named(source: Path, tmp_path: Path) -> None:
+    write_tables(
+        source, subscriptionGroup_json='{"subscr', subscriptionGroup_json_bak=GROUPS, consumerFilter_json='{"filt'
+    )
+    brought = salvaged(source, tmp_path / "new")
+    assert brought["config/subscriptionGroup.json"] == (
+        "subscriptionGroup.json.bak",
+        "subscriptionGroup.json is damaged",
+    )
+    assert table(tmp_path / "new", "subscriptionGroup.json") == GROUPS
+    assert brought["config/consumerFilter.json"][0] == ""
+    assert not (tmp_path / "new/config/consumerFilter.json").exists()
+    run = rmqctl("salvage", "--to", tmp_path / "other", store=source)
+    assert "config/consumerFilter.json was not brought: consumerFilter.json is damaged" in run.err
+
+
+def test_files_of_no_known_meaning_are_named_and_left(source: Path, tmp_path: Path) -> None:
+    write_tables(source, other_json="{}")
+    (source / "brokerIdentity").write_text("me")
+    (source / "transRocksDB").mkdir()
+    brought = salvaged(source, tmp_path / "new")
+    assert (tmp_path / "new/config/other.json").read_text() == "{}"
+    assert (tmp_path / "new/brokerIdentity").read_text() == "me"
+    assert brought["transRocksDB"] == ("", "what it holds is not known; it may name log offsets of the old log")
+
+
+def test_delivered_messages_are_not_delivered_again_where_the_offsets_are_lost(tmp_path: Path) -> None:
+    source, _ = unpack("services-aborted", tmp_path)
+    (source / "config/delayOffset.json").unlink(missing_ok=True)
+    assert show(source, "delay", "show")["counts"]["duplicate"] > 0
+    salvaged(source, tmp_path / "new")
+    assert show(tmp_path / "new", "delay", "show")["counts"]["duplicate"] == 0
+
+
+def test_a_store_of_5_3_stays_one(tmp_path: Path) -> None:
+    source = copy_of_five("timer", tmp_path)
+    salvaged(source, tmp_path / "new")
+    assert rmqctl("--format", "json", "info", store=tmp_path / "new").json["compat"] == "5.3"
+    assert rmqctl("check", store=tmp_path / "new").code == 0

@@ -1,0 +1,108 @@
+"""Records are held against queues and index by stretches of the log, with the result of a look at all of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from store import Message, open_store
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.verbs.salvage import derived_files
+from store.verbs.salvage.derived_files import DerivedFiles
+from store.verbs.salvage.salvage import SalvageReport, salvage_runs
+from tests.conftest import CopyOf
+from tests.support.five_stores import copy_of_five
+
+UNIT_SIZE = 20
+FLAG_AT = 16
+PROPERTY_CRC = {"enabledAppendPropCRC": True, "mappedFileSizeCommitLog": 16384, "messageIndexEnable": False}
+Found = list[tuple[int, str, str]]
+
+
+def salvaged(root: Path) -> tuple[Found, int, int]:
+    """Log offset, grade and reason of each record; the gaps, and the units in front of the log."""
+    report = SalvageReport()
+    runs = list(salvage_runs(root, Filesystem(), report))
+    found = [(offset, run.grade.value, run.reason) for run in runs for offset in run.log_offsets.tolist()]
+    return sorted(found), report.gap_bytes, report.units_before
+
+
+def damage(root: Path, seed: int) -> None:
+    """Flips bits in ten places of queue files and index, and takes the log's first segment away."""
+    rng = random.Random(seed)
+    files = sorted(one for one in [*root.glob("consumequeue/*/*/*"), *root.glob("index/*")] if one.is_file())
+    for _ in range(10):
+        path = rng.choice(files)
+        data = bytearray(path.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+    min((root / "commitlog").iterdir()).unlink()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_of_any_size_give_the_same_grades(
+    seed: int, copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, root = copy_of("many")
+    damage(root, seed)
+    whole = salvaged(root)
+    monkeypatch.setattr(derived_files, "STRETCH_ITEMS", 1 + 40 * seed)
+    assert salvaged(root) == whole
+
+
+def test_a_stretch_holds_what_names_its_log_offsets_alone(copy_of: CopyOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, root = copy_of("many")
+    whole = DerivedFiles(StoreReader(str(root))).stretch(0, 1)
+    monkeypatch.setattr(derived_files, "STRETCH_ITEMS", 100)
+    part = DerivedFiles(StoreReader(str(root))).stretch(20_000, 30_000)
+    for mine, every in ((part.units, whole.units), (part.entries, whole.entries)):
+        inside = (every.log_offset >= part.start) & (every.log_offset < part.stop)
+        assert 0 < inside.sum() < len(inside)
+        assert [column.tolist() for column in mine] == [column[inside].tolist() for column in every]
+
+
+@pytest.mark.parametrize("name", ["lmq", "lmq-poison1", "lmq-poison2", "bcq", "rocksdb", "timer", "dledger"])
+def test_units_of_light_queues_contradict_no_record(name: str, tmp_path: Path) -> None:
+    found, _, _ = salvaged(copy_of_five(name, tmp_path))
+    assert {(grade, reason) for _, grade, reason in found} == {("certain", "")}
+
+
+@pytest.mark.parametrize(("is_own_unit_there", "grade"), [(True, "certain"), (False, "partial")])
+def test_a_unit_of_another_queue_contradicts_a_record_without_a_right_one(
+    is_own_unit_there: bool, grade: str, copy_of: CopyOf
+) -> None:
+    _, root = copy_of("normal")
+    own, other = (root / f"consumequeue/{queue}/00000000000000000000" for queue in ("TopicA/1", "TopicA/3"))
+    unit = own.read_bytes()[:UNIT_SIZE]
+    other.write_bytes(unit + other.read_bytes()[UNIT_SIZE:])
+    if not is_own_unit_there:
+        own.write_bytes(bytes(UNIT_SIZE) + own.read_bytes()[UNIT_SIZE:])
+    found, _, _ = salvaged(root)
+    assert [one[1] for one in found if one[0] == int.from_bytes(unit[:8], "big")] == [grade]
+
+
+@pytest.mark.parametrize(
+    ("properties", "graded"),
+    [
+        (b"", ("partial", "its __CRC32# is of other bytes")),
+        (b"RETRY_TOPIC\x01Orders\x02", ("certain", "")),
+    ],
+)
+def test_a_property_crc_of_other_bytes_contradicts_a_record_that_is_no_copy(
+    properties: bytes, graded: tuple[str, str], tmp_path: Path
+) -> None:
+    with open_store(tmp_path, read_only=False, compat="5.3", settings=PROPERTY_CRC) as store:
+        for _ in range(3):
+            store.put(Message("Orders", b"body", 0, properties))
+    shutil.rmtree(tmp_path / "consumequeue")
+    log = tmp_path / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    size = int.from_bytes(data[:4], "big")
+    data[size + FLAG_AT] ^= 1
+    log.write_bytes(data)
+    found, _, _ = salvaged(tmp_path)
+    assert found == [(0, "certain", ""), (size, *graded), (2 * size, "certain", "")]

@@ -1,0 +1,190 @@
+"""The loss report of salvage: what the target does not get, counted as a cut's losses are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import open_store
+from tests.cli.running import rmqctl
+from tests.engine.services.stores import OP_TOPIC, Builder, build
+from tests.support.stores import make_store
+
+COUNT = 60
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """60 messages in queue 0 of topic T; a group has consumed 10 of them."""
+    root = make_store(tmp_path / "store", COUNT, queues=1)
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"T@g": {"0": 10}}}))
+    return root
+
+
+def place(root: Path, number: int) -> tuple[int, int]:
+    """Log offset and size of a message."""
+    with open_store(root, as_is=True) as opened:
+        message = opened.get("T", 0, number).messages[0]
+        return message.log_offset, message.size
+
+
+def overwrite(root: Path, position: int, data: bytes) -> None:
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def salvaged(root: Path, *arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = rmqctl("--format", "json", "salvage", *arguments, store=root).json
+    return found
+
+
+def zero(root: Path, first: int, last: int) -> int:
+    """Zeros the messages first … last; gives their bytes."""
+    start, (at, size) = place(root, first)[0], place(root, last)
+    overwrite(root, start, bytes(at + size - start))
+    return at + size - start
+
+
+def test_a_sound_store_loses_nothing(store: Path) -> None:
+    found = salvaged(store)
+    assert {value for name, value in found.items() if name.startswith("lost_")} == {0}
+    assert (found["lost"], found["unconsumed"]) == ([], [])
+
+
+def test_messages_that_queues_name_in_a_gap_are_unreadable(store: Path) -> None:
+    size = zero(store, 8, 12)
+    found = salvaged(store)
+    assert (found["lost_messages"], found["lost_unreadable"], found["lost_units_cut"]) == (5, 5, 5)
+    assert found["lost_bytes"] == size
+    assert [(row["topic"], row["queue_id"], row["message_count"]) for row in found["lost"]] == [("T", 0, 5)]
+    assert found["unconsumed"] == [{"group": "g", "topic": "T", "message_count": 3}]
+
+
+def test_without_queues_the_missing_queue_offsets_tell(store: Path) -> None:
+    zero(store, 8, 12)
+    shutil.rmtree(store / "consumequeue")
+    found = salvaged(store)
+    assert (found["lost_messages"], found["lost_unreadable"], found["lost_units_cut"]) == (5, 5, 0)
+    assert found["unconsumed"] == [{"group": "g", "topic": "T", "message_count": 3}]
+
+
+@pytest.mark.parametrize(("target", "lost"), [("new", 1), ("new.jsonl", 0), (None, 0)])
+def test_a_bad_body_is_lost_to_a_target_that_does_not_take_it(
+    target: str | None, lost: int, store: Path, tmp_path: Path
+) -> None:
+    overwrite(store, place(store, 20)[0] + 95, b"\xff")
+    found = salvaged(store, *(("--to", tmp_path / target) if target else ()))
+    assert (found["lost_messages"], found["lost_damaged"], found["lost_units_cut"]) == (lost, lost, lost)
+
+
+@pytest.mark.parametrize("with_queues", [True, False])
+def test_a_torn_tail_is_lost_as_recover_says(with_queues: bool, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", COUNT, queues=1)
+    at, size = place(root, COUNT - 1)
+    (root / "abort").touch()
+    (root / "checkpoint").write_bytes(bytes(4096))
+    segment = max((root / "commitlog").iterdir(), key=lambda path: int(path.name) * (int(path.name) <= at))
+    with segment.open("r+b") as file:
+        file.seek(at - int(segment.name) + 60)
+        file.write(bytes(size - 60))
+    if not with_queues:
+        shutil.rmtree(root / "consumequeue")
+    said = salvaged(root)
+    planned = rmqctl("--format", "json", "recover", "--dry-run", store=root).json
+    names = [name for name in planned if name.startswith("lost_") and name != "lost_index_keys"]
+    assert {name: said[name] for name in names} == {name: planned[name] for name in names}
+    assert said["lost"] == planned["lost"]
+    assert said["lost_messages"] == 1
+
+
+def test_a_consumer_offsets_file_that_is_no_file_keeps_nothing_from_being_saved(store: Path) -> None:
+    offsets = store / "config/consumerOffset.json"
+    offsets.unlink()
+    offsets.mkdir()
+    zero(store, 8, 12)
+    run = rmqctl("--format", "json", "salvage", store=store)
+    assert run.json["lost_messages"] == 5
+    assert "nothing is counted as unconsumed" in run.err
+
+
+def counted(found: dict[str, Any]) -> tuple[Any, ...]:
+    """Saved records; the row of each queue with losses, and the messages that groups miss."""
+    lost = [
+        tuple(row[name] for name in ("topic", "queue_id", "message_count", "damaged_count", "unreadable_count"))
+        for row in found["lost"]
+    ]
+    unconsumed = [(row["group"], row["topic"], row["message_count"]) for row in found["unconsumed"]]
+    return found["saved_records"], found["lost_messages"], found["lost_units_cut"], lost, unconsumed
+
+
+QUEUE_ID_AT, QUEUE_OFFSET_AT = 12, 20
+
+
+@pytest.mark.parametrize("at", [QUEUE_ID_AT + 3, QUEUE_OFFSET_AT + 6, QUEUE_OFFSET_AT + 7])
+@pytest.mark.parametrize("is_one_lost_beside", [False, True])
+@pytest.mark.parametrize(("target", "is_taken"), [(None, True), ("new.jsonl", True), ("new", False)])
+def test_a_record_with_a_damaged_queue_id_or_offset_counts_once(
+    target: str | None, is_taken: bool, is_one_lost_beside: bool, at: int, store: Path, tmp_path: Path
+) -> None:
+    overwrite(store, place(store, 20)[0] + at, b"\x28")
+    if is_one_lost_beside:
+        zero(store, 19, 19)
+    found = salvaged(store, *(("--to", tmp_path / target) if target else ()))
+    gap, left_out = int(is_one_lost_beside), int(not is_taken)
+    lost = gap + left_out
+    rows = [("T", 0, lost, left_out, gap)] if lost else []
+    groups = [("g", "T", lost)] if lost else []
+    assert counted(found) == (COUNT - lost, lost, lost, rows, groups)
+    if target == "new":
+        assert (found["left_out_records"], found["placeholder_records"]) == (1, lost)
+
+
+def three_committed(builder: Builder) -> None:
+    """Three transactions: half, commit and op record of each."""
+    for number in range(3):
+        builder.commit(f"K{number}", builder.half(f"K{number}"))
+        builder.end(str(number))
+
+
+OPS = f"of {OP_TOPIC}"
+NOWHERE = "of no known queue, which may be op records"
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "with_queues", "said"),
+    [
+        (OP_TOPIC, 0, True, [f"1 lost message {OPS}"]),
+        (OP_TOPIC, 0, False, [f"1 lost message {NOWHERE}"]),
+        (OP_TOPIC, 1, False, [f"1 lost message {OPS}"]),
+        (OP_TOPIC, 2, False, [f"1 lost message {NOWHERE}"]),
+        ("Pay", 0, True, []),
+    ],
+)
+def test_a_lost_message_that_is_or_may_be_an_op_record_is_said_with_what_to_do(
+    topic: str, number: int, with_queues: bool, said: list[str], tmp_path: Path
+) -> None:
+    root = build(tmp_path / "store", three_committed)
+    with open_store(root, as_is=True) as opened:
+        lost = list(opened.messages(topic, 0))[number]
+    overwrite(root, lost.log_offset + 40, bytes(lost.size - 40))
+    if not with_queues:
+        shutil.rmtree(root / "consumequeue")
+    expected = [
+        f"warning: {one}: without its op record a half message is checked again, and may be committed a second time; "
+        "before a broker starts with the new store, see `transaction show` there, and end with `transaction resolve` "
+        "what it warns of or calls in-doubt"
+        for one in said
+    ]
+    assert [line for line in rmqctl("salvage", store=root).err.splitlines() if "half message" in line] == expected
+
+
+def test_without_half_messages_no_lost_message_is_an_op_record(store: Path) -> None:
+    zero(store, COUNT - 1, COUNT - 1)
+    shutil.rmtree(store / "consumequeue")
+    assert "op record" not in rmqctl("salvage", store=store).err

@@ -1,0 +1,39 @@
+"""Placeholders: each has the shape by which the reader of its topic passes over it."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.formats.message import decode_record
+from store.verbs.salvage.placeholder import encode_placeholder
+
+NOW_MS = 1_700_000_000_123
+SHAPES = {
+    "Orders": {},
+    "%DLQ%group": {},
+    "rmq_sys_REVIVE_LOG_cluster": {},
+    "TRANS_CHECK_MAX_TIME_TOPIC": {},
+    "RMQ_SYS_TRANS_HALF_TOPIC": {},
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC": {"TAGS": "d"},
+    "SCHEDULE_TOPIC_XXXX": {"DELAY": "3", "REAL_TOPIC": "RMQ_SYS_TRANS_HALF_TOPIC", "REAL_QID": "0"},
+    "rmq_sys_wheel_timer": {"TIMER_OUT_MS": str(NOW_MS), "TIMER_DEL_UNIQKEY": "RMQCTL_LOST", "REAL_QID": "0"},
+    "%RETRY%group": {"RETRY_TOPIC": "%RETRY%group"},
+}
+
+
+@pytest.mark.parametrize("topic", SHAPES)
+def test_a_placeholder_has_a_body_and_what_the_reader_of_its_topic_wants(topic: str) -> None:
+    record = decode_record(encode_placeholder((topic.encode(), 2, 7), 4096, NOW_MS))
+    assert (record.topic, record.queue_id, record.queue_offset, record.log_offset) == (topic, 2, 7, 4096)
+    assert (record.body, record.born_timestamp_ms, record.store_timestamp_ms) == (b"\0", 0, NOW_MS)
+    assert record.properties == {"RMQCTL_LOST": "true", **SHAPES[topic]}
+
+
+@pytest.mark.parametrize("topic", ["Orders", "rmq_sys_wheel_timer", "T" * 127, "T" * 128])
+def test_its_size_does_not_depend_on_place_and_time(topic: str) -> None:
+    sizes = {len(encode_placeholder((topic.encode(), 0, 7), *place)) for place in ((0, 0), (1 << 40, NOW_MS))}
+    assert len(sizes) == 1
+
+
+def test_padding_is_of_zeros_in_the_body() -> None:
+    assert decode_record(encode_placeholder((b"T", 0, 7), 0, NOW_MS, padding=3)).body == bytes(4)

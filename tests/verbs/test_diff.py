@@ -1,0 +1,76 @@
+"""Two stores held against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.files.store_reader import StoreReader
+from store.verbs.diff import Range, StoreDiff, diff_stores
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.verbs.test_fingerprint import overwrite
+
+
+def diff(a: Path, b: Path, *, deep: bool = False) -> StoreDiff:
+    return diff_stores(StoreReader(str(a)), StoreReader(str(b)), deep=deep)
+
+
+def test_copies_are_equal_whatever_lies_behind_the_log(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    last = sorted((root / "commitlog").iterdir())[-1]
+    overwrite(last, last.stat().st_size - 100, b"stale bytes")
+    assert diff(source.store, root, deep=True).is_equal
+
+
+def test_the_first_differing_record_is_explained(copy_of: CopyOf) -> None:
+    source, root = copy_of("many")
+    segment = sorted((root / "commitlog").iterdir())[1]
+    overwrite(segment, 63, b"\x07")
+    found = diff(source.store, root)
+    assert found.first is not None
+    assert (found.first.log_offset, found.first.field) == (int(segment.name), "store_timestamp_ms")
+    assert found.differing_records == 1
+
+
+def test_bytes_outside_of_the_columns_differ_only_deep(copy_of: CopyOf) -> None:
+    source, root = copy_of("many")
+    segment = sorted((root / "commitlog").iterdir())[1]
+    overwrite(segment, 47, bytes([segment.read_bytes()[47] ^ 1]))
+    assert diff(source.store, root).first is None
+    deep = diff(source.store, root, deep=True).first
+    assert deep is not None
+    assert (deep.log_offset, deep.field) == (int(segment.name), "byte 47 of the record")
+
+
+def test_ranges_that_one_store_lacks_are_named(copy_of: CopyOf) -> None:
+    source, root = copy_of("many")
+    segment = sorted((root / "commitlog").iterdir())[1]
+    segment.unlink()
+    (only,) = diff(source.store, root).only_a
+    assert only.start == int(segment.name)
+    assert diff(root, source.store).only_b == [Range(only.start, only.end)]
+
+
+def test_a_difference_is_exit_code_1(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    assert rmqctl("diff", source.store, root).code == 0
+    overwrite(min((root / "consumequeue/TopicA/0").iterdir()), 0, b"\0\0\0\0\0\0\0\1")
+    assert rmqctl("diff", source.store, root).code == 1
+
+
+def test_the_verdict_says_that_bodies_were_not_compared_unless_deep(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    assert "bodies not compared" in rmqctl("diff", source.store, root).out.splitlines()[0]
+    assert rmqctl("diff", "--deep", source.store, root).out.splitlines()[0] == "the stores hold the same"
+
+
+def test_deep_names_each_differing_record_among_adjacent_ones(copy_of: CopyOf) -> None:
+    source, root = copy_of("normal")
+    segment = sorted((root / "commitlog").iterdir())[0]
+    data = segment.read_bytes()
+    first, third = (data.index(b"hello", start) for start in (0, 20_000))
+    for at in (first, third):
+        overwrite(segment, at, b"HELLO")
+    found = diff(source.store, root, deep=True)
+    assert (found.differing_records, found.same_records) == (2, 498)
+    assert diff(source.store, root).is_equal

@@ -1,0 +1,116 @@
+"""The whole examination: what is wrong, the worst first, each with the command that mends it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.support.golden import CLEAN, golden
+from tests.support.snapshots import snapshot
+from tests.support.stores import make_store
+
+
+def doctor(root: Path, *options: str) -> Any:
+    run = rmqctl("--format", "json", "doctor", *options, store=root)
+    assert run.code == (1 if run.json["worst_rank"] else 0), run.err
+    return run.json
+
+
+@pytest.mark.parametrize("name", [name for name in CLEAN if name != "no-derived"])
+def test_a_store_that_a_broker_closed_is_sound(name: str) -> None:
+    answer = doctor(golden(name).store)
+    assert (answer["worst_rank"], answer["diagnoses"]) == (0, [])
+
+
+def test_damage_in_the_middle_comes_first_with_what_can_be_saved(copy_of: CopyOf) -> None:
+    _, root = copy_of("corrupt-mid")
+    first = doctor(root)["diagnoses"][0]
+    assert (first["rank"], first["what"], first["count"]) == (2, "a 4.9 broker loses messages", 250)
+    assert "249 can be salvaged" in first["detail"]
+    assert first["command"].endswith("salvage --to NEWSTORE")
+
+
+def test_a_torn_tail_is_mended_by_recovery(copy_of: CopyOf) -> None:
+    _, root = copy_of("torn")
+    answer = doctor(root)
+    assert answer["diagnoses"][0]["command"].endswith("recover")
+    assert rmqctl("recover", "--yes", store=root).code == 0
+    assert doctor(root)["worst_rank"] == 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "what", "command"),
+    [
+        (lambda root: shutil.rmtree(root / "index"), "lost-index", "rebuild --index"),
+        (lambda root: shutil.rmtree(root / "consumequeue"), "no queues", "rebuild --queues --dry-run"),
+        (lambda root: shutil.rmtree(root / "consumequeue/T/1"), "missing-unit", "rebuild --queues"),
+        (lambda root: (root / "commitlog/00000000000000016384").unlink(), "missing-segment", "salvage --to NEWSTORE"),
+        (lambda root: (root / "checkpoint").unlink(), "checkpoint-invalid", "checkpoint rewrite"),
+        (lambda root: (root / "commitlog/notes").touch(), "a 4.9 broker does not start", "simulate"),
+        (lambda root: (root / "config/topics.json").write_text("{"), "table is lost", "config rebuild-topics"),
+    ],
+)
+def test_each_damage_is_named_with_its_command(
+    tmp_path: Path, damage: Callable[[Path], None], what: str, command: str
+) -> None:
+    root = make_store(tmp_path / "store", 300)
+    (root / "config").mkdir()
+    damage(root)
+    before = snapshot(root)
+    rows = {row["what"]: row for row in doctor(root)["diagnoses"]}
+    assert rows[what]["command"].endswith(command)
+    assert rows[what]["cost"]
+    ranks = [row["rank"] for row in rows.values()]
+    assert ranks == sorted(ranks)
+    assert snapshot(root) == before
+
+
+def test_messages_that_were_deleted_before_a_group_consumed_them_are_a_loss(copy_of: CopyOf) -> None:
+    _, root = copy_of("preblank")
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": {"TopicA@G": {"0": 0}}}))
+    assert "deleted unconsumed" in {row["what"] for row in doctor(root)["diagnoses"]}
+
+
+def test_every_line_is_simulated_when_asked(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 300)
+    (root / "commitlog/00000000000000000007").touch()
+    found = {row["what"] for row in doctor(root, "--compat", "all")["diagnoses"]}
+    assert {"a 4.9 broker does not start", "a 5.3 broker does not start"} <= found
+
+
+def test_beside_an_owner_no_start_is_simulated(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 30)
+    (root / "abort").touch()
+    with StoreLock(root / "lock", Filesystem()):
+        run = rmqctl("--format", "json", "doctor", store=root)
+    assert (run.code, run.json["diagnoses"]) == (0, []), run.json
+    assert "no start was simulated" in run.err
+
+
+def test_a_rocksdb_that_is_none_is_named(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    (root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
+    (row,) = doctor(root)["diagnoses"]
+    assert row["what"] == "rocksdb-state"
+
+
+def test_the_placeholders_of_a_salvaged_store_are_listed_by_queue(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("corrupt-mid")
+    assert rmqctl("salvage", "--to", tmp_path / "new", store=root).code == 1
+    answer = doctor(tmp_path / "new")
+    rows = [(one["rank"], one["what"], one["count"], one["detail"]) for one in answer["diagnoses"]]
+    assert rows == [(4, "lost messages", 1, "placeholders in TopicB/3, the first at queue offset 19")]
+    (message,) = rmqctl(
+        "--format", "json", "get", "TopicB", "--queue", 3, "--offset", 19, "--max", 1, store=tmp_path / "new"
+    ).json["messages"]
+    assert message["properties"] == {"RMQCTL_LOST": "true"}

@@ -1,0 +1,55 @@
+"""Digests that a copy and a restored backup share, and a changed store does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.files.store_reader import StoreReader
+from store.verbs.fingerprint import digest_differences, fingerprint_files
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+
+
+def digest(root: Path) -> str:
+    return fingerprint_files(StoreReader(str(root)))[1]
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def test_stale_bytes_and_index_names_do_not_count(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    before = digest(root)
+    last = sorted((root / "commitlog").iterdir())[-1]
+    overwrite(last, last.stat().st_size - 100, b"stale bytes")
+    index = min((root / "index").iterdir())
+    index.rename(index.with_name("20200101000000000"))
+    assert digest(root) == before
+
+
+def test_a_flipped_bit_in_a_record_changes_its_segment_alone(copy_of: CopyOf) -> None:
+    _, root = copy_of("many")
+    before = fingerprint_files(StoreReader(str(root)))[0]
+    segment = sorted((root / "commitlog").iterdir())[2]
+    overwrite(segment, 40, bytes([segment.read_bytes()[40] ^ 1]))
+    (row,) = digest_differences(before, fingerprint_files(StoreReader(str(root)))[0])
+    assert (row["kind"], row["name"], row["difference"]) == ("segment", segment.name, "differs")
+
+
+def test_verify_exits_with_1_where_a_store_differs(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("normal")
+    (tmp_path / "before.json").write_text(rmqctl("--format", "json", "fingerprint", store=root).out)
+    assert rmqctl("fingerprint", "--verify", tmp_path / "before.json", store=root).code == 0
+    queue = min((root / "consumequeue/TopicA/0").iterdir())
+    overwrite(queue, 0, b"\0\0\0\0\0\0\0\1")
+    found = rmqctl("--format", "json", "fingerprint", "--verify", tmp_path / "before.json", store=root)
+    assert (found.code, found.json["differences"][0]["name"]) == (1, "TopicA/0")
+
+
+def test_a_file_without_a_fingerprint_is_refused(copy_of: CopyOf, tmp_path: Path) -> None:
+    _, root = copy_of("normal")
+    (tmp_path / "other.json").write_text("{}")
+    assert rmqctl("fingerprint", "--verify", tmp_path / "other.json", store=root).code == 2

@@ -1,0 +1,260 @@
+"""A store's state as info reads it off the files, in the states that stores come in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqctl.hints import command_for
+from store.errors import NotAStore
+from store.files.filesystem import Filesystem
+from store.files.lock import StoreLock
+from store.formats.run import Run
+from store.opened.detect import make_layout
+from store.structures.commitlog.scan import Step
+from store.verbs import info
+from store.verbs.info import StoreInfo, look_at_store
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.opened.test_missing_parts import LOST
+from tests.support.golden import CLEAN, CRASHED, WITH_ANSWERS, golden
+from tests.support.processes import next_line, running
+from tests.support.snapshots import snapshot
+from tests.support.stores import make_store
+
+
+def look(root: Path) -> StoreInfo:
+    return look_at_store(make_layout(root, {}), {}, Filesystem())
+
+
+def next_command(info: StoreInfo) -> str:
+    return command_for(info.problems[0].code, info.problems[0].subject)
+
+
+def problems(root: Path) -> set[str]:
+    return {problem.what for problem in look(root).problems}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_ends_are_those_that_the_broker_reports(name: str) -> None:
+    ((_, answer),) = golden(name).asked("queues")
+    info = look(golden(name).store)
+    found = [(one.topic, one.queue_id, one.min_offset, one.max_offset, one.end) for one in info.queues if one.end >= 0]
+    said = [tuple(queue.values()) for queue in answer["queues"] if queue["max"]]
+    assert found == said
+    assert (info.log.min_offset, info.log.end) == (answer["minPhyOffset"], answer["maxPhyOffset"])
+    assert info.problems == []
+
+
+@pytest.mark.parametrize("name", WITH_ANSWERS)
+def test_the_line_is_told_with_its_sign(name: str) -> None:
+    info = look(golden(name).store)
+    assert info.line.name == golden(name).compat
+    assert bool(info.traces) == (info.line.name == "5.3")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("dledger-n0/data", "DLedger commit log"),
+        ("batchconsumequeue/BatchA/0", "set of batch consume queues"),
+        ("compaction/compactionLog/T/0", "compacted topics"),
+        ("consumequeue_r", "newer than 5.3"),
+        ("kvStore", "kvStore"),
+        ("consumequeue/%LMQ%a/0", "light queues"),
+        ("somewhere", "unknown"),
+        ("timerlog", "timer messages"),
+    ],
+)
+def test_structures_of_5_are_named(tmp_path: Path, folder: str, name: str) -> None:
+    root = make_store(tmp_path / "store", 5)
+    (root / folder).mkdir(parents=True)
+    assert name in [one.name for one in look(root).structures]
+
+
+@pytest.mark.parametrize("command", ["info", "doctor"])
+def test_files_of_a_newer_broker_are_in_the_first_line(command: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    (root / "consumequeue_r").mkdir()
+    text = " ".join(rmqctl(command, store=root).out.split("\n\n")[0].split())
+    assert "a store of a broker newer than 5.3 (consumequeue_r)" in text
+    assert "sound" not in text
+
+
+def test_a_rocksdb_that_does_not_open_is_a_problem(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    shutil.rmtree(root / "consumequeue")
+    (root / "consumequeue").mkdir()
+    (root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
+    info = look(root)
+    assert "RocksDB with the consume queues" in [one.name for one in info.structures]
+    assert [one.what for one in info.problems] == ["unreadable"]
+    assert info.log.last_ms > 0
+
+
+def test_a_folder_of_a_dledger_broker_alone_is_shown(tmp_path: Path) -> None:
+    segment = tmp_path / "dledger-n0/data/00000000000000000000"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(bytes(64))
+    assert (look(tmp_path).log.segment_count, look(tmp_path).structures[0].name) == (1, "DLedger commit log")
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [
+        (lambda root: shutil.rmtree(root / "consumequeue"), {"no queues"}),
+        (lambda root: shutil.rmtree(root / "index"), {"no index"}),
+        (lambda root: (root / "checkpoint").unlink(), {"no checkpoint"}),
+        (lambda root: (root / "abort").touch(), {"not shut down"}),
+        (lambda root: os.truncate(root / "commitlog/00000000000000000000", 9), {"wrong-size"}),
+        (lambda root: (root / "commitlog/00000000000000016384").unlink(), {"missing-segment"}),
+        (lambda root: (root / "commitlog/notes.txt").touch(), {"foreign file"}),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, damage: Callable[[Path], None], found: set[str]) -> None:
+    root = make_store(tmp_path / "store", 300)
+    assert problems(root) == set()
+    damage(root)
+    assert found <= problems(root)
+
+
+def test_queues_that_are_behind_the_log_are_named(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 10, queues=1)
+    queue = root / "consumequeue/T/0/00000000000000000000"
+    queue.write_bytes(queue.read_bytes()[:180].ljust(400, b"\0"))
+    assert problems(root) == {"queues behind"}
+
+
+def test_a_damaged_tail_is_named_with_its_place(copy_of: CopyOf) -> None:
+    _, root = copy_of("torn")
+    (damage,) = [one for one in look(root).problems if one.what == "damage"]
+    assert "00000000000000131072, offset 528" in damage.detail
+
+
+def test_a_config_table_that_a_broker_would_lose_is_named(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 3)
+    (root / "config").mkdir()
+    (root / "config/topics.json").write_bytes(b"\0" * 20)
+    (problem,) = look(root).problems
+    assert (problem.what, command_for(problem.code)) == ("config", "config check")
+
+
+def test_the_owner_of_the_lock_is_named_with_its_command(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 3)
+    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, 2, 1); print(flush=True); input()"
+    with running([sys.executable, "-c", script, str(root / "lock")]) as owner:
+        next_line(owner)
+        holder = look(root).holder
+    assert holder is not None
+    assert holder.process_id == owner.pid
+    assert "fcntl" in holder.command
+
+
+def test_looking_keeps_the_lock_of_this_process(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 3)
+    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1)"
+    with StoreLock(root / "lock", Filesystem()):
+        holder = look(root).holder
+        assert holder is not None
+        assert holder.process_id == os.getpid()
+        other = subprocess.run([sys.executable, "-c", script, str(root / "lock")], capture_output=True, check=False)
+        assert b"BlockingIOError" in other.stderr
+
+
+def test_a_broken_part_keeps_no_other_from_being_shown(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 5)
+    shutil.rmtree(root / "index")
+    (root / "index").write_text("not a folder")
+    info = look(root)
+    assert info.message_count == 5
+    assert "unreadable" in {one.what for one in info.problems}
+
+
+def test_a_folder_without_any_of_a_brokers_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(NotAStore):
+        look(tmp_path)
+    with pytest.raises(NotAStore):
+        look(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", WITH_ANSWERS)
+def test_it_fits_on_one_screen_and_writes_nothing(name: str, copy_of: CopyOf) -> None:
+    _, root = copy_of(name)
+    before = snapshot(root)
+    run = rmqctl("info", store=root)
+    assert run.code == (1 if name in CRASHED else 0), run.err
+    assert len(run.out.splitlines()) <= 44
+    assert max(map(len, run.out.splitlines())) <= 80
+    assert rmqctl("info", "--format", "json", store=root).code == run.code
+    assert snapshot(root) == before
+
+
+def test_the_log_is_not_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "store", 20_000, mappedFileSizeCommitLog=1 << 24, mappedFileSizeConsumeQueue=200_000)
+    walk, walked = info.walk_slice, list[int]()
+
+    def counting(*given: Any, **named: Any) -> Iterator[Step]:
+        for step in walk(*given, **named):
+            walked.append(step.count if isinstance(step, Run) else 0)
+            yield step
+
+    monkeypatch.setattr(info, "walk_slice", counting)
+    assert look(root).message_count == 20_000
+    assert 0 < sum(walked) < 10_000
+
+
+LOST_NAMES = {
+    "a queue's folder": "lost queue",
+    "a topic's folder": "no queues",
+    "consumequeue": "no queues",
+    "a queue's first file": "lost queue file",
+    "a queue's middle file": "lost queue file",
+    "a queue's last file": "lost queue file",
+    "the index": "no index",
+    "the first index file": "lost index file",
+    "a middle index file": "lost index file",
+    "the last index file": "lost index file",
+}
+
+
+@pytest.mark.parametrize("lost", LOST_NAMES)
+def test_info_names_each_lost_part_and_the_command_that_shows_its_rebuild(lost: str, tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 240, queues=3)
+    assert rmqctl("info", store=root).code == 0
+    LOST[lost](root)
+    run = rmqctl("--format", "json", "info", store=root)
+    assert run.code == 1
+    assert [problem["what"] for problem in run.json["problems"]] == [LOST_NAMES[lost]]
+    assert run.json["problems"][0]["command"].startswith("rebuild --")
+
+
+def test_info_names_lost_extension_files(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 60, enableConsumeQueueExt=True, mappedFileSizeConsumeQueueExt=200)
+    shutil.rmtree(root / "consumequeue_ext")
+    run = rmqctl("--format", "json", "info", store=root)
+    assert {problem["what"] for problem in run.json["problems"]} == {"lost extension"}
+
+
+def test_info_of_a_crashed_store_takes_what_is_not_dispatched_yet_for_no_loss(tmp_path: Path) -> None:
+    root = make_store(tmp_path / "store", 240, queues=1)
+    (root / "abort").touch()
+    sorted((root / "index").iterdir())[-1].unlink()
+    run = rmqctl("--format", "json", "info", store=root)
+    assert "lost queue file" not in {problem["what"] for problem in run.json["problems"]}
+
+
+def test_info_says_that_a_long_log_was_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_store(tmp_path / "store", 60)
+    monkeypatch.setattr("store.verbs.info.WALKED_BYTES", 1000)
+    shutil.rmtree(root / "consumequeue/T/1")
+    run = rmqctl("info", store=root)
+    assert run.code == 0
+    assert "the log was not read for lost files" in run.err

@@ -1,0 +1,114 @@
+"""Consumer offsets held against their queues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from store import open_store
+from store.verbs.lag import LagReport, review_lag
+from tests.cli.running import rmqctl
+from tests.conftest import CopyOf
+from tests.support.stores import SMALL
+from tests.verbs.rebuild.stores import expired_store
+
+
+def with_offsets(root: Path, offsets: dict[str, dict[int, int]], **config: object) -> LagReport:
+    """The lag of a store whose consumerOffset.json holds these offsets."""
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config/consumerOffset.json").write_text(json.dumps({"offsetTable": offsets}))
+    for name, value in config.items():
+        (root / f"config/{name}.json").write_text(json.dumps(value))
+    with open_store(root) as store:
+        return review_lag(store)
+
+
+@pytest.mark.parametrize(("beyond", "state", "lag"), [(-5, "behind", 5), (0, "ok", 0), (2, "beyond-max", -2)])
+def test_an_offset_is_held_against_its_queue(copy_of: CopyOf, beyond: int, state: str, lag: int) -> None:
+    _, root = copy_of("normal")
+    with open_store(root) as store:
+        top = store.max_offset("TopicA", 0)
+    (row,) = with_offsets(root, {"TopicA@G": {0: top + beyond}}).queues
+    assert (row.state, row.lag) == (state, lag)
+
+
+def test_lag_is_counted_in_messages_bytes_and_time(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with open_store(root) as store:
+        top = store.max_offset("TopicA", 0)
+        left = store.get("TopicA", 0, top - 3).messages
+    (row,) = with_offsets(root, {"TopicA@G": {0: top - 3}}).queues
+    assert (row.lag, row.lag_bytes) == (3, sum(message.size for message in left))
+    assert row.first_unconsumed_ms == left[0].store_timestamp_ms
+    assert row.lag_seconds == (left[-1].store_timestamp_ms - left[0].store_timestamp_ms) / 1000
+
+
+def test_messages_deleted_before_they_were_consumed_are_counted(copy_of: CopyOf) -> None:
+    _, root = copy_of("preblank")
+    with open_store(root) as store:
+        queue = next(one for one in store.queues() if one.min_offset)
+    (row,) = with_offsets(root, {f"{queue.topic}@G": {queue.queue_id: 0}}).queues
+    assert (row.state, row.deleted) == ("below-min", queue.min_offset)
+
+
+@pytest.mark.parametrize(("consumed", "state"), [(-1, "no-queue"), (0, "ok"), (1, "no-queue"), (77, "no-queue")])
+def test_a_queue_that_is_not_there_is_named_by_a_group_that_is_not_at_its_beginning(
+    consumed: int, state: str, copy_of: CopyOf
+) -> None:
+    _, root = copy_of("normal")
+    (row,) = with_offsets(root, {"%RETRY%G@G": {0: consumed}}).queues
+    assert (row.state, row.consumed_offset, row.lag) == (state, consumed, 0)
+
+
+def test_a_retry_topic_that_was_never_written_is_no_finding(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with_offsets(root, {"%RETRY%G@G": {0: 0}})
+    run = rmqctl("lag", store=root)
+    assert (run.code, run.out.splitlines()[0]) == (0, "0 of 1 group behind; all offsets are in their queues")
+
+
+@pytest.mark.parametrize(
+    ("consumed", "state", "lag", "deleted"),
+    [(0, "below-min", 0, 30), (29, "below-min", 0, 1), (30, "ok", 0, 0), (31, "beyond-max", -1, 0)],
+)
+def test_messages_of_a_queue_that_have_all_expired_are_counted(
+    consumed: int, state: str, lag: int, deleted: int, tmp_path: Path
+) -> None:
+    root = expired_store(tmp_path / "store")
+    with_offsets(root, {"Old@G": {0: consumed}})
+    with open_store(root, compat="5.3", settings=SMALL) as store:
+        (row,) = review_lag(store).queues
+    assert (row.state, row.lag, row.deleted) == (state, lag, deleted)
+
+
+def test_groups_without_an_offset_never_consumed(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    report = with_offsets(root, {"TopicA@G": {0: 1}}, subscriptionGroup={"subscriptionGroupTable": {"G": {}, "H": {}}})
+    assert report.never_consumed == ["H"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--group", "Billin"], "no consumer group is called 'Billin'; did you mean 'Billing'?"),
+        (["--topic", "topica"], "no topic is called 'topica'; did you mean 'TopicA'?"),
+        (["--group", "zzz"], "no consumer group is called 'zzz'; known are Billing"),
+    ],
+)
+def test_an_unknown_group_or_topic_is_a_finding(words: list[str], said: str, copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    with_offsets(root, {"TopicA@Billing": {0: 1}})
+    run = rmqctl("lag", *words, store=root)
+    assert (run.code, said in run.err) == (1, True)
+    assert run.out.splitlines()[0] == said.split(";")[0]
+
+
+def test_offsets_that_only_tmp_holds_are_shown_and_said_to_be_ignored_by_a_broker(copy_of: CopyOf) -> None:
+    _, root = copy_of("normal")
+    (root / "config").mkdir()
+    (root / "config/consumerOffset.json.tmp").write_text('{"offsetTable":{"TopicA@G":{0:1}}}')
+    run = rmqctl("--format", "json", "lag", store=root)
+    assert (run.json["offsets_file"], run.json["group_count"]) == ("consumerOffset.json.tmp", 1)
+    assert "which it ignores" in run.err

@@ -1,0 +1,111 @@
+"""The log over time."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.engine.open import open_store
+from store.files.store_reader import StoreReader
+from store.formats.run import Run
+from store.query import timeline as timelines
+from store.query.timeline import UNITS_MS, Jump, Timeline, _add_jumps, _add_run, build_timeline
+from store.structures.commitlog.scan import ScanRules, scan_segment
+from tests.support.golden import golden
+from tests.support.small_log import SmallLog, SmallSegment
+
+
+def timeline(name: str, unit: str = "second", topic: str | None = None, gap_ms: int = 3_600_000) -> Timeline:
+    return build_timeline(StoreReader(str(golden(name).store)), unit, topic, gap_ms)
+
+
+def test_every_message_is_in_the_bucket_of_its_store_time() -> None:
+    found = timeline("many")
+    with open_store(golden("many").store) as store:
+        for start, messages, size in found.rows():
+            assert messages > 0 < size
+            assert start % 1000 == 0
+        assert sum(found.messages.values()) >= sum(one.max_offset - one.min_offset for one in store.queues())
+
+
+def test_a_topic_is_counted_alone() -> None:
+    whole, alone = timeline("normal"), timeline("normal", topic="TopicA")
+    assert 0 < sum(alone.messages.values()) < sum(whole.messages.values())
+    assert not timeline("normal", topic="Nothing").messages
+
+
+def test_pauses_longer_than_the_gap_are_named() -> None:
+    found = timeline("many", gap_ms=500)
+    assert found.jump_count == len(found.jumps)
+    assert [(jump.kind, jump.after_ms - jump.before_ms) for jump in found.jumps] == [("pause", 4501)] * 2
+
+
+def test_the_last_seconds_are_counted_one_by_one() -> None:
+    found = timeline("many", "day")
+    assert len(found.messages) == 1 < len(found.last_seconds) <= 10
+
+
+def test_every_bucket_has_its_messages_and_bytes() -> None:
+    log = SmallLog()
+    places = [*log.put_many(3), log.put("U"), log.put()]
+    times = [5_000, 5_999, 6_000, 5_500, 1_700_000]
+    found = Timeline("second")
+    _add_run(found, run_of(log, times), None)
+    sizes = [behind - at for at, behind in zip(places, [*places[1:], log.end], strict=True)]
+    assert list(found.rows()) == [
+        (5000, 3, sizes[0] + sizes[1] + sizes[3]),
+        (6000, 1, sizes[2]),
+        (1_700_000, 1, sizes[4]),
+    ]
+    assert (found.first_ms, found.last_ms) == (5_000, 1_700_000)
+    _add_run(found, run_of(log, [4_000] * 5), "U")
+    assert next(iter(found.rows())) == (4000, 1, sizes[3])
+    assert (found.first_ms, found.last_ms) == (4_000, 1_700_000)
+    assert UNITS_MS == {"second": 1000, "minute": 60 * 1000, "hour": 3600 * 1000, "day": 24 * 3600 * 1000}
+
+
+@pytest.mark.parametrize(("count", "first"), [(9, 0), (10, 0), (11, 1), (12, 2)])
+def test_the_last_ten_seconds_with_a_message_are_kept(count: int, first: int) -> None:
+    log, found = SmallLog(), Timeline("day")
+    log.put_many(count)
+    _add_run(found, run_of(log, [2000 * number for number in range(count)]), None)
+    assert found.last_seconds == {2000 * number: 1 for number in range(first, count)}
+
+
+@pytest.mark.parametrize(
+    ("times", "before", "jumps"),
+    [
+        ([100, 100, 200], -1, []),
+        ([100, 200], 99, []),
+        ([100, 201], -1, [("pause", 1, 100, 201)]),
+        ([100, 99], -1, [("clock-back", 1, 100, 99)]),
+        ([100, 100], 101, [("clock-back", 0, 101, 100)]),
+        ([200, 200], 99, [("pause", 0, 99, 200)]),
+        ([200, 200], 0, [("pause", 0, 0, 200)]),
+    ],
+)
+def test_a_jump_is_a_step_back_or_one_longer_than_the_gap(
+    times: list[int], before: int, jumps: list[tuple[str, int, int, int]]
+) -> None:
+    log, found = SmallLog(), Timeline("second")
+    places = log.put_many(len(times))
+    _add_jumps(found, run_of(log, times), before, 100)
+    assert found.jumps == [Jump(kind, places[row], *both) for kind, row, *both in jumps]
+    assert found.jump_count == len(jumps)
+
+
+def test_the_first_thousand_jumps_are_kept_and_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timelines, "MAX_JUMPS", 3)
+    log, found = SmallLog(), Timeline("second")
+    log.put_many(3)
+    for _ in range(3):
+        _add_jumps(found, run_of(log, [5, 4, 3]), -1, 100)
+    assert (len(found.jumps), found.jump_count) == (3, 6)
+
+
+def run_of(log: SmallLog, times: list[int]) -> Run:
+    """The log's records as one run, stored at these times."""
+    (run,) = (
+        one for one in scan_segment(SmallSegment(memoryview(log.data)), rules=ScanRules()) if isinstance(one, Run)
+    )
+    run.columns.store_timestamp_ms[:] = times
+    return run
