@@ -19,19 +19,15 @@ if TYPE_CHECKING:
 def planning(
     session: Session,
     consent: ChangeOptions,
+    verb: str | None,
     compat: str | None = None,
     *,
-    with_dledger: bool = False,
-    with_rocksdb: bool = False,
-    only_looks: bool = False,
     passes_foreign: bool = False,
 ) -> AbstractContextManager[OpenedStore]:
     """Opens --store for a plan. Without `compat` the rules of the line that wrote the store apply.
 
-    with_dledger  also one with a DLedger log, whose entries no change may touch
-    with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
-    only_looks    also one that may not be changed; queue files that keep a broker from starting are left out, with a
-                  note
+    verb  the word of the change, which some structures refuse; None for a look, which leaves queue files out that
+          keep a broker from starting, with a note
     passes_foreign  whether foreign names are left out; the plan says which brokers they keep from starting
     """
     from store import staged_store
@@ -40,7 +36,7 @@ def planning(
     def leave_out(error: StoreError) -> None:
         session.note(f"note: left out: {error}")
 
-    refuse = leave_out if only_looks else foreign_only(lambda error: None) if passes_foreign else None
+    refuse = leave_out if verb is None else foreign_only(lambda error: None) if passes_foreign else None
 
     root, fs = session.store.reached if consent.dry_run else (session.store.root, None)
     return staged_store(
@@ -51,9 +47,7 @@ def planning(
         clock=session.environment.clock_ms,
         dry_run=consent.dry_run,
         scratch=session.options.scratch,
-        with_dledger=with_dledger,
-        with_rocksdb=with_rocksdb,
-        only_looks=only_looks,
+        verb=verb,
         refuse=refuse,
     )
 
@@ -61,13 +55,12 @@ def planning(
 def locked(session: Session, *, take: bool = True) -> AbstractContextManager[tuple[StoreLayout, Filesystem]]:
     """Holds the lock of --store inside of the block if it is to `take` it; gives the store's layout.
 
-    Commands that use this leave the log alone, so a DLedger log is let in. Queues in a RocksDB are left alone, or built
-    anew.
+    Commands that use this leave the log alone, and queues in a RocksDB alone or build them anew.
     """
     from store.opened import locked_store
 
     root, fs = (session.store.root, None) if take else session.store.reached
-    return locked_store(root, session.store.settings(), fs, take=take, with_dledger=True, with_rocksdb=True)
+    return locked_store(root, session.store.settings(), fs, take=take)
 
 
 def staging(layout: StoreLayout, fs: Filesystem, name: str, *, dry_run: bool) -> AbstractContextManager[Path]:

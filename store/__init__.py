@@ -21,7 +21,7 @@
 
 How a message travels, and where to read it:
 
-    disk/mapped_file.py → commitlog/commit_log.py → commitlog/scan.py → dispatch/dispatcher.py
+    files/mapped_file.py → commitlog/commit_log.py → commitlog/scan.py → dispatch/dispatcher.py
     → consumequeue/consume_queue.py and index/index_file.py
 
 The public names are those of `__init__.pyi`; they are imported at first use, so that `import store` costs nothing.

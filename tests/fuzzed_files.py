@@ -24,11 +24,11 @@ from store.formats.index_page import HEADER_SIZE
 from store.formats.timer import TIMER_CHECK
 from store.layout import StoreLayout
 from store.structures.compaction.files import read_positions, read_units, records_of, units_of_log
-from store.structures.delayoffsets.review import read_delay_offsets
+from store.structures.delayoffsets.files import read_delay_offsets
 from store.structures.dledger.files import EntryIndex, headers_of, read_member_state
 from store.structures.index.geometry import infer_geometry
 from store.structures.index.index_file import IndexFile
-from store.structures.state import lines_of
+from store.structures.state.lines import lines_of
 from store.structures.tables.consumer_filters import read_consumer_filters
 from store.structures.tables.consumer_offsets import read_consumer_offsets
 from store.structures.tables.review import review_loading

@@ -3,7 +3,7 @@
     python -m tests.mutants                                     all named mutants: the rules that decide over data
     python -m tests.mutants keep-index ...                      some of them
     python -m tests.mutants --random 100 --seed 1               a random hundred of all rooms, by operator
-    python -m tests.mutants --random 100 store/commitlog ...    of some rooms or files
+    python -m tests.mutants --random 100 store/structures/commitlog ...    of some rooms or files
 
 A process imports the tests of a room (TESTS) and notes which lines each runs; the notes are kept in a temporary folder.
 Each mutant gets a fork of it, in which the live functions have the changed code, and which runs the tests that run the
@@ -47,24 +47,49 @@ PRELOADED = ("numpy", "hypothesis", "pyarrow", "typer", "jsonschema")
 """Imported once, before the forks: nothing of the project is among them."""
 
 TESTS = {
-    "store/kernels": ("tests/kernels", "tests/index", "tests/consumequeue", "tests/dispatch"),
-    "store/commitlog": ("tests/commitlog", "tests/live", "tests/golden/test_writing.py", "tests/structures/test_put.py"),
-    "store/consumequeue": ("tests/consumequeue", "tests/golden/test_reading.py", "tests/structures/consumequeue/test_light_queues.py"),
-    "store/index": ("tests/index", "tests/golden/test_reading.py", "tests/verbs/recover/test_lost_index_files.py"),
-    "store/disk": ("tests/disk", "tests/commitlog", "tests/consumequeue", "tests/opened", "tests/live", "tests/change"),
+    "store/kernels": ("tests/kernels", "tests/structures/index", "tests/structures/consumequeue", "tests/dispatch"),
+    "store/structures/commitlog": (
+        "tests/structures/commitlog",
+        "tests/engine/live",
+        "tests/golden/test_writing.py",
+        "tests/structures/test_put.py",
+    ),
+    "store/structures/consumequeue": (
+        "tests/structures/consumequeue",
+        "tests/golden/test_reading.py",
+        "tests/structures/consumequeue/test_light_queues.py",
+    ),
+    "store/structures/index": (
+        "tests/structures/index",
+        "tests/golden/test_reading.py",
+        "tests/verbs/recover/test_lost_index_files.py",
+    ),
+    "store/files": (
+        "tests/files",
+        "tests/structures/commitlog",
+        "tests/structures/consumequeue",
+        "tests/opened",
+        "tests/engine/live",
+        "tests/change",
+    ),
     "store/dispatch": (
         "tests/dispatch",
-        "tests/commitlog",
+        "tests/structures/commitlog",
         "tests/engine/live/test_reput.py",
         "tests/structures/consumequeue/test_light_queues.py",
         "tests/verbs/check/test_many_queues.py",
     ),
     "store/opened": ("tests/opened", "tests/verbs/recover/test_start.py", "tests/verbs/recover/test_lost.py"),
-    "store/live": ("tests/live", "tests/commitlog", "tests/test_message_store.py"),
+    "store/engine/live": ("tests/engine/live", "tests/structures/commitlog", "tests/test_message_store.py"),
     "store/reading": ("tests/reading", "tests/golden/test_reading.py"),
     "store/change": ("tests/change", "tests/verbs/recover/test_durable.py", "tests/verbs/recover/test_undo.py"),
     "store/layout.py": ("tests/test_layout.py",),
-    "store/formats": ("tests/formats", "tests/brokerconfig", "tests/commitlog", "tests/structures/timer/test_timer.py"),
+    "store/formats": (
+        "tests/formats",
+        "tests/structures/tables",
+        "tests/structures/commitlog",
+        "tests/structures/timer/test_timer.py",
+    ),
 }
 """The tests that hold a room, where those are more than the tests of its own name."""
 

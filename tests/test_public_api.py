@@ -90,8 +90,8 @@ def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, mon
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", ["store", "store.engine.open", "store.reading.message_store", "store.engine.writable_store",
-                                    "store.formats.message", "store.verbs.check.check",
+@pytest.mark.parametrize("module", ["store", "store.engine.open", "store.reading.message_store",
+                                    "store.engine.writable_store", "store.formats.message", "store.verbs.check.check",
                                     "store.verbs.recover.plan"])  # fmt: skip
 def test_the_modules_that_a_user_meets_first_have_examples(module: str) -> None:
     assert any(test.examples for test in doctest.DocTestFinder().find(import_module(module)))

@@ -26,7 +26,8 @@ def test_the_engine_has_few_loose_modules() -> None:
 
 def test_every_room_of_the_engine_has_a_mirror_among_the_tests() -> None:
     rooms = {path.parent.name for path in (tidy.ROOT / "store").glob("*/__init__.py")}
-    tested = {path.parent.name for path in (tidy.ROOT / "tests").glob("*/test_*.py")}
+    tests = tidy.ROOT / "tests"
+    tested = {path.relative_to(tests).parts[0] for path in tests.rglob("test_*.py")}
     assert rooms - tested == set()
 
 

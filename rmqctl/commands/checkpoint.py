@@ -38,7 +38,7 @@ def run_show(ctx: typer.Context) -> Result:
     session: Session = ctx.obj
     look = ChangeOptions(dry_run=True)
     with (
-        planning(session, look, only_looks=True) as opened,
+        planning(session, look, None) as opened,
         session.progress("reading the log") as bar,
     ):
         review = review_checkpoint(opened, progress=bar.update)
@@ -95,7 +95,7 @@ def run_rewrite(
     from store import plan_checkpoint
 
     with (
-        planning(session, consent, with_dledger=True) as opened,
+        planning(session, consent, "checkpoint") as opened,
         session.progress("reading the log") as bar,
     ):
         change = plan_checkpoint(opened, progress=bar.update)

@@ -86,7 +86,7 @@ def run_rewrite_offsets(
 
     from store.engine.services import plan_delay_offsets
 
-    with planning(session, consent, with_dledger=True) as opened:
+    with planning(session, consent, "delay") as opened:
         change = plan_delay_offsets(opened, session.environment.clock_ms())
         return run_change(session, "delay rewrite-offsets", change, consent)
 

@@ -167,13 +167,13 @@ def _engine(
     """The rebuild of the engine that is chosen for the log's size."""
     from rmqctl.backend import choose_backend
     from rmqctl.rebuilding import make_rebuild
-    from store.opened import refuse_on_spark
+    from store.opened import refuse_unchangeable
 
     log_bytes = sum(file.size for file in session.store.open_reached().segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
     if backend.is_spark:
         # The executors build queues from a store in a folder that all of them see.
         _ = session.store.root
-        refuse_on_spark(layout, fs)
+        refuse_unchangeable(layout, fs, "spark")
     session.note(f"engine: {backend}")
     return make_rebuild(session, layout, fs, on_spark=backend.is_spark, master=master, remote=remote)

@@ -100,7 +100,7 @@ def run(
         _refuse_on_spark(normal=normal, cold=session.options.cold)
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
     _begin_to_read(session, dry_run=dry_run)
-    with planning(session, consent, compat, with_dledger=True, with_rocksdb=True, passes_foreign=True) as opened:
+    with planning(session, consent, "recover", compat, passes_foreign=True) as opened:
         choice = _choose(opened, engine, master, remote, spark_above << 30, mode=mode, cold=session.options.cold)
         if choice.is_spark:
             session.note(f"engine: spark ({choice.why})")
@@ -162,9 +162,9 @@ def _plan_on_spark(
 ) -> Change:
     from rmqctl.rebuilding import make_rebuild
     from store import plan_recovery
-    from store.opened import refuse_on_spark
+    from store.opened import refuse_unchangeable
 
-    refuse_on_spark(opened.layout, opened.fs)
+    refuse_unchangeable(opened.layout, opened.fs, "spark")
     rebuild = make_rebuild(session, opened.layout, opened.fs, on_spark=True, master=master, remote=remote)
     return plan_recovery(opened, rebuild=rebuild, force_empty_log=force_empty_log)
 

@@ -105,7 +105,7 @@ def run_rebuild(
 
     from store.structures import plan_timer_rebuild
 
-    with planning(session, consent, with_dledger=True) as opened:
+    with planning(session, consent, "timer") as opened:
         change = plan_timer_rebuild(opened, roll_window_slots=roll_window)
         return run_change(session, "timer rebuild", change, consent)
 

@@ -7,22 +7,17 @@ that was not shut down is shown as it will be after recovery, unless a live brok
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from store.errors import BadRequest
 from store.files.filesystem import Filesystem
-from store.files.lock import is_locked
-from store.files.overlay import Overlay
-from store.files.scratch import Scratch
 from store.kernels.native import clock_ms
-from store.opened.detect import make_layout, require_store
-from store.opened.opened_store import OpenedStore
+from store.opened.detect import make_layout
 from store.opened.reach import reach_store
 from store.opened.request import OpenRequest
 from store.reading.message_store import MessageStore
-from store.verbs.recover.view import show_view
+from store.verbs.recover.open_for_reading import ReadingOpener
 
 if TYPE_CHECKING:
     from store.engine.services.served_store import ServedStore
@@ -126,7 +121,7 @@ def _require_options(options: OpenOptions, *, read_only: bool) -> None:
 def _open_for_reading(root: str | Path, options: OpenOptions) -> MessageStore:
     scratch = options.get("scratch")
     scratch = Path(scratch) if scratch is not None else None
-    opener = _ReadingOpener(_request(root, options, scratch, to_change=False), scratch, options.get("note"))
+    opener = ReadingOpener(_request(root, options, scratch, to_change=False), scratch, options.get("note"))
     return opener.open(options.get("as_is", False))
 
 
@@ -159,43 +154,3 @@ def _request(root: str | Path, options: OpenOptions, scratch: Path | None, *, to
         options.get("compat"),
         options.get("progress"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadingOpener:
-    """Opens one store for reading; the fields are options of open_store."""
-
-    request: OpenRequest
-    scratch: Path | None
-    note: Callable[[str], None] | None
-
-    def open(self, as_is: bool) -> MessageStore:
-        """The store as readers see it, now and at each refresh."""
-        require_store(self.request.layout, self.request.fs)
-        notes: list[str] = []
-        store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
-        store.notes = notes
-        return store
-
-    def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
-        """The store as readers see it.
-
-        `notes` takes sentences about that for them, also of later findings.
-        """
-
-        def note(text: str) -> None:
-            if text not in notes:
-                notes.append(text)
-                if self.note is not None:
-                    self.note(text)
-
-        asked, scratch = self.request, Scratch(self.scratch)
-        try:
-            opened = OpenedStore.for_view(asked.find(), asked.fs, asked.clock, Overlay(scratch.folder), note)
-            opened.scratch = scratch
-            is_live = is_locked(asked.layout.lock, asked.fs)
-            show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=asked.progress)
-        except BaseException:
-            scratch.close()
-            raise
-        return opened

@@ -48,6 +48,7 @@ from store.reading.filter.subscription import use_bit_maps
 from store.structures.commitlog.resync import has_bytes_behind
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.consumequeue.resting import RestingQueue
+from store.structures.registry import PUT
 from store.structures.tables.review import review_loading
 from store.verbs.recover.plan import plan_recovery
 
@@ -81,7 +82,7 @@ class WritingOpener:
                 fs.fsync_folder(folder.parent)
         else:
             require_store(layout, fs)
-            refuse_unchangeable(layout, fs)
+            refuse_unchangeable(layout, fs, PUT)
             refuse_links(layout, fs)
             if fs.is_link(layout.checkpoint):
                 # It is written when the store is closed, after the messages.

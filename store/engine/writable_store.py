@@ -23,12 +23,12 @@ from store.errors import StoreClosed
 from store.formats.message import Message
 from store.formats.properties import says_no_wait
 from store.opened.opened_store import OpenedStore
-from store.reading.get import GetResult, MessageFilter
 from store.reading.message_store import MessageStore
 from store.structures.commitlog.bulk import MessageColumns, PutManyResult
 from store.structures.commitlog.bulk_put import put_many
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.put_result import PutResult, PutStatus
+from store.structures.get_result import GetResult, MessageFilter
 
 if TYPE_CHECKING:
     from store.engine.live.arrivals import MessageArrivingListener

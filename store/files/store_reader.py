@@ -167,6 +167,10 @@ class StoreReader:
         """Whether a topic has a folder for batch queues (5.x)."""
         return bool(self._folders("batchconsumequeue"))
 
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder; none where there is no such folder."""
+        return [entry.path.name for entry in self._place.list_folder(folder)]
+
     def below(self, folder: str) -> list[FolderEntry]:
         """Everything below a folder, at any depth, by path."""
         return self._place.list_below(folder)

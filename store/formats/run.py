@@ -67,6 +67,11 @@ class Run:
         """Log offset behind the last record."""
         return self.file_start + int(self.columns.position[-1] + self.columns.size[-1])
 
+    @property
+    def log_offsets(self) -> Int64Array:
+        """Offset of each record in the log, without regard to the offset that the record names."""
+        return self.columns.position + self.file_start
+
     def part(self, first: int, last: int) -> Run:
         """The records first … last - 1 of this run."""
         return Run(self.file_start, self.path, self.buffer, self.array[:, first:last], last - first)

@@ -1,3 +1,5 @@
+from store.files.rocksdb_files import has_rocksdb as has_rocksdb
+from store.files.rocksdb_files import has_rocksdb_queues as has_rocksdb_queues
 from store.files.scratch import Scratch as Scratch
 from store.files.scratch import is_in_scratch as is_in_scratch
 from store.opened.delays import DELAY_LEVELS as DELAY_LEVELS
@@ -6,13 +8,10 @@ from store.opened.delays import refuse_mixed_delays as refuse_mixed_delays
 from store.opened.detect import FoundStore as FoundStore
 from store.opened.detect import detect_line as detect_line
 from store.opened.detect import find_store as find_store
-from store.opened.detect import has_rocksdb as has_rocksdb
-from store.opened.detect import has_rocksdb_queues as has_rocksdb_queues
 from store.opened.detect import infer_config as infer_config
 from store.opened.detect import infer_settings as infer_settings
 from store.opened.detect import make_layout as make_layout
-from store.opened.detect import refuse_on_spark as refuse_on_spark
-from store.opened.detect import refuse_rocksdb as refuse_rocksdb
+from store.opened.detect import refuse_unchangeable as refuse_unchangeable
 from store.opened.detect import require_log as require_log
 from store.opened.detect import require_store as require_store
 from store.opened.opened_store import OpenedStore as OpenedStore

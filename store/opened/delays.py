@@ -18,13 +18,13 @@ import numpy as np
 from store.config import DEFAULT_DELAY_LEVELS, MAX_DELAY_MS, StoreConfig, parse_delay_levels
 from store.errors import BadRequest, StoreError
 from store.files.filesystem import Entry, Filesystem
+from store.files.numbered import numbered_files, segments_of
 from store.files.scratch import Scratch
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record, delay_level
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
-from store.opened.sizes import numbered_files, segments_of
 
 DELAY_LEVELS = "messageDelayLevel"
 MOST_ENTRIES = 1 << 13

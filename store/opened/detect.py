@@ -7,30 +7,27 @@ Sizes are read off the files (sizes.py); settings given by the user come first.
 
 from __future__ import annotations
 
-import errno
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from store.config import LINE_4_9, LINE_5_3, ROCKSDB_STORE, BrokerLine, StoreConfig, broker_line
-from store.errors import BadRequest, ForeignFile, NotAStore, StoreIOError, UnsupportedFormat
+from store.errors import BadRequest, ForeignFile, NotAStore, UnsupportedFormat
 from store.files.filesystem import Entry, Filesystem
+from store.files.numbered import numbered_files, segments_of
+from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
 from store.files.segment_folders import DLEDGER_PREFIX, dledger_log, find_dledgers, find_members
 from store.formats.checkpoint_page import CHECKPOINT_SIZE, decode_checkpoint
-from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
-from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount
 from store.layout import StoreLayout, parse_segment_name
 from store.opened.checkpoint import read_checkpoint_file
 from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, infer_delay_levels
-from store.opened.sizes import assumed_sizes, infer_sizes, numbered_files, segments_of, some_queue_files
+from store.opened.sizes import assumed_sizes, infer_sizes
+from store.structures.consumequeue.guard import has_light_queues
+from store.structures.registry import Names, refusing
 
-_DLEDGER_RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
 DLEDGER_PATHS = "storePathDLedgerCommitLog"
 NEWER_QUEUES = "consumequeue_r"
-CURRENT, IDENTITY = "CURRENT", "IDENTITY"
-_ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
 
 
 class FoundStore(NamedTuple):
@@ -148,45 +145,10 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
     return found is None or (found.is_folder and not fs.list_folder(layout.root))
 
 
-def refuse_rocksdb(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for consume queues in a RocksDB."""
-    if has_rocksdb(layout.consumequeue, fs):
-        reason = (
-            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
-            "rebuilt, and not changed otherwise"
-            if has_rocksdb_queues(layout, fs)
-            else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
-            "read, checked, recovered and rebuilt, and not changed otherwise"
-        )
-        raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")
+def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
+    """Raises UnsupportedFormat for a structure that the verb would leave wrong.
 
-
-def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
-    return has_rocksdb(layout.consumequeue, fs) and not any(some_queue_files(layout.consumequeue, fs))
-
-
-def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
-    """Whether a RocksDB is in the folder, or the rest of one.
-
-    A topic's folder may have the name of one of its files.
-    """
-    found = (fs.look_at(folder / name) for name in (CURRENT, IDENTITY))
-    return any(entry is not None and not entry.is_folder for entry in found)
-
-
-def is_rocksdb_file(name: str) -> bool:
-    """Whether RocksDB gives a file of its own this name."""
-    return _ROCKSDB_FILES.fullmatch(name) is not None
-
-
-def refuse_unchangeable(
-    layout: StoreLayout, fs: Filesystem, *, with_dledger: bool = False, with_rocksdb: bool = False
-) -> None:
-    """Raises UnsupportedFormat for newer structures, queues in a RocksDB, and DLedger's entries.
-
-    with_dledger  for a change that leaves the entries of a DLedger log alone
-    with_rocksdb  for a change that leaves a RocksDB alone, or builds a new one
+    verb  the command's word, as in store.structures.registry
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(
@@ -194,10 +156,20 @@ def refuse_unchangeable(
             file=file,
             hint="change it with the tools of the broker that wrote it, or move a damaged file out of the store",
         )
-    if not with_rocksdb:
-        refuse_rocksdb(layout, fs)
-    if layout.dledger is None or not with_dledger:
-        refuse_dledger(layout, fs)
+    for one in refusing(names_of(layout, fs), verb):
+        guard = one.furniture("guard")
+        if guard is not None:
+            guard.refuse(layout, fs)
+
+
+def names_of(layout: StoreLayout, fs: Filesystem) -> Names:
+    """The names in a local store's folders, and the folder of a DLedger member that is lost."""
+    member = () if layout.dledger is None else (layout.dledger.name,)
+    return Names(
+        lambda folder: [*fs.list_names(layout.root / folder), *(member if not folder else ())],
+        lambda path: fs.exists(layout.root / path),
+        lambda path: fs.read_file(layout.root / path) if fs.exists(layout.root / path) else None,
+    )
 
 
 def refuse_links(layout: StoreLayout, fs: Filesystem) -> None:
@@ -250,42 +222,6 @@ def newer_structures(layout: StoreLayout, fs: Filesystem) -> Iterator[tuple[Path
         for unit in index.first_newer():
             entry = f"from entry {unit['index']} on (magic {unit['magic']}, log offset {unit['pos']})"
             yield layout.dledger, f"entries of a DLedger newer than 0.3.1.2 {entry}"
-
-
-def refuse_on_spark(layout: StoreLayout, fs: Filesystem) -> None:
-    """Raises UnsupportedFormat for queues in a RocksDB, batch queues, light queues and DLedger logs."""
-    refuse_rocksdb(layout, fs)
-    refuse_dledger(layout, fs)
-    if has_light_queues(layout, fs):
-        raise UnsupportedFormat(
-            "light queues (INNER_MULTI_DISPATCH) are not built on Spark", file=layout.consumequeue, code="not-on-spark"
-        )
-    if _has_batch_queues(layout, fs):
-        raise UnsupportedFormat(
-            "batch consume queues (queue.type=BatchCQ) are not built on Spark",
-            file=layout.batchconsumequeue,
-            code="not-on-spark",
-        )
-
-
-def refuse_dledger(layout: StoreLayout, fs: Filesystem) -> None:
-    """UnsupportedFormat for a log of DLedger entries: only the group's leader may write to it, or cut it."""
-    if layout.dledger is not None:
-        raise UnsupportedFormat(f"a DLedger commit log: {_DLEDGER_RULE}", file=layout.dledger)
-    for entry in segments_of(layout, fs):
-        if _begins_with_entry(entry, fs):
-            raise UnsupportedFormat(f"DLedger entries in the commit log: {_DLEDGER_RULE}", file=entry.path, offset=0)
-
-
-def _begins_with_entry(segment: Entry, fs: Filesystem) -> bool:
-    try:
-        head = fs.read(fs.open_read(segment.path), 0, min(segment.size, SEGMENT_HEAD_SIZE))
-    except StoreIOError as error:
-        if error.errno == errno.EIO:
-            # A bad sector tells nothing; the walk says where it is.
-            return False
-        raise
-    return holds_record_entry(head, parse_segment_name(segment.path.name) or 0)
 
 
 def detect_line(layout: StoreLayout, fs: Filesystem) -> BrokerLine:
@@ -384,9 +320,3 @@ def infer_settings(layout: StoreLayout, settings: Mapping[str, object], fs: File
     if DELAY_LEVELS not in settings and (levels := infer_delay_levels(layout, fs)) is not None:
         found[DELAY_LEVELS] = levels
     return {name: value for name, value in found.items() if name not in settings}
-
-
-def has_light_queues(layout: StoreLayout, fs: Filesystem) -> bool:
-    """Whether a light queue's folder, or the table of their consumers' offsets, is in the store."""
-    is_named = fs.exists(layout.config / "lmqConsumerOffset.json")
-    return is_named or any(name.startswith(LMQ_PREFIX) for name in fs.list_names(layout.consumequeue))

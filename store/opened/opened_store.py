@@ -28,7 +28,7 @@ from store.opened.queue_view import QueueView
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import QueueKey
+from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey
 from store.structures.consumequeue.resting import RestingQueue
 from store.structures.index.index_service import IndexService
 
@@ -92,7 +92,9 @@ class OpenedStore:
                 folders=_folders_of(found),
             )
         files.load(loads, foreign_only(refuse) if refuse is not None else None)
-        queues = ConsumeQueueStore(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
+        queues = ConsumeQueueStore(
+            layout, config, fs, writable=writable, overlay=overlay, batch_queues=batch_queues(batch_topics)
+        )
         queues.load(loads, refuse, resting)
         checkpoint = StoreCheckpoint.load(layout.checkpoint, fs)
         if writable:
@@ -119,7 +121,7 @@ class OpenedStore:
                 # With another segment size than the store's every file would be left out.
                 raise error
             note(f"left out: {error}")
-        queues = QueueView(layout, config, fs, overlay, batch_topics)
+        queues = QueueView(layout, config, fs, overlay, batch_queues(batch_topics))
         if config.queues_in_rocksdb:
             from store.opened.rocksdb_view import RocksQueueView
 
@@ -180,3 +182,12 @@ def foreign_only(refuse: Callable[[StoreError], None]) -> Callable[[StoreError],
         refuse(error)
 
     return take
+
+
+def batch_queues(topics: frozenset[str]) -> BatchQueues:
+    """Name the topics with batch queues for the set of a store's queues."""
+    if not topics:
+        return NO_BATCH_QUEUES
+    from store.structures.batchqueue.queue import BatchConsumeQueue
+
+    return BatchQueues(topics, BatchConsumeQueue)

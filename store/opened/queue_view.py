@@ -22,7 +22,7 @@ from store.layout import StoreLayout, parse_queue_id
 from store.opened.missing import QueueBuilder, Repair, Stretch
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
-from store.structures.consumequeue.queue_set import QueueKey, QueueState
+from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey, QueueState
 from store.structures.consumequeue.resting import RestingQueue
 
 NOTED_QUEUES = 8
@@ -40,9 +40,9 @@ class QueueView(ConsumeQueueStore):
         config: StoreConfig,
         fs: Filesystem,
         overlay: Overlay,
-        batch_topics: frozenset[str] = frozenset(),
+        batch_queues: BatchQueues = NO_BATCH_QUEUES,
     ) -> None:
-        super().__init__(layout, config, fs, writable=False, overlay=overlay, batch_topics=batch_topics)
+        super().__init__(layout, config, fs, writable=False, overlay=overlay, batch_queues=batch_queues)
         self._view_lock = threading.RLock()
         self._absent: set[QueueKey] = set()
         self._is_whole = False
@@ -94,7 +94,9 @@ class QueueView(ConsumeQueueStore):
     def topics(self) -> list[str]:
         """The topics that have a folder, and those of queues that were opened or met in the log."""
         names = [entry.path.name for entry in self._fs.list_folder(self._layout.consumequeue) if entry.is_folder]
-        return sorted({*names, *self._batch_topics, *(topic for topic, _ in [*self._queues, *self._builder.met])})
+        return sorted(
+            {*names, *self._batch_queues.topics, *(topic for topic, _ in [*self._queues, *self._builder.met])}
+        )
 
     def queue_ids(self, topic: str) -> list[int]:
         """The ids of a topic's queues that have a folder, and of those that were opened or met in the log."""

@@ -10,9 +10,10 @@ from pathlib import Path
 from store.config import StoreConfig
 from store.errors import StoreIOError
 from store.files.filesystem import Entry, Filesystem
+from store.files.numbered import segments_of, some_queue_files
 from store.formats.index_page import index_file_size
 from store.formats.queue_unit import UNIT_SIZE, decode_unit, is_ext_address
-from store.layout import StoreLayout, parse_index_file_name, parse_segment_name
+from store.layout import StoreLayout, parse_index_file_name
 from store.structures.index.geometry import geometry_of_size, infer_geometry
 
 _SOME_FILES = 16
@@ -61,30 +62,6 @@ def assumed_sizes(
     if config.message_index_enable and not is_told:
         slots, entries = config.max_hash_slot_num, config.max_index_num
         yield f"no index file tells their size: maxHashSlotNum={slots}, maxIndexNum={entries} is assumed; {hint}"
-
-
-def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
-    """The segments of all folders of the log."""
-    return [entry for folder in layout.commitlogs for entry in numbered_files(folder, fs)]
-
-
-def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
-    """The files of a folder that are named after an offset."""
-    return [
-        entry for entry in fs.list_folder(folder) if entry.is_file and parse_segment_name(entry.path.name) is not None
-    ]
-
-
-def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
-    """The files of the first few queues; a broker gives all of them one length."""
-    queues = 0
-    for topic in fs.list_names(folder):
-        for queue in fs.list_names(folder / topic):
-            files = numbered_files(folder / topic / queue, fs) if fs.is_folder(folder / topic / queue) else []
-            yield from files
-            queues += bool(files)
-            if queues >= 16:
-                return
 
 
 def _names_extension(layout: StoreLayout, fs: Filesystem) -> bool:

@@ -26,6 +26,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_store, make_layout, refuse_links, refuse_unchangeable, require_store
 from store.opened.opened_store import OpenedStore, foreign_only
 from store.opened.reach import reach_store
+from store.structures.registry import DERIVE
 
 P = ParamSpec("P")
 
@@ -46,31 +47,19 @@ def staged_store(
     fs: Filesystem | None = None,
     dry_run: bool = False,
     scratch: Path | None = None,
-    with_dledger: bool = False,
-    with_rocksdb: bool = False,
-    only_looks: bool = False,
+    verb: str | None = DERIVE,
     refuse: Callable[[StoreError], None] | None = None,
 ) -> Iterator[OpenedStore]:
     """Opens the store at `root` for a plan; options as open_store takes them.
 
-    with_dledger  also one with a DLedger log, whose entries no change may touch
-    with_rocksdb  also one with queues in a RocksDB, for a plan that builds them anew
-    only_looks    also one that no plan may change: nothing comes of this one
-    refuse        is called with the error of a queue's file, which is then left out: for plans that are only shown
+    verb    the word of the change, which some structures refuse (store.structures.registry); None for a look
+    refuse  is called with the error of a queue's file, which is then left out: for plans that are only shown
 
     Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
     """
     folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
     with (
-        locked_store(
-            folder,
-            settings,
-            fs,
-            take=not dry_run,
-            with_dledger=with_dledger,
-            with_rocksdb=with_rocksdb,
-            only_looks=only_looks,
-        ) as (layout, fs),
+        locked_store(folder, settings, fs, take=not dry_run, verb=verb) as (layout, fs),
         staging(layout, fs, "plan", dry_run=dry_run, scratch=scratch) as staged,
     ):
         found = find_store(layout, settings or {}, fs, compat=compat)
@@ -81,10 +70,10 @@ def staged_store(
             opened.close()
 
 
-def takes_path(*, with_dledger: bool = False, passes_foreign: bool = False) -> Callable[[_Plan[P]], _PlanByPath[P]]:
+def takes_path(verb: str, *, passes_foreign: bool = False) -> Callable[[_Plan[P]], _PlanByPath[P]]:
     """Lets a plan take a store's path too: the store is opened and locked until the Change is closed.
 
-    with_dledger    also a store with a DLedger log, whose entries no change may touch
+    verb            the word of the change, which some structures refuse
     passes_foreign  foreign names are left out, and the plan says which brokers they keep from starting
     """
     refuse = foreign_only(lambda error: None) if passes_foreign else None
@@ -95,7 +84,7 @@ def takes_path(*, with_dledger: bool = False, passes_foreign: bool = False) -> C
             if isinstance(store, OpenedStore):
                 return plan(store, *args, **options)
             with contextlib.ExitStack() as until_planned:
-                opened = until_planned.enter_context(staged_store(store, with_dledger=with_dledger, refuse=refuse))
+                opened = until_planned.enter_context(staged_store(store, verb=verb, refuse=refuse))
                 change = plan(opened, *args, **options)
                 change.until_closed.push(until_planned.pop_all())
             return change
@@ -114,21 +103,17 @@ def locked_store(
     fs: Filesystem | None = None,
     *,
     take: bool = True,
-    with_dledger: bool = False,
-    with_rocksdb: bool = False,
-    only_looks: bool = False,
+    verb: str | None = DERIVE,
 ) -> Iterator[tuple[StoreLayout, Filesystem]]:
     """Holds the lock of the store at `root` inside of the block if it is to `take` it; gives its layout.
 
-    with_dledger  also of one with a DLedger log, whose entries no change may touch
-    with_rocksdb  also of one with queues in a RocksDB, which the change leaves alone or builds anew
-    only_looks    also of one that may not be changed
+    verb  the word of the change, which some structures refuse; None for a look
     """
     fs = fs or Filesystem()
     layout = make_layout(root, settings or {}, fs)
     require_store(layout, fs)
-    if not only_looks:
-        refuse_unchangeable(layout, fs, with_dledger=with_dledger, with_rocksdb=with_rocksdb)
+    if verb is not None:
+        refuse_unchangeable(layout, fs, verb)
     if take:
         refuse_links(layout, fs)
     with StoreLock(layout.lock, fs) if take else contextlib.nullcontext():

@@ -18,13 +18,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol
 
 from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.files import lost_pages
-from store.formats.message import StoredMessage, decode_record
+from store.formats.message import decode_record
 from store.formats.queue_unit import (
     BATCH_UNIT_SIZE,
     UNIT_SIZE,
@@ -35,30 +34,10 @@ from store.formats.queue_unit import (
     is_ext_address,
 )
 from store.structures.commitlog.commit_log import CommitLog
+from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 MAX_FILTERED_UNIT_BYTES = 16_000
 _SKIP_NONE = -(1 << 63)
-
-
-class GetStatus(Enum):
-    """GetMessageStatus of 4.9.8."""
-
-    FOUND = "FOUND"
-    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
-    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
-    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
-    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
-    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
-
-
-class MessageFilter(Protocol):
-    """Leaves messages out: by the queue unit alone, or by the message itself."""
-
-    def matches_tags_code(self, tags_code: int, ext: ExtUnit | None = None) -> bool: ...
-
-    def matches(self, message: StoredMessage) -> bool: ...
 
 
 class Queue(Protocol):
@@ -87,22 +66,6 @@ class Queue(Protocol):
 
     def ext_unit(self, tags_code: int) -> ExtUnit | None:
         """The extension unit that the tags code is the address of; None without one."""
-
-
-@dataclass(slots=True)
-class GetResult:
-    """One broker answer. Offsets are queue offsets; `size` is the bytes of the records."""
-
-    status: GetStatus
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    messages: list[StoredMessage] = field(default_factory=list)
-    size: int = 0
-    message_count: int = 0
-    """Of a batch queue: the messages in these records."""
-    damaged: list[DamagedRecord] = field(default_factory=list)
-    """Records that the queue points to but that cannot be read; a broker would hand out their bytes."""
 
 
 def get_message(

@@ -24,10 +24,11 @@ from store.layout import StoreLayout
 from store.opened.checkpoint import StoreCheckpoint
 from store.opened.opened_store import OpenedStore
 from store.opened.view import CurrentView
-from store.reading.get import GetResult, GetStatus, MessageFilter, get_message
+from store.reading.get import get_message
 from store.reading.messages import MessageReader
 from store.structures.commitlog.commit_log import CommitLog
 from store.structures.consumequeue.queue_set import QueueState
+from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 if TYPE_CHECKING:
     from store.structures.compaction.get import CompactedQueue, CompactedQueues

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from store.errors import DamagedRecord
 from store.formats.message import INNER_BATCH, StoredMessage
-from store.reading.get import GetResult, GetStatus, MessageFilter
+from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 GO_ON = frozenset(
     (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL)

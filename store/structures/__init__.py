@@ -1,4 +1,4 @@
-"""Read the structures of a 5.x broker; nothing here is imported for a 4.x store."""
+"""The structures on a broker's disk, a room each; a room of 5.x is imported only where its files are."""
 
 from __future__ import annotations
 

@@ -25,18 +25,19 @@ from pathlib import Path
 from typing import Any
 
 from store.change.workspace import relative_name
-from store.engine.open import open_store
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.layout import StoreLayout
 from store.opened.detect import find_store
+from store.opened.request import OpenRequest
 from store.structures import findings as kinds
 from store.structures.findings import KINDS, Finding
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from store.verbs.info import StoreInfo, look_at_store
 from store.verbs.lag import LagReport, review_lag
+from store.verbs.recover.open_for_reading import ReadingOpener
 from store.verbs.recover.simulate import SimulatedStart, simulate_start
 from store.verbs.salvage.placeholder import find_placeholders
 from store.verbs.tables import ConfigReview, review_tables
@@ -259,7 +260,8 @@ class _Examiner:
             yield Diagnosis(rank, "config", _CONFIG_FAULTS[finding.kind], finding.detail, code=code, subject=subject)
 
     def _lag(self) -> Iterator[Diagnosis]:
-        with open_store(self.layout.root, settings=self.settings, clock=self.clock, fs=self.fs, as_is=True) as store:
+        asked = OpenRequest(self.layout, self.settings, self.fs, self.clock, None, None)
+        with ReadingOpener(asked, None, None).open(as_is=True) as store:
             self.found.lag = report = review_lag(store, ends=self.found.info.queues)
         gone = [row for row in report.queues if row.deleted]
         if gone:

@@ -35,11 +35,12 @@ from store.opened.detect import detect_line, find_batch_topics, infer_settings, 
 from store.structures.commitlog.scan import Damage, ScanRules
 from store.structures.commitlog.slices import LogSlice, walk_slice
 from store.structures.findings import MISSING_SEGMENT
+from store.structures.registry import Present
 from store.structures.tables.config_file import Load, read_config_files
 from store.verbs.check.coverage import segment_list_findings
 from store.verbs.lost_parts import find_lost_extensions, find_lost_parts
 from store.verbs.queue_ends import QueueEnd, queue_ends
-from store.verbs.structures import NEWER, Structure, find_structures
+from store.verbs.structures import NEWER, UNKNOWN, find_structures
 
 WALKED_BYTES = 1 << 30
 """Up to here a log is read for lost parts of queues and index; `check` reads any."""
@@ -88,7 +89,7 @@ class StoreInfo:
     layout: StoreLayout
     line: BrokerLine
     traces: list[str]
-    structures: list[Structure]
+    structures: list[Present]
     inferred: dict[str, Any]
     holder: LockHolder | None = None
     abort_ms: int = -1
@@ -146,7 +147,7 @@ def look_at_store(layout: StoreLayout, settings: Mapping[str, object], fs: Files
         raise NotAStore.for_file(layout.root)
     structures = find_structures(layout, fs)
     names = [*layout.commitlogs, layout.consumequeue, layout.checkpoint, layout.index, layout.config]
-    if not any(fs.exists(name) for name in names) and all(one.name == "unknown" for one in structures):
+    if not any(fs.exists(name) for name in names) and all(one.name == UNKNOWN for one in structures):
         raise NotAStore(
             "no store: none of a broker's files is in it", file=layout.root, hint="name a broker's storePathRootDir"
         )
@@ -157,7 +158,7 @@ class _Look:
     """One look at a store; a step that fails leaves its part empty and a problem behind."""
 
     def __init__(
-        self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Structure]
+        self, layout: StoreLayout, settings: Mapping[str, object], fs: Filesystem, structures: list[Present]
     ) -> None:
         self.layout, self.fs = layout, fs
         self.reader = StoreReader(str(layout.root), fs, commitlogs=layout.commitlogs if layout.commitlog_paths else ())

@@ -23,7 +23,7 @@ from store.layout import is_topic_folder_name, segment_name
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.expected import expected_entries
+from store.structures.index.expect import expected_entries
 from store.verbs.queue_ends import QueueEnd
 
 Queue = tuple[str, int]

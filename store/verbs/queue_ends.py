@@ -18,12 +18,12 @@ import numpy as np
 from store.config import LINE_4_9, BrokerLine
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb_queues
 from store.files.scratch import Scratch
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE, decode_ext_address, is_ext_address
 from store.layout import StoreLayout
-from store.opened.detect import has_rocksdb_queues
 
 
 @dataclass(frozen=True, slots=True)

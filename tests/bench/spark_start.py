@@ -1,6 +1,6 @@
 """How long a local Spark session takes to its first answer: `python -m tests.bench.spark_start [--runs 3]`.
 
-In turns with Java's class archive (store.query.spark.class_archive) and without; seconds on the wall, and of CPU of Python
+In turns with Java's class archive (query/spark/class_archive.py) and without; seconds on the wall, and of CPU of Python
 and JVM up to then. The archive is made by one more session before, in a folder that is deleted.
 """
 

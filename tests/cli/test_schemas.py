@@ -17,9 +17,9 @@ from rmqctl.commands import COMMANDS
 from rmqctl.result import Result
 from rmqctl.schema import VOCABULARY, load_schema
 from store.formats.body import BodyState
-from store.reading.get import GetStatus
 from store.structures import findings
 from store.structures.commitlog.put_result import PutStatus
+from store.structures.get_result import GetStatus
 from tests.cli.running import rmqctl
 
 FOLDER = files("rmqctl").joinpath("schemas")

@@ -9,8 +9,9 @@ import pytest
 
 from store.formats.java import key_hash
 from store.formats.run import Run
+from store.structures.consumequeue.expect import Units, expected_units, with_light_units
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.expected import Entries, Units, expected_entries, expected_units, with_light_units
+from store.structures.index.expect import Entries, expected_entries
 from tests.support.small_log import START_MS, SmallLog
 
 PREPARED, COMMITTED, ROLLED_BACK = 4, 8, 12

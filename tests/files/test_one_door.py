@@ -12,26 +12,26 @@ import store
 
 ROOT = Path(store.__file__).parent
 DOOR = {
-    "disk/filesystem.py",
-    "disk/file_tree.py",
-    "disk/descriptor.py",
-    "disk/beneath.py",
-    "disk/mapping.py",
-    "disk/portable.py",
+    "files/filesystem.py",
+    "files/file_tree.py",
+    "files/descriptor.py",
+    "files/beneath.py",
+    "files/mapping.py",
+    "files/portable.py",
 }
 # Files that are no store's, with the reason.
 PASSES = {
     "config.py": "reads the user's broker.conf",
-    "open.py": "a scratch folder outside of the store",
-    "opened/scratch.py": "a scratch folder outside of the store",
-    "spark/query.py": "an export goes to a folder of the user's",
-    "embedded/export.py": "an export goes to a folder of the user's",
-    "embedded/engine.py": "a scratch folder outside of the store",
-    "tables/export.py": "an export goes to a folder of the user's",
-    "spark/session.py": "the log and the package that a session of Spark is given",
-    "spark/class_archive.py": "Java's own archive, in the user's cache",
-    "serving/place.py": "a socket is no file of the store",
-    "five/rocksdb/database.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
+    "verbs/recover/open_for_reading.py": "a scratch folder outside of the store",
+    "files/scratch.py": "a scratch folder outside of the store",
+    "query/spark/query.py": "an export goes to a folder of the user's",
+    "query/embedded/export.py": "an export goes to a folder of the user's",
+    "query/embedded/engine.py": "a scratch folder outside of the store",
+    "query/tables/export.py": "an export goes to a folder of the user's",
+    "query/spark/session.py": "the log and the package that a session of Spark is given",
+    "query/spark/class_archive.py": "Java's own archive, in the user's cache",
+    "engine/serving/place.py": "a socket is no file of the store",
+    "structures/queuedb/database.py": "a scratch folder outside of the store; RocksDB itself reads the table files",
     "kernels/shipped.py": "compiled kernels that a package brings to a Spark executor",
 }
 MODULES = {"shutil", "tempfile", "mmap", "glob"}

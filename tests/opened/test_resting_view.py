@@ -113,7 +113,7 @@ def test_a_queue_that_rests_is_found_and_listed_like_others(root: Path, monkeypa
 
 def test_the_checkpoints_review_is_the_same(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reviewed() -> object:
-        with staged_store(root, dry_run=True, only_looks=True) as opened:
+        with staged_store(root, dry_run=True, verb=None) as opened:
             return review_checkpoint(opened)
 
     rested = reviewed()

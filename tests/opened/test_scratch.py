@@ -29,9 +29,7 @@ def test_the_folder_is_this_users_alone_and_goes_at_the_end(tmp_path: Path) -> N
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    program = (
-        "import os, sys, pathlib; from store.files.scratch import Scratch; s = Scratch(pathlib.Path(sys.argv[1]))"
-    )
+    program = "import os, sys, pathlib; from store.files.scratch import Scratch; s = Scratch(pathlib.Path(sys.argv[1]))"
     words = [sys.executable, "-c", f"{program}; (s.folder / 'part').touch(); os.kill(os.getpid(), 9)", str(tmp_path)]
     assert subprocess.run(words, check=False, timeout=60).returncode == -9
     (tmp_path / "rmqctl-plan").mkdir()

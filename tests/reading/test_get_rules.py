@@ -13,7 +13,8 @@ import pytest
 from store.config import StoreConfig
 from store.formats.message import Message, encode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE, UNIT_SIZE, BatchUnit, ExtUnit, QueueUnit, encode_ext_address
-from store.reading.get import GetResult, GetStatus, get_message, physical_memory_size
+from store.reading.get import get_message, physical_memory_size
+from store.structures.get_result import GetResult, GetStatus
 
 SEGMENT = 1 << 20
 RECORD = encode_record(

@@ -218,7 +218,7 @@ def differs(reference: Reference, archives: Sequence[Golden], number: int, round
 
 
 def main(arguments: Sequence[str] | None = None, round_of: type[Round] = Round) -> int:
-    parser = argparse.ArgumentParser(prog=f"python -m tests.recovery.{round_of.module}")
+    parser = argparse.ArgumentParser(prog=f"python -m tests.runs.{round_of.module}")
     parser.add_argument("--reference", required=True, metavar="CMD", help="the real store's command line")
     parser.add_argument("--line", choices=("4.9", "5.3"), default="4.9")
     parser.add_argument("--property-crc", action="store_true", help="of records with a CRC of all of their bytes (5.3)")

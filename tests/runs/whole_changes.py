@@ -21,8 +21,8 @@ from store.files.store_reader import StoreReader
 from store.opened.detect import detect_line
 from store.opened.staged import locked_store, staging
 from store.structures.compaction.mend import plan_compaction_mend
-from store.structures.delayoffsets.build import plan_delay_offsets
-from store.structures.timer.rebuild import plan_timer_rebuild
+from store.verbs.rebuild.delay_offsets import plan_delay_offsets
+from store.verbs.rebuild.timer import plan_timer_rebuild
 from store.verbs.tables import plan_topics
 from tests.engine.services.stores import unpack
 from tests.support.five_stores import copy_of_five, damage, lines
@@ -73,7 +73,7 @@ def applied(change: Change) -> Change:
 
 
 def rebuild_timer(root: Path, fs: Filesystem) -> Change:
-    with planning(root, fs=fs, clock=Clock(), with_dledger=True) as opened:
+    with planning(root, fs=fs, clock=Clock(), verb="timer") as opened:
         return applied(plan_timer_rebuild(opened))
 
 
@@ -84,14 +84,14 @@ def mend_compaction(root: Path, fs: Filesystem) -> Change:
 
 def resolve_transaction(root: Path, fs: Filesystem, *, commit: bool) -> Change:
     """End the first transaction in doubt; one at most, as the command does."""
-    with planning(root, fs=fs, clock=Clock(LATER_MS)) as opened:
+    with planning(root, fs=fs, clock=Clock(LATER_MS), verb="transaction") as opened:
         found = review_transactions(opened).transactions
         open_ones = [one.uniq_key for one in found if one.state is TransactionState.IN_DOUBT]
         return applied(plan_resolve(opened, str(open_ones[0]), commit=commit))
 
 
 def rewrite_delay_offsets(root: Path, fs: Filesystem) -> Change:
-    with planning(root, fs=fs, clock=Clock(LATER_MS), with_dledger=True) as opened:
+    with planning(root, fs=fs, clock=Clock(LATER_MS), verb="delay") as opened:
         return applied(plan_delay_offsets(opened, LATER_MS))
 
 

@@ -1,4 +1,4 @@
-"""Damage to each field of each structure of a 5.x broker is named by `check`; `tests.support.five_damage` tries them all."""
+"""Damage to each field of each structure of a 5.x broker is named by `check`; tests.support.five_damage tries all."""
 
 from __future__ import annotations
 

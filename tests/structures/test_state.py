@@ -14,9 +14,9 @@ from store.files.store_reader import StoreReader
 from store.formats.derived import units_of
 from store.query.spark.pieces import Gatherer
 from store.structures.commitlog.slices import LogSlice
-from store.structures.state import epochs_of, revive_line, state_lines
+from store.structures.registry import STRUCTURES
+from store.structures.state.lines import epochs_of, revive_line, state_lines
 from store.verbs.rebuild.scope import RebuildScope
-from store.verbs.structures import DETECTED
 from tests.cli.running import rmqctl
 from tests.support.five_stores import copy_of_five, five
 from tests.support.snapshots import contents
@@ -174,21 +174,26 @@ def test_info_shows_what_the_small_files_say(root: Path) -> None:
 
 
 def test_structures_are_looked_for_in_the_order_of_the_brokers_criteria() -> None:
-    assert [what for what, _ in DETECTED] == [
-        "dledger-*/",
-        "consumequeue/CURRENT, and numbered folders beside it",
-        "consumequeue_r/, checkpoint from byte 40",
-        "batchconsumequeue/",
-        "compaction/compactionLog/",
-        "timerwheel, timerlog/, config/timercheck: all or none",
-        "epochFileCheckpoint, brokerIdentity",
-        "config/rdb/, config/topics/",
-        "config/tieredStoreMetadata.json, tiered_index_file/",
-        "config/consumerOrderInfo.json",
-        "consumequeue/rmq_sys_REVIVE_LOG_*/",
-        "kvStore/",
-        "consumequeue/%LMQ%*/",
-        "other names",
+    assert [one.name for one in STRUCTURES] == [
+        "commit log",
+        "checkpoint",
+        "abort marker",
+        "lock",
+        "dledger",
+        "consume queue",
+        "extension",
+        "queue database",
+        "queues of a newer broker",
+        "batch queue",
+        "index",
+        "compaction",
+        "timer",
+        "delay offsets",
+        "epochs",
+        "tiered storage",
+        "tables",
+        "pop consumers",
+        "state",
     ]
 
 

@@ -1,4 +1,4 @@
-"""A master on loopback that sends what a test says, as plainly as the protocol allows. Shares nothing with store/ha."""
+"""A master on loopback that sends what a test says, as plainly as the protocol allows. Shares nothing with ours."""
 
 from __future__ import annotations
 

@@ -153,8 +153,6 @@ def room_imports() -> set[tuple[str, str]]:
         room = _room_of(module.file.removesuffix(".py").split("/"))
         if room:
             edges.setdefault(room, set()).update(_rooms_of(module.tree) - {room, ""})
-    # It makes the queues of a store of this type only, by an import that other stores never reach.
-    edges["consumequeue"].discard("five/batchqueue")
     return {(a, b) for a, below in edges.items() for b in below if not _reaches(edges, below - {b}, b)}
 
 
@@ -165,15 +163,18 @@ def picture() -> str:
 
 
 def _rooms_of(tree: ast.Module) -> set[str]:
-    names = (n.module.split(".") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module)
-    return {_room_of(name) for name in names}
+    for_types = {id(n) for node in ast.walk(tree) if _is_for_types(node) for n in ast.walk(node)}
+    imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and id(n) not in for_types)
+    return {_room_of(n.module.split(".")) for n in imports if n.module}
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _room_of(path: list[str]) -> str:
-    """The room of a module, as a path or a dotted name in parts; empty for a loose module. five/ holds rooms."""
-    if path[0] != "store" or len(path) < 3:
-        return ""
-    return "/".join(path[1:3]) if path[1] == "five" and len(path) > 3 else path[1]
+    """The room of a module, as a path or a dotted name in parts; empty for a loose module."""
+    return path[1] if path[0] == "store" and len(path) > 2 else ""
 
 
 def _reaches(edges: dict[str, set[str]], starts: set[str], target: str) -> bool:

@@ -29,11 +29,12 @@ from store.opened.detect import (
     find_store,
     is_absent_or_empty,
     make_layout,
-    refuse_rocksdb,
+    refuse_unchangeable,
     require_store,
 )
 from store.opened.log_end import find_closed_end
 from store.structures.commitlog.scan import VERIFYING
+from store.structures.registry import RECEIVE
 
 
 class LogCopy:
@@ -174,7 +175,7 @@ def _prepare(layout: StoreLayout, fs: Filesystem) -> list[Path]:
         made = fs.make_folder(layout.root)
     else:
         require_store(layout, fs)
-        refuse_rocksdb(layout, fs)
+        refuse_unchangeable(layout, fs, RECEIVE)
     made += fs.make_folder(layout.commitlog)
     for folder in made:
         fs.fsync_folder(folder.parent)

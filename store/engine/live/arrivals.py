@@ -21,8 +21,8 @@ from store.config import LINE_4_9
 from store.formats.properties import decode_properties
 from store.formats.run import Run
 from store.opened.opened_store import OpenedStore
+from store.structures.consumequeue.expect import Units, expected_units
 from store.structures.consumequeue.light_queues import find_light_parts
-from store.structures.expected import Units, expected_units
 
 
 @dataclass(frozen=True, slots=True)

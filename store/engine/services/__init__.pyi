@@ -8,8 +8,8 @@ from store.engine.services.transactions import Transaction as Transaction
 from store.engine.services.transactions import TransactionReview as TransactionReview
 from store.engine.services.transactions import TransactionState as TransactionState
 from store.engine.services.transactions import review_transactions as review_transactions
-from store.structures.delayoffsets.build import plan_delay_offsets as plan_delay_offsets
 from store.structures.delayoffsets.review import DelayedMessage as DelayedMessage
 from store.structures.delayoffsets.review import DelayLevel as DelayLevel
 from store.structures.delayoffsets.review import DelayState as DelayState
 from store.structures.delayoffsets.review import review_delays as review_delays
+from store.verbs.rebuild.delay_offsets import plan_delay_offsets as plan_delay_offsets

@@ -18,12 +18,13 @@ from store.formats.message import Message, StoredMessage
 from store.formats.message_id import decode_message_id
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
+from store.structures.registry import RESOLVE
 from store.verbs.recover.append import plan_append, recover_to_append
 
 _OPEN = (TransactionState.IN_DOUBT, TransactionState.INCONSISTENT)
 
 
-@takes_path()
+@takes_path(RESOLVE)
 def plan_resolve(opened: OpenedStore, transaction_id: str, *, commit: bool) -> Change:
     """Plan the end of the transaction with this UNIQ_KEY, or with a half of this message id.
 

@@ -27,26 +27,21 @@ from typing import NamedTuple
 from store.config import BrokerLine
 from store.engine.live.service import ServiceThread
 from store.engine.writable_store import WritableStore
-from store.files.filesystem import Filesystem
 from store.formats.java import parse_int
 from store.formats.message import Message, StoredMessage
 from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, encode_java_map
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
-from store.layout import StoreLayout
 from store.structures.commitlog.put_result import PutResult, PutStatus
 from store.structures.commitlog.rewritten import read_unit
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.structures.delayoffsets.review import read_delay_offsets
-from store.structures.tables.config_file import write_config_file
+from store.structures.delayoffsets.files import FILE_NAME, read_delay_offsets, write_delay_offsets
 from store.structures.tables.data_version import DataVersion, read_data_version
-from store.structures.tables.fastjson import Json, write_fastjson
 
 FIRST_DELAY_MS = 1000
 ROUND_MS = 100
 PERSIST_MS = 10_000
 VERSION_STEP = 200
 """delayOffsetUpdateVersionStep: updates per move of 5.x's data version."""
-FILE_NAME = "delayOffset.json"
 
 
 class LevelBacklog(NamedTuple):
@@ -213,19 +208,3 @@ def delivered_message(record: StoredMessage, line: BrokerLine) -> Message:
         store_host=record.store_host,
         reconsume_times=record.reconsume_times,
     )
-
-
-def encode_delay_offsets(offsets: dict[int, int], version: DataVersion | None) -> bytes:
-    """The file's bytes, as Fastjson writes them; `version` is for 5.x."""
-    table: dict[int, Json] = {level: offsets[level] for level in sorted(offsets)}
-    document: dict[str, Json] = {"offsetTable": table}
-    if version is not None:
-        document = {"dataVersion": version.to_json(), **document}
-    return write_fastjson(document).encode()
-
-
-def write_delay_offsets(
-    layout: StoreLayout, fs: Filesystem, offsets: dict[int, int], version: DataVersion | None
-) -> None:
-    """Write the file; `version` is for 5.x. A crash leaves the old file or the new one."""
-    write_config_file(layout.config, FILE_NAME, encode_delay_offsets(offsets, version), fs)

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from store.engine.live.services import StoreServices
     from store.formats.message import Message
     from store.opened.opened_store import OpenedStore
-    from store.reading.get import GetResult, MessageFilter
     from store.structures.commitlog.bulk import MessageColumns, PutManyResult
+    from store.structures.get_result import GetResult, MessageFilter
 
 CHECKPOINT_MS = 1000
 DEFAULT_GROUP = "RMQCTL"

@@ -43,8 +43,8 @@ from store.errors import StoreIOError
 from store.formats.java import parse_long
 from store.formats.message import Message, StoredMessage
 from store.formats.topics import HALF_TOPIC, OP_TOPIC
-from store.reading.get import GetResult, GetStatus
 from store.structures.commitlog.put_result import PutStatus
+from store.structures.get_result import GetResult, GetStatus
 
 PASS_LIMIT_MS = 60_000
 OPS_OF_A_PULL = 32

@@ -25,10 +25,10 @@ from store.engine.serving.place import connect_to, socket_path
 from store.engine.serving.remote import RemoteFilters, RemoteTransactions, read_put_row
 from store.errors import BadRequest, DamagedRecord, StoreClosed, StoreError
 from store.formats.message import Message, StoredMessage, decode_record
-from store.reading.get import GetResult, GetStatus, MessageFilter
 from store.reading.message_store import END_OF_TIME_MS, QueryResult
 from store.reading.messages import MessageReader
 from store.structures.commitlog.put_result import PutResult
+from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
 MOST_PUT_BYTES = 8 << 20
 """Bytes of messages in one frame of put_all, one message at least."""

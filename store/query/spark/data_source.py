@@ -1,7 +1,7 @@
 """`spark.read.format("rocketmq").load(STORE)`: a store's contents as tables.
 
 Options
-    table           messages (default), consumequeue, index, segments, anomalies; store.query.tables.schema has the columns
+    table           messages (default), consumequeue, index, segments, anomalies; columns: query/tables/schema.py
     body            binary (default), or none: bodies are null and never read
     checkCrc        true: a record with a bad body CRC is not shown (it is in `anomalies`); default false
     from, to        of messages only: a log offset (digits), or a time (ISO 8601, or epoch ms with the suffix ms);

@@ -1,4 +1,4 @@
-"""Values that Spark hands over as store.query.tables.json_values has them, at any depth of lists and maps.
+"""Values of Spark as store.query.tables.json_values has them, at any depth.
 
 A timestamp comes in this machine's time zone, without naming it.
 """

@@ -11,9 +11,8 @@ Imported only where a store has batch queues.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from store.formats.message import decode_record
 from store.formats.queue_unit import BATCH_UNIT_SIZE
 from store.formats.run import Run
 from store.formats.sets import distinct, is_in, is_in_sorted
-from store.layout import StoreLayout
 from store.structures.batchqueue.files import FOLDER, batch_queue_files
 from store.structures.batchqueue.inner import count_inner
 from store.structures.batchqueue.topics import mismatched_topics
@@ -38,6 +36,7 @@ from store.structures.batchqueue.units import (
     units_of_records,
     written_count,
 )
+from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
@@ -57,32 +56,24 @@ from store.structures.findings import (
 )
 
 Queue = tuple[str, int]
+FILE_SIZE = "mapperFileSizeBatchConsumeQueue"
 _OF_PLAIN_QUEUES = frozenset((MISSING_UNIT, QUEUE_GAP, QUEUE_SHIFT))
 
 
-def concerns_plain_queues(finding: Finding, batch_topics: Collection[str]) -> bool:
-    """Whether a finding of the walk over plain queues holds: records of batch topics have no units there."""
-    return finding.topic not in batch_topics or finding.kind not in _OF_PLAIN_QUEUES
+def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
+    """Tell the findings of the walk over plain queues that are of units in batch queues."""
+    return lambda finding: finding.topic in store.batch_topics and finding.kind in _OF_PLAIN_QUEUES
 
 
-def check_batch_queues(
-    files: StoreReader,
-    topics: Collection[str],
-    delay_levels_ms: Sequence[int],
-    file_size: int,
-    horizon: int | None = None,
-    confirmed: int | None = None,
-) -> Iterator[Finding]:
-    """Yield the findings of all batch queues.
-
-    file_size  that the settings give, 0 for the one of most files
-    horizon    of a writer: records behind it are not looked at
-    confirmed  of a broker in controller mode: records behind it may have no units
-    """
-    layout = StoreLayout(Path(files.address))
-    for mismatch in mismatched_topics(layout, Filesystem()):
+def check(store: CheckedStore) -> Iterator[Finding]:
+    """Yield the findings of all batch queues."""
+    topics, files, horizon, confirmed = store.batch_topics, store.files, store.horizon, store.confirmed
+    if not topics:
+        return
+    file_size = int(store.settings.get(FILE_SIZE, 0))
+    for mismatch in mismatched_topics(store.layout, Filesystem()):
         yield Finding(QUEUE_TYPE, files.name_of("config/topics.json"), 0, detail=mismatch)
-    log = _Expected(topics, delay_levels_ms, horizon)
+    log = _Expected(topics, store.delay_levels_ms, horizon)
     segments = [StoredSegment(files, file) for file in files.segments()]
     start = segments[0].file_start if segments else 0
     for step in readable_behind(segments, start, rules=ScanRules(accept_v2=True), behind_end=False):
@@ -93,9 +84,9 @@ def check_batch_queues(
     sizes = Counter(file.size for of_queue in stored.values() for file in of_queue)
     usual = file_size or (sizes.most_common(1)[0][0] if sizes else 0)
     for queue in sorted({*stored, *log.units}):
-        check = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
+        of_queue = _QueueCheck(files, queue, stored.get(queue, ()), usual, is_written_to=horizon is not None)
         expected = log.of(queue)
-        yield from group_findings([*check.alone(), *check.against(expected, start, horizon, confirmed)])
+        yield from group_findings([*of_queue.alone(), *of_queue.against(expected, start, horizon, confirmed)])
 
 
 class _Expected:

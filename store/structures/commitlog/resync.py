@@ -4,7 +4,7 @@ A record carries its magic and its own log offset, so behind bytes that are no r
 record that names the very place where it is, and goes on from there. A leftover of an earlier life of the file, or a
 copy inside a message, names another place.
 
-`read_on` is the rule; `readable_behind` applies it to mapped segments, store.structures.commitlog.slices to windows on files.
+`read_on` is the rule; `readable_behind` applies it to mapped segments, slices.py to windows on files.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +24,10 @@ from store.formats.properties import NAME_VALUE_SEPARATOR, REAL_TOPIC
 from store.formats.queue_unit import QueueUnit
 from store.formats.run import Run
 from store.formats.sets import distinct
-from store.structures.commitlog.commit_log import CommitLog
-from store.structures.consumequeue.consume_queue import ConsumeQueue
+
+if TYPE_CHECKING:
+    from store.structures.commitlog.commit_log import CommitLog
+    from store.structures.consumequeue.consume_queue import ConsumeQueue
 
 _MARK = re.compile(re.escape((REAL_TOPIC + NAME_VALUE_SEPARATOR).encode()))
 

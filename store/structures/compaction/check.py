@@ -23,6 +23,7 @@ from store.formats.run import Run
 from store.formats.wording import amount
 from store.layout import StoreLayout
 from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.checked import CheckedStore
 from store.structures.commitlog.scan import Damage, Outcome
 from store.structures.compaction.expect import record_faults
 from store.structures.compaction.files import (
@@ -51,17 +52,16 @@ from store.structures.tables.topics import compacted_topics
 _COMPARED = tuple(BATCH_UNIT_DTYPE.names or ())
 
 
-def check_compaction(
-    files: StoreReader, delay_levels_ms: tuple[int, ...] = (), *, is_written_to: bool = False
-) -> Iterator[Finding]:
+def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield the findings of the compaction store."""
+    files, delay_levels_ms, is_written_to = store.files, store.delay_levels_ms, store.horizon is not None
     queues = queues_of(files)
     ends: dict[str, int] = {}
     for queue in queues:
-        check = _QueueCheck(files, queue, delay_levels_ms, is_written_to=is_written_to)
-        yield from check.run()
+        of_queue = _QueueCheck(files, queue, delay_levels_ms, is_written_to=is_written_to)
+        yield from of_queue.run()
         topic, queue_id = queue.queue
-        ends[f"{topic}_{queue_id}"] = check.last_offset
+        ends[f"{topic}_{queue_id}"] = of_queue.last_offset
     if queues or files.file_at(POSITIONS) is not None:
         yield from _position_findings(files, ends)
     yield from _lost_queues(files, {queue.queue for queue in queues})

@@ -10,17 +10,21 @@ Source: CompactionLog.getMessage, SparseConsumeQueue.iterateFromOrNext (5.3.3).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from store.config import StoreConfig
 from store.errors import DamagedRecord
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.message import decode_record
-from store.opened.opened_store import OpenedStore
-from store.reading.get import GetResult, GetStatus, MessageFilter
 from store.structures.batchqueue.units import BatchUnitArray
 from store.structures.compaction.files import Queue, queue_files, read_units
+from store.structures.get_result import GetResult, GetStatus, MessageFilter
 from store.structures.tables.topics import compacted_topics
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 
 class CompactedQueue:

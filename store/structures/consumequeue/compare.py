@@ -21,9 +21,11 @@ import numpy as np
 from store.files.store_reader import StoreReader
 from store.formats.derived import units_of
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
 from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
-from store.structures.expected import Ints, Units
+from store.structures.consumequeue.expect import Units
+from store.structures.consumequeue.survey import EXT_ADDRESS_LIMIT, QueueFile
 from store.structures.findings import (
     MISSING_UNIT,
     QUEUE_DUPLICATE,
@@ -34,7 +36,6 @@ from store.structures.findings import (
     UNIT_WRONG_RECORD,
     Finding,
 )
-from store.structures.survey import EXT_ADDRESS_LIMIT, QueueFile
 
 Queue = tuple[str, int]
 NO_RECORD = "where no record begins"
@@ -49,7 +50,7 @@ class Piece(NamedTuple):
     """
 
     name: str
-    numbers: Ints
+    numbers: Int64Array
     units: np.ndarray
 
 
@@ -57,13 +58,13 @@ class ExpectedUnits(NamedTuple):
     """The units that the records of one queue in a stretch of log should have, in log order."""
 
     queue: Queue
-    queue_offset: Ints
-    log_offset: Ints
-    size: Ints
-    tags_code: Ints
+    queue_offset: Int64Array
+    log_offset: Int64Array
+    size: Int64Array
+    tags_code: Int64Array
 
     @classmethod
-    def of(cls, queue: Queue, units: Units, rows: Ints) -> ExpectedUnits:
+    def of(cls, queue: Queue, units: Units, rows: Int64Array) -> ExpectedUnits:
         columns = (units.queue_offset, units.log_offset, units.size, units.tags_code)
         return cls(queue, *(column[rows] for column in columns))
 
@@ -74,12 +75,12 @@ class FoundUnits(NamedTuple):
     queue, file  numbers; number is the queue offset
     """
 
-    queue: Ints
-    file: Ints
-    number: Ints
+    queue: Int64Array
+    file: Int64Array
+    number: Int64Array
     units: np.ndarray
 
-    def pieces(self, names: Sequence[str], rows: Ints) -> list[Piece]:
+    def pieces(self, names: Sequence[str], rows: Int64Array) -> list[Piece]:
         """The rows of one queue as pieces, one for each file."""
         found = []
         for file in distinct(self.file[rows]):
@@ -100,7 +101,7 @@ class UnitsOfSegment:
     ) -> None:
         self.names: list[str] = []
         self._queues: list[int] = []
-        self._numbers: list[Ints] = []
+        self._numbers: list[Int64Array] = []
         self._units: list[np.ndarray] = []
         for survey in surveys:
             numbers, units = _read_units(files, survey, low, high)
@@ -111,7 +112,7 @@ class UnitsOfSegment:
                 self._numbers.append(numbers)
                 self._units.append(units)
         self._at = [0] * len(self._units)
-        self._next: Ints = np.array([units["log_offset"][0] for units in self._units], np.int64)
+        self._next: Int64Array = np.array([units["log_offset"][0] for units in self._units], np.int64)
 
     @property
     def is_exhausted(self) -> bool:
@@ -135,7 +136,7 @@ class UnitsOfSegment:
             units_of(b"".join(units.tobytes() for _, units in taken)),
         )
 
-    def _take(self, file: int, high: int) -> tuple[Ints, np.ndarray]:
+    def _take(self, file: int, high: int) -> tuple[Int64Array, np.ndarray]:
         units, start = self._units[file], self._at[file]
         offsets = units["log_offset"]
         stop = len(units) if offsets[-1] < high else bisect_left(offsets, high, start)
@@ -144,7 +145,7 @@ class UnitsOfSegment:
         return self._numbers[file][start:stop], units[start:stop]
 
 
-def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tuple[Ints, np.ndarray]:
+def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tuple[Int64Array, np.ndarray]:
     """Queue offsets and units of a file that point to low … high - 1, by log offset."""
     count = file.last_unit + 1
     if count <= COPIED_UNITS:
@@ -167,8 +168,8 @@ def _read_units(files: StoreReader, file: QueueFile, low: int, high: int) -> tup
 
 
 def differing_queues(
-    found: FoundUnits, expected: Units, expected_queue: Ints, starts: Ints, is_lmq: np.ndarray
-) -> Ints:
+    found: FoundUnits, expected: Units, expected_queue: Int64Array, starts: Int64Array, is_lmq: np.ndarray
+) -> Int64Array:
     """The numbers of the queues whose units are not those that their records should have.
 
     expected_queue  the number of each expected unit's queue
@@ -196,13 +197,15 @@ def differing_queues(
     return distinct(np.concatenate([np.flatnonzero(~is_equal), found.queue[kept][differs]]))
 
 
-def rows_by_queue(queues: Ints) -> Ints:
+def rows_by_queue(queues: Int64Array) -> Int64Array:
     """The rows by queue, otherwise in their order. NumPy sorts 16-bit numbers by radix."""
     small = queues.max(initial=0) < 1 << 16
     return np.argsort(queues.astype(np.uint16) if small else queues, kind="stable")
 
 
-def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, places: Ints) -> Iterator[Finding]:
+def continuity_findings(
+    name: str, queue: Queue, last: int, offsets: Int64Array, places: Int64Array
+) -> Iterator[Finding]:
     """Verify that one queue's offsets in log order, after `last`, count up by one."""
     steps = np.diff(np.concatenate(([last], offsets)))
     for kind, rows in ((QUEUE_GAP, np.flatnonzero(steps > 1)), (QUEUE_DUPLICATE, np.flatnonzero(steps < 1))):
@@ -213,7 +216,7 @@ def continuity_findings(name: str, queue: Queue, last: int, offsets: Ints, place
 
 
 def queue_differences(
-    segment: str, pieces: Sequence[Piece], expected: ExpectedUnits, starts: Ints
+    segment: str, pieces: Sequence[Piece], expected: ExpectedUnits, starts: Int64Array
 ) -> Iterator[Finding]:
     """Compare one queue's units with those that its records should have.
 
@@ -236,7 +239,7 @@ def queue_differences(
         yield Finding(MISSING_UNIT, segment, where, *expected.queue, len(missing), detail)
 
 
-def _records_of(targets: Ints, offsets: Ints) -> tuple[Ints, np.ndarray]:
+def _records_of(targets: Int64Array, offsets: Int64Array) -> tuple[Int64Array, np.ndarray]:
     """For each target the row of `offsets` that it may be, and whether it is."""
     if not len(offsets):
         return np.zeros(len(targets), np.int64), np.zeros(len(targets), bool)
@@ -244,7 +247,9 @@ def _records_of(targets: Ints, offsets: Ints) -> tuple[Ints, np.ndarray]:
     return at, np.asarray(offsets[at] == targets)
 
 
-def split_by_start(targets: Ints, rows: Ints, starts: Ints, otherwise: str) -> Iterator[tuple[Ints, str]]:
+def split_by_start(
+    targets: Int64Array, rows: Int64Array, starts: Int64Array, otherwise: str
+) -> Iterator[tuple[Int64Array, str]]:
     """The rows that point at no record's start (NO_RECORD), and those that point at one (`otherwise`)."""
     at_start = is_in(targets[rows], starts)
     for picked, why in ((rows[~at_start], NO_RECORD), (rows[at_start], otherwise)):
@@ -252,7 +257,9 @@ def split_by_start(targets: Ints, rows: Ints, starts: Ints, otherwise: str) -> I
             yield picked, why
 
 
-def wrong_target(piece: Piece, queue: Queue, targets: Ints, rows: Ints, starts: Ints) -> Iterator[Finding]:
+def wrong_target(
+    piece: Piece, queue: Queue, targets: Int64Array, rows: Int64Array, starts: Int64Array
+) -> Iterator[Finding]:
     """Find units that point to no record of their queue.
 
     Those of a light message queue point to other queues' records.
@@ -273,7 +280,7 @@ class _Match:
     exact   marks the units at their record's queue offset
     """
 
-    def __init__(self, piece: Piece, mine: Ints, record: Ints, expected: ExpectedUnits) -> None:
+    def __init__(self, piece: Piece, mine: Int64Array, record: Int64Array, expected: ExpectedUnits) -> None:
         self.piece = piece
         self.mine = mine
         self.record = record
@@ -318,7 +325,7 @@ def wrong_content(match: _Match) -> Iterator[Finding]:
         yield Finding(UNIT_DIFFERS, match.piece.name, number, *expected.queue, int(differs.sum()), detail)
 
 
-def other_codes(topic: str, found: np.ndarray, expected: Ints) -> np.ndarray:
+def other_codes(topic: str, found: np.ndarray, expected: Int64Array) -> np.ndarray:
     """Tell where tags codes differ. Addresses in the extension file say nothing of the hash.
 
     A broker that redispatches while it recovers knows no delay levels yet, and gives delayed messages the plain hash.

@@ -26,7 +26,7 @@ from store.structures.consumequeue.consume_queue import ConsumeQueue, OutOfOrder
 from store.structures.consumequeue.consume_queue_ext import ConsumeQueueExt
 from store.structures.consumequeue.light_queues import LightPart, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.consumequeue.queue_set import QueueKey, QueueSet
+from store.structures.consumequeue.queue_set import NO_BATCH_QUEUES, BatchQueues, QueueKey, QueueSet
 from store.structures.consumequeue.torn_units import rewrite_torn_units
 from store.structures.consumequeue.unit_array import LAST_ADDRESS
 
@@ -53,9 +53,9 @@ class ConsumeQueueStore(QueueSet):
         *,
         writable: bool,
         overlay: Overlay | None = None,
-        batch_topics: frozenset[str] = frozenset(),
+        batch_queues: BatchQueues = NO_BATCH_QUEUES,
     ) -> None:
-        super().__init__(layout, config, fs, writable=writable, overlay=overlay, batch_topics=batch_topics)
+        super().__init__(layout, config, fs, writable=writable, overlay=overlay, batch_queues=batch_queues)
         self.findings: list[OutOfOrder] = []
         """Messages found out of order while building; the newest 100."""
         self.light_faults: list[int] = []

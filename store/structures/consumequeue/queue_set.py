@@ -2,7 +2,7 @@
 
     consumequeue/<topic>/<queue id>/<20 digits>
 
-Small queues rest (store.structures.consumequeue.resting) until they are asked for or written to. Nothing that is done to all
+Small queues rest (resting.py) until they are asked for or written to. Nothing that is done to all
 queues after a restart changes one that rests: it has no unit behind the cut, and its beginning is found when it wakes.
 
 Source: DefaultMessageStore.loadConsumeQueue (4.9.8).
@@ -28,6 +28,16 @@ from store.structures.consumequeue.resting import RestingQueue, read_resting
 
 QueueKey = tuple[str, int]
 Refuse = Callable[[StoreError], None]
+
+
+class BatchQueues(NamedTuple):
+    """The topics with batch queues (5.x), and the maker of one from its files."""
+
+    topics: frozenset[str] = frozenset()
+    make: Callable[[str, int, MappedFileQueue], ConsumeQueue] = ConsumeQueue
+
+
+NO_BATCH_QUEUES = BatchQueues()
 
 
 class QueueState(NamedTuple):
@@ -59,14 +69,14 @@ class QueueSet:
         *,
         writable: bool,
         overlay: Overlay | None = None,
-        batch_topics: frozenset[str] = frozenset(),
+        batch_queues: BatchQueues = NO_BATCH_QUEUES,
     ) -> None:
         self._layout = layout
         self._config = config
         self._fs = fs
         self._writable = writable
         self._overlay = overlay
-        self._batch_topics = batch_topics
+        self._batch_queues = batch_queues
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._resting: dict[QueueKey, RestingQueue] = {}
         self._wake_lock = threading.RLock()
@@ -118,7 +128,7 @@ class QueueSet:
 
     def _queue_folders(self) -> Iterator[tuple[Path, list[_QueueEntry]]]:
         """The topics' folders, each with the queues in it; a broker passes over names that are no queue id."""
-        parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_topics else [])
+        parents = [self._layout.consumequeue] + ([self._layout.batchconsumequeue] if self._batch_queues.topics else [])
         for folder in [parent / topic for parent in parents for topic in self._fs.list_names(parent)]:
             entries = []
             for name, is_link in self._fs.list_names_and_links(folder):
@@ -129,7 +139,9 @@ class QueueSet:
 
     def _may_rest(self, topic_folder: Path) -> bool:
         """Whether the queues of a topic may rest: plain ones without extension files."""
-        is_plain = topic_folder.name not in self._batch_topics and topic_folder.parent == self._layout.consumequeue
+        is_plain = (
+            topic_folder.name not in self._batch_queues.topics and topic_folder.parent == self._layout.consumequeue
+        )
         return is_plain and not self._config.enable_consume_queue_ext
 
     def _read_resting(self, folder: str) -> RestingQueue | None:
@@ -347,21 +359,19 @@ class QueueSet:
     def queue_folder(self, topic: str, queue_id: int) -> Path:
         """The folder of a queue, by the type of its topic."""
         layout = self._layout
-        folder = layout.batch_queue_folder if topic in self._batch_topics else layout.queue_folder
+        folder = layout.batch_queue_folder if topic in self._batch_queues.topics else layout.queue_folder
         return folder(topic, queue_id)
 
     def _topic_folders(self) -> Iterator[Entry]:
         """List the folders of plain queues and of batch queues."""
         yield from self._fs.list_folder(self._layout.consumequeue)
-        if self._batch_topics:
+        if self._batch_queues.topics:
             yield from self._fs.list_folder(self._layout.batchconsumequeue)
 
     def _new_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        if topic in self._batch_topics:
-            from store.structures.batchqueue.queue import BatchConsumeQueue
-
+        if topic in self._batch_queues.topics:
             folder, size = self.queue_folder(topic, queue_id), self._config.mapper_file_size_batch_consume_queue
-            return BatchConsumeQueue(topic, queue_id, self._files(folder, size))
+            return self._batch_queues.make(topic, queue_id, self._files(folder, size))
         files = self._files(self._layout.queue_folder(topic, queue_id), self._config.mapped_file_size_consume_queue)
         if not self._config.enable_consume_queue_ext:
             return ConsumeQueue(topic, queue_id, files, line=self._line)

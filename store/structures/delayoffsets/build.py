@@ -5,18 +5,20 @@ A broker saves its offsets every ten seconds. One that was killed delivers again
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from store.change.change import Change
-from store.engine.services.schedule import FILE_NAME, encode_delay_offsets
 from store.errors import UncleanStore
-from store.opened.opened_store import OpenedStore
-from store.opened.staged import takes_path
+from store.structures.delayoffsets.files import FILE_NAME, encode_delay_offsets
 from store.structures.delayoffsets.review import DelayedMessage, DelayLevel, DelayState, review_delays
 from store.structures.tables.data_version import DataVersion, read_data_version
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 _DONE = (DelayState.DELIVERED, DelayState.ASSUMED, DelayState.DUPLICATE, DelayState.LOST)
 
 
-@takes_path(with_dledger=True)
 def plan_delay_offsets(opened: OpenedStore, time_ms: int) -> Change:
     """Plan the offsets behind each level's delivered messages. A store that is open has an overlay."""
     overlay = opened.overlay

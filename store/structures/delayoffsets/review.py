@@ -25,18 +25,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from store.files.filesystem import Filesystem
-from store.formats.java import parse_long
 from store.formats.message import StoredMessage, is_queued
 from store.formats.properties import DELAY, REAL_QUEUE_ID, REAL_TOPIC
 from store.formats.topics import HALF_TOPIC, SCHEDULE_TOPIC
-from store.layout import StoreLayout
-from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.consumequeue.consume_queue import ConsumeQueue
-from store.structures.tables.config_file import read_config_file
-from store.structures.tables.fastjson import members
+from store.structures.delayoffsets.files import read_delay_offsets
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 UNKNOWN_LEVEL_DELAY_MS = 1000
 
@@ -109,14 +108,6 @@ def review_delays(opened: OpenedStore, time_ms: int) -> tuple[list[DelayLevel], 
         for message in _Level(opened, level, queues[level.level], copies, time_ms).messages()
     ]
     return levels, messages
-
-
-def read_delay_offsets(layout: StoreLayout, fs: Filesystem) -> dict[int, int]:
-    """The offset per level that a broker would load from config/delayOffset.json."""
-    copy = read_config_file(layout.config, "delayOffset.json", fs).loaded
-    table = members((copy.document or {}).get("offsetTable")) if copy is not None else {}
-    levels = ((parse_long(str(level)), offset) for level, offset in table.items())
-    return {level: offset for level, offset in levels if level is not None and level >= 0 and isinstance(offset, int)}
 
 
 class _Copies:

@@ -23,6 +23,7 @@ from store.files.stored_segment import StoredSegment
 from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
+from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.dledger.files import (
     HEADER_SIZE,
@@ -61,14 +62,13 @@ def entry_files(files: StoreReader, layout: StoreLayout) -> tuple[str, frozenset
     return layout.dledger.name, frozenset(entry.path.name for entry in entries)
 
 
-def check_dledger(
-    files: StoreReader, name: str, entry_names: frozenset[str], horizon: int | None = None
-) -> Iterator[Finding]:
-    """Yield the findings of the member's folder and of the files with its entries.
-
-    horizon  of a writer: entries behind it are not looked at
-    """
-    check = _Check(files, name)
+def check(store: CheckedStore) -> Iterator[Finding]:
+    """Yield the findings of the member's folder and of the files with its entries."""
+    files, horizon, found = store.files, store.horizon, entry_files(store.files, store.layout)
+    if found is None:
+        return
+    name, entry_names = found
+    log = _Check(files, name)
     own = [file for file in files.segments() if file.path.rpartition("/")[2] in entry_names]
     segments = [StoredSegment(files, file) for file in own]
     start = segments[0].file_start if segments else 0
@@ -76,9 +76,9 @@ def check_dledger(
     for step in readable_behind(segments, start, behind_end=False):
         if isinstance(step, Run):
             run = step if horizon is None else step.part(0, int((step.columns.log_offset < horizon).sum()))
-            findings += check.take(run) if run.count else []
-    check.pass_newer()
-    yield from group_findings([*findings, *(check.index_end() if horizon is None else ()), *check.state_findings()])
+            findings += log.take(run) if run.count else []
+    log.pass_newer()
+    yield from group_findings([*findings, *(log.index_end() if horizon is None else ()), *log.state_findings()])
 
 
 class _Check:

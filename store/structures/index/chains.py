@@ -13,6 +13,7 @@ import numpy as np
 from store import kernels
 from store.files.readable import WINDOW_BYTES, Salvaged
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE
+from store.formats.run import Int64Array
 from store.kernels.index import (
     FALLING_ENTRIES,
     FIRST_WRONG_ENTRY,
@@ -21,7 +22,6 @@ from store.kernels.index import (
     LOW_OFFSET,
     WRONG_ENTRIES,
 )
-from store.structures.expected import Ints
 from store.structures.findings import BROKEN_CHAIN, Finding
 
 _WINDOW_ENTRIES = WINDOW_BYTES // ENTRY_SIZE
@@ -72,7 +72,7 @@ class Chains:
             yield Finding(BROKEN_CHAIN, name, 0, count=self.wrong_slots, detail=detail)
 
 
-def _count_wrong(stored: Ints, newest: Ints, count: int) -> int:
+def _count_wrong(stored: Int64Array, newest: Int64Array, count: int) -> int:
     """Count slots that do not name their newest entry; one that names no entry is as good as empty."""
     differing = np.flatnonzero(stored != newest)
     named = stored[differing]

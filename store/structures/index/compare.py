@@ -10,12 +10,13 @@ from store.files.readable import Salvaged
 from store.files.store_reader import StoreReader
 from store.formats.derived import entries_of
 from store.formats.index_page import ENTRY_SIZE, HEADER_SIZE, MAX_TIME_DIFF_SECONDS, SLOT_SIZE
+from store.formats.run import Int64Array
 from store.formats.sets import distinct, is_in
 from store.structures.consumequeue.compare import split_by_start
-from store.structures.expected import Entries, Ints
 from store.structures.findings import INDEX_ENTRY_NOWHERE, INDEX_TIME, MISSING_INDEX_ENTRY, Finding
+from store.structures.index.expect import Entries
 from store.structures.index.rising import RisingOffsets
-from store.structures.survey import IndexFile
+from store.structures.index.survey import IndexFile
 
 NO_KEY = "whose record has no such key"
 
@@ -34,7 +35,7 @@ class EntryFile:
         self._unreadable = [*found.items(self._at, ENTRY_SIZE)]
         self._rising = RisingOffsets(self.entries["log_offset"], self._require)
 
-    def between(self, low: int, high: int) -> tuple[Ints, np.ndarray]:
+    def between(self, low: int, high: int) -> tuple[Int64Array, np.ndarray]:
         """Numbers and entries with low <= log offset < high."""
         if self.file.rises:
             first, behind = self._rising.row_of(low), self._rising.row_of(high)
@@ -52,7 +53,7 @@ class EntryFile:
 
 
 def index_differences(
-    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, starts: Ints
+    segment: str, indexes: Sequence[EntryFile], low: int, high: int, expected: Entries, starts: Int64Array
 ) -> Iterator[Finding]:
     """Compare the entries that point to low … high with those that the records there should have.
 
@@ -80,7 +81,7 @@ def index_differences(
         yield Finding(MISSING_INDEX_ENTRY, segment, where, count=len(missing), detail=detail)
 
 
-def _wrong_times(file: EntryFile, numbers: Ints, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:
+def _wrong_times(file: EntryFile, numbers: Int64Array, entries: np.ndarray, expected: Entries) -> Iterator[Finding]:
     """Find entries and header fields whose times are not their records'.
 
     The first entry counts from the begin time that the file had before it: that of the file before.
@@ -107,6 +108,6 @@ def _wrong_times(file: EntryFile, numbers: Ints, entries: np.ndarray, expected: 
             yield Finding(INDEX_TIME, file.name, 0, detail=detail)
 
 
-def _codes(log_offsets: Ints, hashes: np.ndarray, low: int) -> Ints:
+def _codes(log_offsets: Int64Array, hashes: np.ndarray, low: int) -> Int64Array:
     """Log offset, counted from `low`, and hash of each entry as one number."""
     return np.asarray(((log_offsets - low) << 32) | (hashes.astype(np.int64) & 0xFFFFFFFF))

@@ -14,7 +14,7 @@ Imported only where a store has such queues.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,13 +22,15 @@ import numpy as np
 
 from store.errors import BadRequest, DamagedFile
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb, is_rocksdb_file
 from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.formats.sets import is_in
-from store.opened.detect import is_rocksdb_file
+from store.structures.batchqueue.topics import batch_topics
 from store.structures.batchqueue.units import BATCH_UNIT_DTYPE, BatchUnitArray
+from store.structures.checked import CheckedStore
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, End, ScanRules
 from store.structures.consumequeue.compare import other_codes
@@ -52,35 +54,41 @@ _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offse
 FOLDER = "consumequeue"
 
 
-def concerns_queue_files(finding: Finding, batch_topics: Collection[str], *, beside_files: bool) -> bool:
-    """Whether a finding of the walk over queue files holds in a store with a RocksDB.
+def owned_by(store: CheckedStore) -> Callable[[Finding], bool]:
+    """Tell the findings of the walk over queue files that are of units in the RocksDB, or of its files."""
+    if not _is_there(store):
+        return lambda finding: False
+    inner = batch_topics(store.layout, Filesystem())
 
-    batch_topics  topics with inner batches: one unit each, so that queue offsets without a unit follow
-    beside_files  whether the store has queue files as well
-    """
-    path = Path(finding.file)
-    if path.parent.name == FOLDER and is_rocksdb_file(path.name):
-        return False
-    if beside_files:
-        return True
-    return finding.kind != MISSING_UNIT and (finding.kind != QUEUE_GAP or finding.topic not in batch_topics)
+    def owns(finding: Finding) -> bool:
+        path = Path(finding.file)
+        if path.parent.name == FOLDER and is_rocksdb_file(path.name):
+            return True
+        if store.has_queue_files:
+            return False
+        # A record with an inner batch has one unit, so that queue offsets without a unit follow.
+        return finding.kind == MISSING_UNIT or (finding.kind == QUEUE_GAP and finding.topic in inner)
+
+    return owns
 
 
-def check_rocksdb(
-    files: StoreReader, delay_levels_ms: Sequence[int], horizon: int | None, *, beside_files: bool
-) -> Iterator[Finding]:
-    """Yields the findings of the queues in the store's RocksDB.
+def _is_there(store: CheckedStore) -> bool:
+    return store.files.is_local and has_rocksdb(store.layout.consumequeue, Filesystem())
 
-    horizon       of a writer: records behind it are not looked at
-    beside_files  whether the store has queue files as well
+
+def check(store: CheckedStore) -> Iterator[Finding]:
+    """Yield the findings of the queues in the store's RocksDB.
 
     Without the package rocksdict one finding says so.
     """
+    if not _is_there(store):
+        return
+    files, horizon, beside_files = store.files, store.horizon, store.has_queue_files
     folder = Path(files.address) / FOLDER
     with Scratch() as scratch:
         try:
             database = open_database(folder, scratch.folder, Filesystem())
-            log = _read_log(files, delay_levels_ms, horizon, is_alone=not beside_files)
+            log = _read_log(files, store.delay_levels_ms, horizon, is_alone=not beside_files)
             is_closed = horizon is None and not files.exists("abort")
             yield from _Check(files.name_of(FOLDER), database, log, beside_files, is_closed).run()
         except (BadRequest, DamagedFile) as error:

@@ -11,7 +11,7 @@ Slots that have fired are history: a broker never clears them. Imported only whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,8 +19,6 @@ import numpy as np
 
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
-from store.files.overlay import Overlay
-from store.files.scratch import Scratch
 from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
@@ -28,8 +26,7 @@ from store.formats.sets import is_in
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import StoreLayout
-from store.opened.detect import find_store, make_layout
-from store.opened.opened_store import OpenedStore
+from store.structures.checked import CheckedStore
 from store.structures.findings import (
     TIMER_AGAIN,
     TIMER_FILES,
@@ -54,43 +51,32 @@ from store.structures.timer.files import (
     read_timer_files,
 )
 from store.structures.timer.review import describe_duplicates
-from store.verbs.recover.view import show_view
 
 _HOUR_MS = 3_600_000
 _LAST_MS = 10_000_000_000_000
 """Later than any time of a broker, in the year 2286: for a copy with file times of its own."""
 
 
-def check_timer(files: StoreReader, settings: Mapping[str, object], *, is_written_to: bool) -> Iterator[Finding]:
-    """Yield the findings of the timer's files.
-
-    A writer's timercheck is behind what its timer did.
-    """
+def check(store: CheckedStore) -> Iterator[Finding]:
+    """Yield the findings of the timer's files."""
+    files = store.files
+    if not files.is_local:
+        return
     timer = read_timer_files(StoreLayout(Path(files.address)), Filesystem())
     if timer.is_used or files.exists(f"consumequeue/{TIMER_TOPIC}"):
         found = _Check(files, timer)
         yield from group_findings(found.run())
-        if not is_written_to and not found.has_lost_part:
-            yield from _again_findings(files, settings)
+        # A writer's timercheck is behind what its timer did.
+        if store.horizon is None and not found.has_lost_part:
+            yield from _again_findings(store)
 
 
-def _again_findings(files: StoreReader, settings: Mapping[str, object]) -> Iterator[Finding]:
+def _again_findings(store: CheckedStore) -> Iterator[Finding]:
     # What keeps the store from being read has findings of its own.
-    with suppress(StoreError), Scratch() as scratch:
-        fs = Filesystem()
-        layout = make_layout(Path(files.address), settings, fs)
-        opened = OpenedStore.for_view(find_store(layout, settings, fs), fs, lambda: 0, Overlay(scratch.folder), _ignore)
-        try:
-            show_view(opened, is_live=False, as_is=True, note=_ignore, progress=None)
-            count, detail = describe_duplicates(opened)
-        finally:
-            opened.close()
+    with suppress(StoreError), store.view() as opened:
+        count, detail = describe_duplicates(opened)
         if count:
-            yield Finding(TIMER_AGAIN, files.name_of("config/timercheck"), 0, count=count, detail=detail)
-
-
-def _ignore(_: str) -> None:
-    """Takes notes of the view: the findings say the same."""
+            yield Finding(TIMER_AGAIN, store.files.name_of("config/timercheck"), 0, count=count, detail=detail)
 
 
 class _Check:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from store.formats.java import string_hash
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC, TIMER_CHECK
 from store.formats.topics import TIMER_TOPIC
 from store.layout import segment_name
-from store.opened.opened_store import OpenedStore
-from store.opened.staged import takes_path
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import (
     BLANK_SIZE,
@@ -45,6 +44,9 @@ from store.structures.timer.files import (
     read_timer_files,
 )
 from store.structures.timer.review import TimerMessage, TimerState, messages_by_log
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 LOG_FILE_SIZE = 104_857_600
 ROLL_WINDOW_SLOTS = 172_800
@@ -64,7 +66,6 @@ class _Unit:
     message: TimerMessage
 
 
-@takes_path(with_dledger=True)
 def plan_timer_rebuild(opened: OpenedStore, *, roll_window_slots: int = ROLL_WINDOW_SLOTS) -> Change:
     """The Change that puts a wheel, a log and a timercheck made from the log in place of the old ones."""
     opened.queues.recover()

@@ -29,6 +29,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from store.formats.java import parse_long
 from store.formats.message import StoredMessage
@@ -36,10 +37,12 @@ from store.formats.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_DEL_UNIQKE
 from store.formats.queue_unit import QueueUnit
 from store.formats.topics import TIMER_TOPIC
 from store.formats.wording import amount
-from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.rewritten import queue_records, rewritten_records
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.timer.files import DELETE, NO_FILES, ROLL, TimerFiles, read_timer_files
+
+if TYPE_CHECKING:
+    from store.opened.opened_store import OpenedStore
 
 
 class TimerState(StrEnum):

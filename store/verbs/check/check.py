@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from store.config import StoreConfig
@@ -27,7 +28,11 @@ from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, has_light_queues, has_rocksdb, make_layout, newer_structures
+from store.opened.detect import find_batch_topics, make_layout, newer_structures
+from store.structures.checked import CheckedStore
+from store.structures.checkpoint.files import confirmed_offset
+from store.structures.consumequeue.guard import has_light_queues
+from store.structures.consumequeue.survey import QueueFile, survey_queues
 from store.structures.findings import (
     CHECKPOINT_INVALID,
     LOST_INDEX,
@@ -38,18 +43,19 @@ from store.structures.findings import (
     Finding,
     group_findings,
 )
-from store.structures.survey import IndexFile, QueueFile, QueueListing, survey_index, survey_queues
+from store.structures.index.survey import IndexFile, survey_index
+from store.structures.registry import Names, present
 from store.structures.tables import refused_attributes
 from store.verbs.check.coverage import LogExtent, outside_findings, segment_list_findings
 from store.verbs.check.listing import Listing, Share
 from store.verbs.check.parallel import MapTasks, ordered_map
-from store.verbs.check.promises import checkpoint_file_findings, confirmed_offset, promise_findings
+from store.verbs.check.promises import checkpoint_file_findings, promise_findings
 from store.verbs.check.seams import SegmentSummary, lost_index_findings, seam_findings
 from store.verbs.check.segment import Derived, SegmentRules, Surveys, check_segment
+from store.verbs.check.view import open_as_it_is
 from store.verbs.check.writer import has_writer, settled_horizon
 
 Survey = QueueFile | IndexFile
-TIMER_TRACES = ("timerwheel", "timerlog", "config/timercheck", "consumequeue/rmq_sys_wheel_timer")
 _BLAMED = ((MISSING_UNIT, "logics"), (MISSING_INDEX_ENTRY, "index"), (LOST_INDEX, "index"))
 """Findings that say why the checkpoint's promise is not kept, and the promise."""
 
@@ -153,10 +159,17 @@ class _Check:
         self.segments = self.listing.segments
         layout = make_layout(Path(files.address), options.settings) if files.is_local else StoreLayout(Path())
         fs, self.layout = Filesystem(), layout
-        self.batch_topics = find_batch_topics(layout, fs) if files.is_local else frozenset()
         self.has_light = options.config.enable_multi_dispatch or (files.is_local and has_light_queues(layout, fs))
-        self.has_rocksdb = files.is_local and has_rocksdb(layout.consumequeue, fs)
-        self.confirmed = confirmed_offset(files)
+        self.store = CheckedStore(
+            files,
+            layout,
+            options.settings,
+            partial(open_as_it_is, layout, options.settings),
+            has_queue_files=any(queue.files for queue in self.listing.queues),
+            batch_topics=find_batch_topics(layout, fs) if files.is_local else frozenset(),
+            horizon=progress.horizon,
+            confirmed=confirmed_offset(files),
+        )
         self.surveys: list[Survey] = []
         self.seams: list[SegmentSummary] = []
         self.kinds: set[str] = set()
@@ -173,29 +186,22 @@ class _Check:
         of_segments = segment_list_findings(self.files, self.segments, size)
         of_checkpoint = checkpoint_file_findings(self.files)
         of_files = group_findings([*self.listing.findings, *of_segments, *of_checkpoint, *self._of_layout()])
-        if self.has_rocksdb:
-            yield from self._check_with_rocksdb(of_files)
-        else:
-            yield from of_files
-            yield from self._check_queues()
-        if self.files.is_local and any(self.files.exists(name) for name in TIMER_TRACES):
-            from store.structures.timer.check import check_timer
+        rooms = self._rooms()
+        owners = [room.owned_by(self.store) for room in rooms if hasattr(room, "owned_by")]
+        for finding in chain(of_files, self._check_files()):
+            if not any(owns(finding) for owns in owners):
+                yield finding
+        for room in rooms:
+            yield from room.check(self.store)
 
-            yield from check_timer(self.files, self.options.settings, is_written_to=self.is_written_to)
-        if _has_state_of_5(self.files, self.listing.queues):
-            from store.structures.state_check import check_state
-
-            yield from check_state(self.files)
-        if _has_compacted_topics(self.files):
-            from store.structures.compaction.check import check_compaction
-
-            levels = self.options.config.delay_levels_ms
-            yield from check_compaction(self.files, levels, is_written_to=self.is_written_to)
-        if self.layout.dledger is not None or self.files.dledger is not None:
-            from store.structures.dledger.check import check_dledger, entry_files
-
-            if (found := entry_files(self.files, self.layout)) is not None:
-                yield from check_dledger(self.files, *found, self.progress.horizon)
+    def _rooms(self) -> list[ModuleType]:
+        """Import the check of each structure whose traces are there."""
+        files = self.files
+        names = Names(
+            files.names, files.exists, lambda path: bytes(files.read(path)) if files.file_at(path) is not None else None
+        )
+        rooms = (one.furniture("check") for one in present(names))
+        return [room for room in rooms if room is not None and hasattr(room, "check")]
 
     def _of_layout(self) -> Iterator[Finding]:
         """Yield the findings on structures of a newer broker, and on attributes that 5.3 refuses."""
@@ -208,40 +214,10 @@ class _Check:
             table = self.files.name_of("config/topics.json")
             yield Finding(TOPIC_ATTRIBUTE, table, 0, topic, detail=f"{clause}; set it with the broker stopped")
 
-    def _check_queues(self) -> Iterator[Finding]:
-        return self._check_files() if not self.batch_topics else self._check_with_batch_queues()
-
-    def _check_with_rocksdb(self, of_files: Sequence[Finding]) -> Iterator[Finding]:
-        """Yield the findings outside of the RocksDB, and the faults of the queues in it."""
-        from store.structures.batchqueue.topics import batch_topics
-        from store.structures.queuedb.check import check_rocksdb, concerns_queue_files
-
-        inner = batch_topics(StoreLayout(Path(self.files.address)), Filesystem())
-        beside_files = any(queue.files for queue in self.listing.queues)
-        levels = self.options.config.delay_levels_ms
-        yield from check_rocksdb(self.files, levels, self.progress.horizon, beside_files=beside_files)
-        for finding in chain(of_files, self._check_queues()):
-            if concerns_queue_files(finding, inner, beside_files=beside_files):
-                yield finding
-
     def _check_files(self) -> Iterator[Finding]:
         yield from self._survey()
         yield from self._walk()
         yield from self._close()
-
-    def _check_with_batch_queues(self) -> Iterator[Finding]:
-        """Yield the steps' findings outside of batch queues, and the faults of those."""
-        from store.structures.batchqueue.check import check_batch_queues, concerns_plain_queues
-
-        for finding in self._check_files():
-            if concerns_plain_queues(finding, self.batch_topics):
-                yield finding
-        settings = self.options.settings
-        levels = self.options.config.delay_levels_ms
-        file_size = int(settings.get("mapperFileSizeBatchConsumeQueue", 0))
-        yield from check_batch_queues(
-            self.files, self.batch_topics, levels, file_size, self.progress.horizon, self.confirmed
-        )
 
     def _survey(self) -> Iterator[Finding]:
         survey = partial(survey_share, self.files, self.listing_rules())
@@ -262,7 +238,7 @@ class _Check:
         self.progress.bytes_in_all = sum(segment.size for segment in chosen)
         surveys = Surveys(self.surveys)
         shares = ((s, surveys.of_segment(s)) for s in self._in_time(chosen))
-        rules = self.options.rules(self.progress.horizon, has_light=self.has_light, confirmed=self.confirmed)
+        rules = self.options.rules(self.progress.horizon, has_light=self.has_light, confirmed=self.store.confirmed)
         work = partial(check_share, self.files, rules)
         for segment, findings, seam in self.map_tasks(work, shares):
             yield from findings
@@ -303,30 +279,6 @@ class _Check:
         if walked != [segment.number for segment in self.segments[len(self.segments) - len(walked) :]]:
             return False
         return len(walked) == len(self.segments) or any(seam.record_count for seam in self.seams)
-
-
-def _has_compacted_topics(files: StoreReader) -> bool:
-    """Whether a compaction log is there, or topics.json says that one should be."""
-    table = files.file_at("config/topics.json")
-    return (
-        files.exists("compaction/compactionLog")
-        or files.exists("compaction/position-checkpoint")
-        or (table is not None and b'"COMPACTION"' in bytes(files.read(table.path)))
-    )
-
-
-def _has_state_of_5(files: StoreReader, queues: Sequence[QueueListing]) -> bool:
-    """Whether a file is there that only a 5.x broker writes, or a queue of its pop consumers."""
-    names = (
-        "epochFileCheckpoint",
-        "epochFileCheckpoint.bak",
-        "brokerIdentity",
-        "brokerIdentity-temp",
-        "config/consumerOrderInfo.json",
-        "config/tieredStoreMetadata.json",
-    )
-    is_named = any(files.exists(name) for name in names)
-    return is_named or any(queue.topic.startswith("rmq_sys_REVIVE_LOG_") for queue in queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ import numpy as np
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.derived import entries_of, units_of
 from store.formats.queue_unit import UNIT_SIZE
+from store.formats.run import Int64Array
 from store.formats.wording import amount_is
-from store.structures.expected import Ints
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import INDEX_ENTRY_NOWHERE, MISSING_SEGMENT, UNIT_NOWHERE, WRONG_SIZE, Finding
-from store.structures.survey import IndexFile, QueueFile
+from store.structures.index.survey import IndexFile
 
 
 def segment_list_findings(files: StoreReader, segments: Sequence[StoredFile], usual_size: int = 0) -> Iterator[Finding]:
@@ -50,7 +51,7 @@ class LogExtent:
         """Where the log begins."""
         return int(self._starts[0]) if len(self._starts) else 0
 
-    def misses(self, offsets: Ints) -> np.ndarray:
+    def misses(self, offsets: Int64Array) -> np.ndarray:
         """Mark the offsets that are in no segment, except expired ones before the first."""
         if not len(self._starts):
             return np.asarray(offsets < self._horizon)
@@ -58,7 +59,7 @@ class LogExtent:
         is_outside = (at >= 0) & (offsets >= self._ends[np.maximum(at, 0)])
         return np.asarray(is_outside & (offsets < self._horizon))
 
-    def may_miss(self, low: Ints, high: Ints) -> np.ndarray:
+    def may_miss(self, low: Int64Array, high: Int64Array) -> np.ndarray:
         """Mark the ranges low … high that are not inside one unbroken run of segments."""
         return np.asarray(self.misses(low) | self.misses(high) | (not self._is_unbroken))
 

@@ -13,9 +13,9 @@ from typing import Any
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.index_page import HEADER_SIZE
 from store.layout import parse_index_file_name, parse_queue_id, parse_segment_name
+from store.structures.consumequeue.survey import QueueListing
 from store.structures.findings import FOREIGN_FILE, LINK, Finding, effect_on_start
 from store.structures.index.geometry import Geometry, geometry_of, given_geometry
-from store.structures.survey import QueueListing
 
 QUEUES_PER_SHARE = 500
 NO_BROKER = "no broker starts with it"

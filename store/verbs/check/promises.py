@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection, Iterator, Sequence
 
 from store.errors import StoreIOError
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
-from store.layout import EPOCHS
+from store.structures.checkpoint.files import UNREADABLE, read_file, read_page
 from store.structures.commitlog.commit_log import read_store_timestamp
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import CHECKPOINT_AHEAD, CHECKPOINT_INVALID, Finding
-from store.structures.survey import IndexFile, QueueFile
+from store.structures.index.survey import IndexFile
 from store.verbs.check.seams import SegmentSummary
 from store.verbs.recover.checkpoint_review import Reached, page_faults, promises_of
 
-_UNREADABLE = (None, errno.EIO)
-"""Numbers of errors that say that the device, and not a right, is in the way."""
 # Enough of a record for its store time, whatever the size of its hosts.
 HEAD_SIZE = 96
 
@@ -25,22 +22,14 @@ def checkpoint_file_findings(files: StoreReader) -> Iterator[Finding]:
     """Find faults of the file itself: missing, short, or numbers that no broker writes."""
     name = files.name_of("checkpoint")
     try:
-        found = _read_file(files)
+        found = read_file(files)
     except StoreIOError as error:
-        if error.errno not in _UNREADABLE:
+        if error.errno not in UNREADABLE:
             raise
         yield Finding(CHECKPOINT_INVALID, name, 0, detail=error.reason)
         return
     for fault in page_faults(*found):
         yield Finding(CHECKPOINT_INVALID, name, 0, detail=fault)
-
-
-def confirmed_offset(files: StoreReader) -> int | None:
-    """Reads the confirm offset of a broker in controller mode; None without one."""
-    if files.is_segment or not files.exists(EPOCHS):
-        return None
-    page, _ = _read_page(files)
-    return page.confirm_log_offset if page.confirm_log_offset > 0 else None
 
 
 def promise_findings(
@@ -54,7 +43,7 @@ def promise_findings(
 
     lost  fields of the page whose files are lost, which a finding of their own says
     """
-    page, file_size = _read_page(files)
+    page, file_size = read_page(files)
     if file_size is None:
         return
     reached = _reached(files, segments, seams, surveys)
@@ -63,24 +52,6 @@ def promise_findings(
             unit = "bytes" if promise.is_offset else "ms"
             detail = f"{promise.field} is {promise.said}, {promise.excess} {unit} later than anything in the files"
             yield Finding(CHECKPOINT_AHEAD, files.name_of("checkpoint"), number * 8, detail=detail)
-
-
-def _read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
-    """The page and the file's size; one that can't be read promises nothing, as one that is not there."""
-    try:
-        return _read_file(files)
-    except StoreIOError as error:
-        if error.errno not in _UNREADABLE:
-            raise
-        return CheckpointPage(), None
-
-
-def _read_file(files: StoreReader) -> tuple[CheckpointPage, int | None]:
-    """The page and the file's size, None without a file."""
-    if not files.exists("checkpoint"):
-        return CheckpointPage(), None
-    data = bytes(files.read("checkpoint"))
-    return decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data)
 
 
 def _reached(

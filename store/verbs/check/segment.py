@@ -10,7 +10,7 @@ import numpy as np
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.columns import DamageReason
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.formats.sets import distinct, is_in
 from store.formats.topics import LMQ_PREFIX
 from store.formats.wording import amount_is
@@ -28,17 +28,10 @@ from store.structures.consumequeue.compare import (
     queue_differences,
     rows_by_queue,
 )
+from store.structures.consumequeue.expect import Units, expected_units, with_light_units
 from store.structures.consumequeue.light_poison import light_poison
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.expected import (
-    Entries,
-    Ints,
-    Units,
-    expected_entries,
-    expected_units,
-    log_offsets,
-    with_light_units,
-)
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import (
     BAD_CRC,
     BAD_LENGTH,
@@ -51,10 +44,11 @@ from store.structures.findings import (
     group_findings,
 )
 from store.structures.index.compare import EntryFile, index_differences
-from store.structures.survey import IndexFile, QueueFile
+from store.structures.index.expect import Entries, expected_entries
+from store.structures.index.survey import IndexFile
 from store.verbs.check.seams import SegmentSummary
 
-NO_INTS: Ints = np.empty(0, np.int64)
+NO_INTS: Int64Array = np.empty(0, np.int64)
 NO_UNITS = Units([], NO_INTS, NO_INTS, NO_INTS, NO_INTS, NO_INTS)
 NO_ENTRIES = Entries(NO_INTS, NO_INTS, NO_INTS)
 
@@ -114,10 +108,10 @@ class _QueueStates:
         self.numbers: dict[Queue, int] = {}
         self.names: list[Queue] = []
         self.is_lmq: np.ndarray = np.empty(0, bool)
-        self._of_table: Ints = NO_INTS
+        self._of_table: Int64Array = NO_INTS
         self._first, self._first_place, self._last = NO_INTS, NO_INTS, NO_INTS
 
-    def numbers_of(self, units: Units) -> Ints:
+    def numbers_of(self, units: Units) -> Int64Array:
         """The number of each unit's queue; the arrays grow with the queues."""
         known = len(self._of_table)
         new = [self.numbers.setdefault(queue, len(self.numbers)) for queue in units.queues[known:]]
@@ -134,7 +128,7 @@ class _QueueStates:
             np.concatenate([column, blank]) for column in (self._first, self._first_place, self._last)
         )
 
-    def broken(self, queues: Ints, units: Units) -> Iterator[tuple[int, int, Ints]]:
+    def broken(self, queues: Int64Array, units: Units) -> Iterator[tuple[int, int, Int64Array]]:
         """Yield the queues whose queue offsets do not count on: number, offset before, rows."""
         if not len(queues):
             return
@@ -243,7 +237,7 @@ class _SegmentCheck:
             self._add(STALE_TAIL, first, f"{amount_is(count, 'record')} behind the end at {end}", count)
 
     def _check_run(self, run: Run) -> None:
-        columns, places, seam = run.columns, log_offsets(run), self.seam
+        columns, places, seam = run.columns, run.log_offsets, self.seam
         for i in np.flatnonzero(columns.log_offset != places):
             self._add(BAD_SELF_OFFSET, places[i], f"the record says {int(columns.log_offset[i])}")
         times = columns.store_timestamp_ms
@@ -263,7 +257,7 @@ class _SegmentCheck:
 
     def _compare(self, run: Run | None, end: int) -> None:
         """Compares the records of `run`, from the cursor to `end`, with the units and entries there."""
-        starts = NO_INTS if run is None else log_offsets(run)
+        starts = NO_INTS if run is None else run.log_offsets
         units = NO_UNITS if run is None else self._expected(run)
         queues = self.states.numbers_of(units)
         self._compare_units(self.units.below(end), units, queues, starts)
@@ -271,7 +265,7 @@ class _SegmentCheck:
         self._of_index = self._aside.submit(self._compare_index, run, self.cursor, end, starts)
         self.cursor = end
 
-    def _compare_index(self, run: Run | None, start: int, end: int, starts: Ints) -> list[Finding]:
+    def _compare_index(self, run: Run | None, start: int, end: int, starts: Int64Array) -> list[Finding]:
         """Compares the keys of the records from `start` to `end` with the index entries there."""
         entries = NO_ENTRIES if run is None else self._expected_entries(run)
         if self.has_index:
@@ -306,7 +300,7 @@ class _SegmentCheck:
             self._add(kind, log_offset, detail)
         return units
 
-    def _compare_units(self, found: FoundUnits, expected: Units, queues: Ints, starts: Ints) -> None:
+    def _compare_units(self, found: FoundUnits, expected: Units, queues: Int64Array, starts: Int64Array) -> None:
         names = self.states.names
         for number, before, rows in self.states.broken(queues, expected):
             offsets, places = expected.queue_offset[rows], expected.log_offset[rows]
@@ -326,7 +320,7 @@ class _SegmentCheck:
             self.findings += queue_differences(self.name, pieces, wanted, starts)
 
 
-def _rows_of(queues: Ints, numbers: Ints) -> Iterator[Ints]:
+def _rows_of(queues: Int64Array, numbers: Int64Array) -> Iterator[Int64Array]:
     """For each of these numbers the rows of its queue, in their order."""
     rows = rows_by_queue(queues)
     ordered = queues[rows]

@@ -20,7 +20,7 @@ from store.files.lock import is_locked
 from store.files.store_reader import StoreReader
 from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
-from store.structures.survey import QueueListing
+from store.structures.consumequeue.survey import QueueListing
 
 FILES_LOOKED_AT = 16
 RUN_SECONDS = 0.1

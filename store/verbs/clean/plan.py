@@ -29,6 +29,7 @@ from store.opened.staged import takes_path
 from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
+from store.structures.registry import CLEAN
 from store.verbs.clean.expired import expired_extension_files, expired_queue_files
 from store.verbs.clean.rules import (
     Retention,
@@ -47,7 +48,7 @@ from store.verbs.recover.walk import Progress
 BEFORE_THE_LOG = "ends before the log begins"
 
 
-@takes_path()
+@takes_path(CLEAN)
 def plan_clean(
     opened: OpenedStore,
     *,

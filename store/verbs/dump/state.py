@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.layout import REVIVE_PREFIX
-from store.structures.state import StateLine, lines_of, state_files
-from store.structures.state_check import revive_lines_of
+from store.structures.state.check import revive_lines_of
+from store.structures.state.lines import StateLine, lines_of, state_files
 from store.verbs.dump.entry import Entry
 
 

@@ -11,11 +11,13 @@ from store.config import StoreConfig
 from store.dispatch.fan_out import FanOut, Handler
 from store.files.durable import do_for_each
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.run import Run
 from store.layout import StoreLayout
-from store.opened.detect import find_batch_topics, has_rocksdb
+from store.opened.detect import find_batch_topics
+from store.opened.opened_store import batch_queues
 from store.reading.filter.subscription import make_bit_maps
 from store.structures.commitlog.end import find_end
 from store.structures.commitlog.scan import VERIFYING, ScanRules
@@ -53,7 +55,7 @@ def rebuild_locally(
     files.check_is_store()
     layout, source = StoreLayout(staging), StoreLayout(Path(address))
     topics = find_batch_topics(source, fs) if files.is_local else frozenset()
-    queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_topics=topics)
+    queues = ConsumeQueueStore(layout, config, fs, writable=True, batch_queues=batch_queues(topics))
     queues.wants = scope.wants
     queues.bit_maps = make_bit_maps(source, config, fs, clock()) if files.is_local else None
     index = IndexService(layout, config, fs, writable=True, clock=clock)

@@ -9,10 +9,10 @@ from store.change.actions import Action, Publish, Remove
 from store.change.change import Change
 from store.config import StoreConfig
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb, is_rocksdb_file
 from store.kernels.native import clock_ms
 from store.layout import StoreLayout, parse_index_file_name, parse_queue_id, parse_segment_name
 from store.opened.checkpoint import StoreCheckpoint
-from store.opened.detect import has_rocksdb, is_rocksdb_file
 from store.structures.index.index_service import IndexService
 from store.verbs.rebuild.scope import RebuildScope
 

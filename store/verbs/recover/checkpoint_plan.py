@@ -10,12 +10,13 @@ from store.change.change import Change
 from store.opened.detect import require_log
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
+from store.structures.registry import CHECKPOINT
 from store.verbs.recover.checkpoint_review import newest_in_queues
 from store.verbs.recover.start import starting_segment
 from store.verbs.recover.walk import Progress, walk
 
 
-@takes_path(with_dledger=True)
+@takes_path(CHECKPOINT)
 def plan_checkpoint(opened: OpenedStore, *, progress: Progress | None = None) -> Change:
     """Makes a page that promises exactly the files' contents, once durable.
 

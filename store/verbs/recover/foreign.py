@@ -1,6 +1,6 @@
 """Names in the store's folders that keep a broker from starting, by broker line.
 
-The rules are those of the load (store.files.mapped_file_queue, store.structures.consumequeue.consume_queue_store). With a folder
+The rules are those of the load (files/mapped_file_queue.py, consumequeue/consume_queue_store.py). With a folder
 named like an index file IndexService.load fails, which 5.3.3 asks for, and 4.9.8 does not.
 """
 

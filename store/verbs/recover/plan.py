@@ -29,14 +29,16 @@ from store.change.actions import Action, Patch, Publish, Remove
 from store.change.change import Change
 from store.errors import UnsupportedFormat
 from store.files.mapped_file import MappedFile
+from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
 from store.formats.topics import SCHEDULE_TOPIC
 from store.opened.delays import refuse_mixed_delays
-from store.opened.detect import has_rocksdb, has_rocksdb_queues, refuse_rocksdb, require_log
+from store.opened.detect import refuse_unchangeable, require_log
 from store.opened.log_end import NORMAL_SEGMENTS
 from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.structures.commitlog.resync import find_record
 from store.structures.commitlog.scan import Blank, End
+from store.structures.registry import AS_BROKER, RECOVER
 from store.verbs.recover.confirm import EPOCH_FILE, keep_confirm_offset
 from store.verbs.recover.foreign import describe_foreign_names
 from store.verbs.recover.lost import LossReport
@@ -59,7 +61,7 @@ BEHIND_LOG_END = "its units point behind the log's end"
 LENGTHENED = "was shorter than its settings say; a broker maps it at its full size too"
 
 
-@takes_path(with_dledger=True, passes_foreign=True)
+@takes_path(RECOVER, passes_foreign=True)
 def plan_recovery(
     opened: OpenedStore,
     *,
@@ -83,7 +85,7 @@ def plan_recovery(
     if not force_empty_log:
         require_log(opened.layout, opened.fs)
     if as_broker or rebuild is not None or not _can_build_rocksdb(opened):
-        refuse_rocksdb(opened.layout, opened.fs)
+        refuse_unchangeable(opened.layout, opened.fs, AS_BROKER)
     if opened.config.queues_in_rocksdb:
         from store.verbs.recover.rocksdb_recover import recover_rocksdb
 

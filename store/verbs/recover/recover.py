@@ -9,8 +9,8 @@
     7. beginnings of queues are corrected to where the log begins now
     8. dispatch goes on from where the queues end, as a broker does before it serves
 
-Nothing is written: queues and index change in an overlay. store.verbs.recover.plan makes a Change of it, which can be shown,
-applied and undone. store.verbs.recover.differences lists where this is not what a broker does, and why; with `as_broker` it
+Nothing is written: queues and index change in an overlay. plan.py makes a Change of it, which can be shown,
+applied and undone. differences.py lists where this is not what a broker does, and why; with `as_broker` it
 is exactly what a broker does, but for the zeroed cut.
 
 Source: CommitLog.recoverNormally, recoverAbnormally, DefaultMessageStore.recover, start (4.9.8); the line 5.3 follows

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from store.errors import BadRequest, DamagedFile
+from store.files.rocksdb_files import has_rocksdb
 from store.formats.message import LOG_OFFSET_AT, TRANSACTION_PREPARED
 from store.formats.run import Run
-from store.opened.detect import has_rocksdb
 from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.end import LogEnd
 from store.structures.commitlog.scan import Segment

@@ -42,7 +42,7 @@ def side_blockers(opened: OpenedStore) -> Iterator[Trap]:
         for name, fault in read_timer_files(opened.layout, fs).start_faults():
             yield Trap("timer-length", f"{name}: {fault}")
     if fs.exists(root / "epochFileCheckpoint"):
-        from store.structures.state import is_torn
+        from store.structures.state.lines import is_torn
 
         if is_torn(fs.read_file(root / "epochFileCheckpoint").decode("utf-8", "replace")):
             yield Trap("epochs-torn", "NumberFormatException: epochFileCheckpoint is empty or torn (controller mode)")

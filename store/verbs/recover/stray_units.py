@@ -54,7 +54,7 @@ def _record_test(opened: OpenedStore, key: QueueKey) -> Callable[[int, int, int]
 
     def has_record(queue_offset: int, log_offset: int, size: int) -> bool:
         # Few queues have stray units.
-        from store.structures.expected import expected_units, with_light_units
+        from store.structures.consumequeue.expect import expected_units, with_light_units
 
         segment = opened.log.segments.find_by_offset(log_offset)
         at = log_offset - segment.file_start if segment is not None else 0

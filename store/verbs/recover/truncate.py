@@ -21,6 +21,7 @@ from store.opened.opened_store import OpenedStore
 from store.opened.staged import takes_path
 from store.structures.commitlog.end import LogEnd, find_end
 from store.structures.commitlog.resync import find_record, runs_between
+from store.structures.registry import TRUNCATE
 from store.verbs.recover.lost import LossCounter
 from store.verbs.recover.lost_index import build_lost_index, find_lost_index
 from store.verbs.recover.lost_queues import build_all_lost, build_cut_short
@@ -41,7 +42,7 @@ GUARDED_BYTES = 80
 """Of a record, to behind its store time, which no two records of one place share: an address of IPv6 is before it."""
 
 
-@takes_path()
+@takes_path(TRUNCATE)
 def plan_truncate(
     opened: OpenedStore,
     log_offset: int | None = None,

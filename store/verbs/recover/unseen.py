@@ -22,9 +22,9 @@ from store.opened.opened_store import OpenedStore
 from store.structures.commitlog.resync import runs_between
 from store.structures.consumequeue.consume_queue import ConsumeQueue
 from store.structures.consumequeue.consume_queue_store import ConsumeQueueStore
+from store.structures.consumequeue.expect import Units, expected_units, with_light_units
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.consumequeue.queue_set import QueueKey
-from store.structures.expected import Units, expected_units, with_light_units
 
 _Marks = npt.NDArray[np.uint64]
 _ODD, _OTHER_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)

@@ -20,21 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from store.config import BrokerLine
-from store.engine.services.schedule import FILE_NAME as DELAY_OFFSETS
 from store.errors import StoreError
 from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb_queues
 from store.files.store_reader import StoreReader
 from store.formats.java import parse_long
 from store.formats.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 from store.formats.wording import amount
 from store.layout import IDENTITY, OWN_FOLDER, StoreLayout
-from store.opened.detect import has_rocksdb_queues
-from store.structures.delayoffsets.build import plan_delay_offsets
+from store.structures.delayoffsets.files import FILE_NAME as DELAY_OFFSETS
 from store.structures.tables.config_file import JSON_FILES, read_config_file, write_config_file
 from store.structures.tables.consumer_offsets import OFFSET_FILES
 from store.structures.tables.fastjson import Json, member, members, write_fastjson
 from store.structures.tables.topics import rebuild_topics
 from store.verbs.queue_ends import queue_ends
+from store.verbs.rebuild.delay_offsets import plan_delay_offsets
 
 TOPICS = "topics.json"
 _MADE_ANEW = ("timercheck", "timermetrics")
@@ -103,7 +103,7 @@ class ConfigTables:
         for name in (*OFFSET_FILES, DELAY_OFFSETS):
             self._move_offsets(name, ends)
         if any(topic == TIMER_TOPIC for topic, _ in ends):
-            from store.structures.timer.rebuild import plan_timer_rebuild
+            from store.verbs.rebuild.timer import plan_timer_rebuild
 
             with plan_timer_rebuild(self._target.root) as change:
                 change.apply(keep=False)

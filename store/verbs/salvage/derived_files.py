@@ -23,7 +23,7 @@ from store.formats.queue_unit import UNIT_SIZE
 from store.formats.run import Int64Array
 from store.structures.index.compare import EntryFile
 from store.structures.index.rising import RisingOffsets
-from store.structures.survey import IndexFile, survey_index
+from store.structures.index.survey import IndexFile, survey_index
 
 STRETCH_ITEMS = 1 << 19
 """About so many units and entries are held at a time."""

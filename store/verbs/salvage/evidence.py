@@ -23,8 +23,9 @@ from store.formats.run import Int64Array, Run
 from store.formats.sets import is_in, is_in_sorted
 from store.formats.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 from store.structures.commitlog.property_crc import wrong_property_crcs
+from store.structures.consumequeue.expect import Units, expected_units
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.expected import Units, expected_entries, expected_units
+from store.structures.index.expect import expected_entries
 from store.verbs.salvage.derived_files import NOTHING, DerivedFiles, NamedUnits
 from store.verbs.salvage.grade import Grade, SalvagedRun, stretches
 

@@ -9,16 +9,14 @@ import pytest
 
 from store import WritableStore, open_store
 from store.engine.services.schedule import (
-    DataVersion,
     ScheduleMessageService,
     delivered_message,
-    encode_delay_offsets,
-    write_delay_offsets,
 )
 from store.files.filesystem import Filesystem
 from store.structures.commitlog.rewritten import rewritten_records
-from store.structures.delayoffsets.review import read_delay_offsets
+from store.structures.delayoffsets.files import encode_delay_offsets, read_delay_offsets, write_delay_offsets
 from store.structures.tables.config_file import read_config_file
+from store.structures.tables.data_version import DataVersion
 from tests.engine.services.stores import NAMES, Builder, unpack
 from tests.support.stores import SMALL, Clock
 from tests.support.threads import eventually

@@ -25,8 +25,9 @@ from store.formats.run import Run
 from store.query.spark import audit as audit_module
 from store.structures.commitlog.scan import ScanRules
 from store.structures.commitlog.slices import split_into, walk_slice
+from store.structures.consumequeue.survey import QueueFile
 from store.structures.findings import Finding
-from store.structures.survey import IndexFile, QueueFile
+from store.structures.index.survey import IndexFile
 from store.verbs.check.check import SurveyRules, check_files, survey_share
 from store.verbs.check.listing import Listing
 from tests.query.spark.test_check import findings, overwrite

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.running import rmqctl
+from tests.runs.real_group import run_round
 from tests.support.random_damage import records
 from tests.support.refbroker import SETTINGS, cluster, needs_refbroker, needs_refbroker55
-from tests.verbs.salvage.real_group import run_round
 
 LEVELS = {**SETTINGS, "messageDelayLevel": "1s 5s 40s"}
 Rows = list[dict[str, Any]]

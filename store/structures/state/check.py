@@ -12,12 +12,14 @@ from store.formats.derived import is_pre_blank, units_of
 from store.formats.message import decode_record
 from store.formats.queue_unit import UNIT_SIZE
 from store.layout import EPOCHS, REVIVE_PREFIX
+from store.structures.checked import CheckedStore
 from store.structures.findings import STATE_FILE, Finding, group_findings
-from store.structures.state import StateLine, epochs_of, revive_line, state_lines
+from store.structures.state.lines import StateLine, epochs_of, revive_line, state_lines
 
 
-def check_state(files: StoreReader) -> Iterator[Finding]:
+def check(store: CheckedStore) -> Iterator[Finding]:
     """Yield a finding for each line that cannot be right."""
+    files = store.files
     for line in state_lines(files):
         if line.fault:
             yield Finding(STATE_FILE, files.name_of(line.file), 0, detail=f"{line.name}: {line.fault}")

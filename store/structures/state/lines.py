@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from store.errors import StoreError
 from store.files.filesystem import Filesystem
 from store.files.segment_folders import find_dledgers
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.java import parse_long
-from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, TIERED, StoreLayout
 from store.structures.tables.fastjson import Json, member, members, parse_fastjson
 
 TEMPORARY_IDENTITY = f"{IDENTITY}-temp"
@@ -207,3 +208,13 @@ _READERS: dict[str, Callable[[str, str], Iterator[StateLine]]] = {
     ORDER_INFO: _table(_order_info),
     TIERED: _table(_tiered),
 }
+
+
+def lines_at(layout: StoreLayout, fs: Filesystem, path: str) -> list[StateLine]:
+    """The lines of a small file; none of one that can't be read."""
+    files = StoreReader(str(layout.root), fs)
+    file = files.file_at(path)
+    try:
+        return list(lines_of(files, file)) if file is not None else []
+    except StoreError:
+        return []

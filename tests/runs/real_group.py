@@ -1,6 +1,6 @@
 """Random stores of the real broker, broken at random and repaired: a real group misses no sound message.
 
-python -m tests.verbs.salvage.real_group --rounds N --seed S
+python -m tests.runs.real_group --rounds N --seed S
 """
 
 from __future__ import annotations

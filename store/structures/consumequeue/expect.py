@@ -1,8 +1,7 @@
-"""Contents of the derived files for a run of records: a queue unit each, and an index entry per key.
+"""The units that a run of records demands of the consume queues.
 
 The values are those that dispatch writes (CommitLog.checkMessageAndReturnSize, ConsumeQueue.putMessagePositionInfo,
-IndexService.buildIndex, 4.9.8): no unit for prepared and rolled-back transactions, no entry for rolled-back ones,
-the unique key's entry before those of KEYS.
+4.9.8): no unit for prepared and rolled-back transactions.
 """
 
 from __future__ import annotations
@@ -10,50 +9,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from store import kernels
-from store.formats.run import Run
+from store.formats.run import Int64Array, Run
 from store.structures.consumequeue.light_queues import LightParts, find_light_parts
 from store.structures.consumequeue.numbering import QueueTable
-from store.structures.index.keys import CAPACITY, KeyHasher, Keys
-
-Ints = npt.NDArray[np.int64]
-_USUAL_KEYS = 4
-"""Of a record, with its unique one."""
 
 
 class Units(NamedTuple):
     """Queue units in log order; `queue` numbers the pairs in `queues`."""
 
     queues: list[tuple[str, int]]
-    queue: Ints
-    queue_offset: Ints
-    log_offset: Ints
-    size: Ints
-    tags_code: Ints
+    queue: Int64Array
+    queue_offset: Int64Array
+    log_offset: Int64Array
+    size: Int64Array
+    tags_code: Int64Array
 
-    def rows(self, rows: Ints) -> Units:
+    def rows(self, rows: Int64Array) -> Units:
         """The units of these rows."""
         return Units(self.queues, *(column[rows] for column in self[1:]))
-
-
-class Entries(NamedTuple):
-    """Index entries in log order."""
-
-    key_hash: Ints
-    log_offset: Ints
-    store_timestamp_ms: Ints
-
-    def up_to(self, log_offset: int) -> Entries:
-        """The entries of the records up to this log offset."""
-        count = int(np.searchsorted(self.log_offset, log_offset, "right"))
-        return Entries(*(column[:count] for column in self))
-
-
-def log_offsets(run: Run) -> Ints:
-    """Offset of each record in the log, without regard to the offset that the record names."""
-    return run.columns.position + run.file_start
 
 
 def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable | None = None) -> Units:
@@ -69,7 +44,7 @@ def expected_units(run: Run, delay_levels_ms: tuple[int, ...], table: QueueTable
         table.names,
         slots[picked],
         columns.queue_offset[picked],
-        log_offsets(run)[picked],
+        run.log_offsets[picked],
         columns.size[picked],
         codes[picked],
     )
@@ -82,7 +57,7 @@ def with_light_units(
 
     numbers  the numbers in `table` of light queues; new ones are added
     """
-    places, found = log_offsets(run), [units[1:]]
+    places, found = run.log_offsets, [units[1:]]
     rows_of_units = np.searchsorted(places, units.log_offset)
     codes = np.zeros(run.count, np.int64)
     codes[rows_of_units] = units.tags_code
@@ -99,20 +74,3 @@ def with_light_units(
     _, _, offsets, *_ = columns
     order = np.argsort(offsets, kind="stable")
     return Units(table.names, *(column[order] for column in columns)), light
-
-
-def expected_entries(run: Run) -> Entries:
-    """The index entries of a run's records."""
-    # Mostly there is room for all keys at once, and nothing is copied.
-    pieces = KeyHasher(CAPACITY + _USUAL_KEYS * run.count).keys_of(run)
-    found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
-    hashes, records = found[0][:2] if len(found) == 1 else _joined(found)
-    return Entries(hashes, log_offsets(run)[records], run.columns.store_timestamp_ms[records])
-
-
-def _joined(found: list[Keys]) -> tuple[Ints, Ints]:
-    none = np.empty(0, np.int64)
-    return (
-        np.concatenate([none, *(keys.hashes for keys in found)]),
-        np.concatenate([none, *(keys.records for keys in found)]),
-    )

@@ -1,10 +1,8 @@
-"""Survey each queue and index file: its numbers for the walk, and damage inside it.
+"""Survey each queue file: its numbers for the walk, and damage inside it.
 
-A file is looked at alone; the walk compares it with the log. The numbers let the walk of one segment find the units and
-entries that point into it, without reading every file again:
-
-    QueueFile   first and last log offset of its units, and whether they rise (then a search can halve its way)
-    IndexFile   the same of its entries, and the number of hash slots
+A file is looked at alone; the walk compares it with the log. The numbers let the walk of one segment find the units
+that point into it, without reading every file again: first and last log offset of the units, and whether they rise
+(then a search can halve its way).
 
 Queues are surveyed many at a time: their units are put behind one another and every number is found for all of them
 at once, because a store may have a hundred thousand queues of a few units each.
@@ -12,7 +10,7 @@ at once, because a store may have a hundred thousand queues of a few units each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,22 +18,17 @@ import numpy as np
 
 from store.files.readable import Salvaged
 from store.files.store_reader import StoredFile, StoreReader
-from store.formats.derived import entries_of, is_pre_blank, units_of
-from store.formats.index_page import HEADER_SIZE, IndexHeader, decode_header
+from store.formats.derived import is_pre_blank, units_of
 from store.formats.queue_unit import UNIT_SIZE
-from store.structures.expected import Ints
+from store.formats.run import Int64Array
 from store.structures.findings import (
-    INDEX_HEADER,
     LOST_EXTENSION,
     QUEUE_GAP,
-    UNREADABLE_INDEX,
     UNREADABLE_UNITS,
     WRONG_SIZE,
     Finding,
     effect_on_start,
 )
-from store.structures.index.chains import Chains
-from store.structures.index.geometry import Geometry, geometry_of
 
 FAR = np.iinfo(np.int64).max
 # A tags code in this range is a position in the extension file plus Long.MIN_VALUE; no such file is as long.
@@ -73,22 +66,6 @@ class QueueFile:
     low: int
     high: int
     rises: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFile:
-    """One index file: entries 1 … count-1."""
-
-    path: str
-    size: int
-    slot_count: int
-    count: int
-    low: int
-    high: int
-    rises: bool
-    begin_timestamp_ms: int
-    end_timestamp_ms: int
-    is_full: bool
 
 
 def survey_queues(
@@ -185,15 +162,15 @@ class _Numbers(NamedTuple):
     first_extension, last_extension  least and greatest address in the extension files; FAR and -1 without
     """
 
-    first: Ints
-    last: Ints
-    low: Ints
-    high: Ints
+    first: Int64Array
+    last: Int64Array
+    low: Int64Array
+    high: Int64Array
     rises: np.ndarray
-    holes: Ints
-    first_hole: Ints
-    first_extension: Ints
-    last_extension: Ints
+    holes: Int64Array
+    first_hole: Int64Array
+    first_extension: Int64Array
+    last_extension: Int64Array
 
     def of_file(self, i: int) -> tuple[int, int, int, int, bool]:
         """first_unit, last_unit, low, high and rises of a QueueFile."""
@@ -215,10 +192,10 @@ class _Numbers(NamedTuple):
         written = (offsets >= 0) & (sizes > 0)
         live = written & ~is_pre_blank(units)
 
-        def least(mask: np.ndarray, values: Ints) -> Ints:
+        def least(mask: np.ndarray, values: Int64Array) -> Int64Array:
             return np.minimum.reduceat(np.where(mask, values, FAR), starts) if files else counts
 
-        def greatest(mask: np.ndarray, values: Ints) -> Ints:
+        def greatest(mask: np.ndarray, values: Int64Array) -> Int64Array:
             return np.maximum.reduceat(np.where(mask, values, -1), starts) if files else counts
 
         first, last = least(live, place), greatest(live, place)
@@ -240,63 +217,3 @@ class _Numbers(NamedTuple):
             first_extension=least(is_address, addresses),
             last_extension=greatest(is_address, addresses),
         )
-
-
-def survey_index(
-    files: StoreReader, file: StoredFile, known: Mapping[int, Geometry], *, is_written_to: bool = False
-) -> Iterator[IndexFile | Finding]:
-    """Surveys an index file, and gives the damage of its header and its chains.
-
-    known          likely geometries by file size
-    is_written_to  a writer is putting entries: header and chains are not compared
-    """
-    found = files.salvage(file.path)
-    data, name = found.buffer, files.name_of(file.path)
-    if found.unreadable:
-        yield Finding(UNREADABLE_INDEX, name, 0, detail=found.describe())
-        if found.unreadable[0][0] < HEADER_SIZE:
-            return
-    if memoryview(data).nbytes < HEADER_SIZE:
-        yield Finding(INDEX_HEADER, name, 0, detail=f"{file.size} bytes are too few for a header")
-        return
-    header = decode_header(memoryview(data)[:HEADER_SIZE])
-    geometry = geometry_of(data, known.get(file.size))
-    if geometry is None:
-        if header.index_count > 1:
-            detail = "size and contents do not tell the number of hash slots; the broker's setting maxHashSlotNum does"
-            yield Finding(INDEX_HEADER, name, 0, detail=detail)
-        return
-    entries = entries_of(data, geometry.slot_count, header.index_count)
-    chains = Chains.of(found, geometry.slot_count, len(entries))
-    if not (is_written_to or found.unreadable):
-        yield from _header_findings(name, header, chains, entries)
-        yield from chains.findings(name)
-    yield IndexFile(
-        path=file.path,
-        size=file.size,
-        slot_count=geometry.slot_count,
-        count=header.index_count,
-        low=chains.low,
-        high=chains.high,
-        rises=chains.rises and not found.unreadable,
-        begin_timestamp_ms=header.begin_timestamp_ms,
-        end_timestamp_ms=header.end_timestamp_ms,
-        is_full=header.index_count >= geometry.entry_count,
-    )
-
-
-def _header_findings(name: str, header: IndexHeader, chains: Chains, entries: np.ndarray) -> Iterator[Finding]:
-    if len(entries) < header.index_count:
-        detail = f"the count is {header.index_count}, the file has room for {len(entries)} entries"
-        yield Finding(INDEX_HEADER, name, 0, detail=detail)
-    if len(entries) < 2:
-        return
-    said = (header.begin_log_offset, header.end_log_offset, header.hash_slot_count)
-    found = (int(entries["log_offset"][1]), int(entries["log_offset"][-1]), chains.used_slots)
-    words = ("begin log offset", "end log offset", "number of used slots")
-    for word, in_header, in_entries in zip(words, said, found, strict=True):
-        if in_header != in_entries:
-            yield Finding(INDEX_HEADER, name, 0, detail=f"{word} is {in_header}, the entries make it {in_entries}")
-    if header.begin_timestamp_ms > header.end_timestamp_ms or header.begin_timestamp_ms <= 0:
-        detail = f"begin time is {header.begin_timestamp_ms}, end time is {header.end_timestamp_ms}"
-        yield Finding(INDEX_HEADER, name, 0, detail=detail)

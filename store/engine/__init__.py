@@ -1,0 +1,1 @@
+"""Write to a store, with the services of a broker beside it."""

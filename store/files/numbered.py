@@ -1,0 +1,35 @@
+"""The files of a store that are named after an offset: segments, and files of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from store.files.filesystem import Entry, Filesystem
+from store.layout import StoreLayout, parse_segment_name
+
+SOME_QUEUES = 16
+
+
+def segments_of(layout: StoreLayout, fs: Filesystem) -> list[Entry]:
+    """The segments of all folders of the log."""
+    return [entry for folder in layout.commitlogs for entry in numbered_files(folder, fs)]
+
+
+def numbered_files(folder: Path, fs: Filesystem) -> list[Entry]:
+    """The files of a folder that are named after an offset."""
+    return [
+        entry for entry in fs.list_folder(folder) if entry.is_file and parse_segment_name(entry.path.name) is not None
+    ]
+
+
+def some_queue_files(folder: Path, fs: Filesystem) -> Iterable[Entry]:
+    """The files of the first few queues; a broker gives all of them one length."""
+    queues = 0
+    for topic in fs.list_names(folder):
+        for queue in fs.list_names(folder / topic):
+            files = numbered_files(folder / topic / queue, fs) if fs.is_folder(folder / topic / queue) else []
+            yield from files
+            queues += bool(files)
+            if queues >= SOME_QUEUES:
+                return

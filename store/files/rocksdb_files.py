@@ -1,0 +1,32 @@
+"""The files of a RocksDB, by the names that it gives them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from store.files.filesystem import Filesystem
+from store.files.numbered import some_queue_files
+from store.layout import StoreLayout
+
+CURRENT, IDENTITY = "CURRENT", "IDENTITY"
+_ROCKSDB_FILES = re.compile(rf"{CURRENT}|{IDENTITY}|LOCK|LOG(\.old.*)?|(MANIFEST|OPTIONS)-\d+|\d+\.(log|sst|dbtmp)")
+
+
+def has_rocksdb(folder: Path, fs: Filesystem) -> bool:
+    """Whether a RocksDB is in the folder, or the rest of one.
+
+    A topic's folder may have the name of one of its files.
+    """
+    found = (fs.look_at(folder / name) for name in (CURRENT, IDENTITY))
+    return any(entry is not None and not entry.is_folder for entry in found)
+
+
+def is_rocksdb_file(name: str) -> bool:
+    """Whether RocksDB gives a file of its own this name."""
+    return _ROCKSDB_FILES.fullmatch(name) is not None
+
+
+def has_rocksdb_queues(layout: StoreLayout, fs: Filesystem) -> bool:
+    """Whether the consume queues are in a RocksDB; with queue files beside it, a broker reads the files."""
+    return has_rocksdb(layout.consumequeue, fs) and not any(some_queue_files(layout.consumequeue, fs))

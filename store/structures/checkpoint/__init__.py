@@ -1,0 +1,1 @@
+"""The checkpoint: how far log, queues and index were flushed."""

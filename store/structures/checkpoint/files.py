@@ -1,0 +1,39 @@
+"""The checkpoint file as readers of any store have it, local or remote."""
+
+from __future__ import annotations
+
+import errno
+
+from store.errors import StoreIOError
+from store.files.store_reader import StoreReader
+from store.formats.checkpoint_page import CHECKPOINT_SIZE, CheckpointPage, decode_checkpoint
+from store.layout import EPOCHS
+
+UNREADABLE = (None, errno.EIO)
+"""Numbers of errors that say that the device, and not a right, is in the way."""
+
+
+def confirmed_offset(files: StoreReader) -> int | None:
+    """Reads the confirm offset of a broker in controller mode; None without one."""
+    if files.is_segment or not files.exists(EPOCHS):
+        return None
+    page, _ = read_page(files)
+    return page.confirm_log_offset if page.confirm_log_offset > 0 else None
+
+
+def read_page(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size; one that can't be read promises nothing, as one that is not there."""
+    try:
+        return read_file(files)
+    except StoreIOError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return CheckpointPage(), None
+
+
+def read_file(files: StoreReader) -> tuple[CheckpointPage, int | None]:
+    """The page and the file's size, None without a file."""
+    if not files.exists("checkpoint"):
+        return CheckpointPage(), None
+    data = bytes(files.read("checkpoint"))
+    return decode_checkpoint(data[:CHECKPOINT_SIZE]), len(data)

@@ -1,0 +1,31 @@
+"""The refusal of a change to a log whose segments hold entries of another log."""
+
+from __future__ import annotations
+
+import errno
+
+from store.errors import StoreIOError, UnsupportedFormat
+from store.files.filesystem import Entry, Filesystem
+from store.files.numbered import segments_of
+from store.formats.dledger import SEGMENT_HEAD_SIZE, holds_record_entry
+from store.layout import StoreLayout, parse_segment_name
+
+RULE = "it is read and checked, and queues and index are rebuilt from it; its group alone writes to it"
+
+
+def refuse(layout: StoreLayout, fs: Filesystem) -> None:
+    """Raises UnsupportedFormat for DLedger entries without a member's folder."""
+    for entry in segments_of(layout, fs) if layout.dledger is None else ():
+        if _begins_with_entry(entry, fs):
+            raise UnsupportedFormat(f"DLedger entries in the commit log: {RULE}", file=entry.path, offset=0)
+
+
+def _begins_with_entry(segment: Entry, fs: Filesystem) -> bool:
+    try:
+        head = fs.read(fs.open_read(segment.path), 0, min(segment.size, SEGMENT_HEAD_SIZE))
+    except StoreIOError as error:
+        if error.errno == errno.EIO:
+            # A bad sector tells nothing; the walk says where it is.
+            return False
+        raise
+    return holds_record_entry(head, parse_segment_name(segment.path.name) or 0)

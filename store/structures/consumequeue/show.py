@@ -1,0 +1,18 @@
+"""One line of the light queues for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.files.filesystem import Filesystem
+from store.formats.topics import LMQ_PREFIX
+from store.formats.wording import amount
+from store.layout import StoreLayout
+from store.structures.registry import Present
+
+
+def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
+    """Count the folders of light queues."""
+    count = sum(name.startswith(LMQ_PREFIX) for name in fs.list_names(layout.consumequeue))
+    if count:
+        yield Present("light queues", "consumequeue", f"{amount(count, 'folder')} of INNER_MULTI_DISPATCH (%LMQ%…)")

@@ -1,0 +1,1 @@
+"""The epochs and the identity of a broker with a controller (epochFileCheckpoint, brokerIdentity)."""

@@ -1,0 +1,47 @@
+"""The entries that a run of records demands of the index.
+
+The values are those that dispatch writes (IndexService.buildIndex, 4.9.8): no entry for rolled-back transactions, the
+unique key's entry before those of KEYS.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from store.formats.run import Int64Array, Run
+from store.structures.index.keys import CAPACITY, KeyHasher, Keys
+
+_USUAL_KEYS = 4
+"""Of a record, with its unique one."""
+
+
+class Entries(NamedTuple):
+    """Index entries in log order."""
+
+    key_hash: Int64Array
+    log_offset: Int64Array
+    store_timestamp_ms: Int64Array
+
+    def up_to(self, log_offset: int) -> Entries:
+        """The entries of the records up to this log offset."""
+        count = int(np.searchsorted(self.log_offset, log_offset, "right"))
+        return Entries(*(column[:count] for column in self))
+
+
+def expected_entries(run: Run) -> Entries:
+    """The index entries of a run's records."""
+    # Mostly there is room for all keys at once, and nothing is copied.
+    pieces = KeyHasher(CAPACITY + _USUAL_KEYS * run.count).keys_of(run)
+    found = [keys if keys.is_all_of(run) else keys.copy() for keys in pieces]
+    hashes, records = found[0][:2] if len(found) == 1 else _joined(found)
+    return Entries(hashes, run.log_offsets[records], run.columns.store_timestamp_ms[records])
+
+
+def _joined(found: list[Keys]) -> tuple[Int64Array, Int64Array]:
+    none = np.empty(0, np.int64)
+    return (
+        np.concatenate([none, *(keys.hashes for keys in found)]),
+        np.concatenate([none, *(keys.records for keys in found)]),
+    )

@@ -1,0 +1,21 @@
+"""The refusal of a change that would leave queues in a RocksDB behind the log."""
+
+from __future__ import annotations
+
+from store.errors import UnsupportedFormat
+from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb, has_rocksdb_queues
+from store.layout import StoreLayout
+
+
+def refuse(layout: StoreLayout, fs: Filesystem) -> None:
+    """Raises UnsupportedFormat for consume queues in a RocksDB."""
+    if has_rocksdb(layout.consumequeue, fs):
+        reason = (
+            "the consume queues are a RocksDB (storeType=defaultRocksDB); they are read, checked, recovered and "
+            "rebuilt, and not changed otherwise"
+            if has_rocksdb_queues(layout, fs)
+            else "the consume queues are written twice, in files and a RocksDB (rocksdbCQDoubleWriteEnable); they are "
+            "read, checked, recovered and rebuilt, and not changed otherwise"
+        )
+        raise UnsupportedFormat(reason, file=layout.consumequeue, code="rocksdb-queues")

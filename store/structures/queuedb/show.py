@@ -1,0 +1,23 @@
+"""One line of a RocksDB with consume queues for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.files.filesystem import Filesystem
+from store.files.rocksdb_files import has_rocksdb
+from store.formats.wording import amount
+from store.layout import StoreLayout
+from store.structures.registry import Present
+
+
+def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
+    """Say whether queue files are beside the database."""
+    if not has_rocksdb(layout.consumequeue, fs):
+        return
+    topics = [entry for entry in fs.list_folder(layout.consumequeue) if entry.is_folder]
+    if topics:
+        detail = f"double write: file queues of {amount(len(topics), 'topic')} beside it"
+    else:
+        detail = "storeType=defaultRocksDB"
+    yield Present("RocksDB with the consume queues", "consumequeue", detail, holds_queues=not topics)

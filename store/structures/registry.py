@@ -1,0 +1,207 @@
+"""The registry of the structures on a broker's disk, in the order of detection.
+
+A structure that decides how others are read comes before them: DLedger's log before its queues, queues in a RocksDB
+before batch queues. The registry is data, and looking at it imports no room: a room is imported where its traces are.
+A new structure is a room, and a line here.
+
+Source: DefaultMessageStore.load, RocksDBMessageStore, CompactionStore, TimerMessageStore (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import NamedTuple
+
+from store.layout import EPOCHS, IDENTITY, ORDER_INFO, OWN_FOLDER, REVIVE_PREFIX, TIERED
+
+
+class Trace(NamedTuple):
+    """A path below the store's root; its last name may have `*`.
+
+    holds  bytes that the file must have
+    """
+
+    path: str
+    holds: bytes = b""
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A structure that a store holds, as people see it; `detail` is a clause.
+
+    holds_queues  the consume queues are in it, and in no files of their own
+    """
+
+    name: str
+    file: str
+    detail: str
+    holds_queues: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One kind of files on a broker's disk.
+
+    room      its folder in store/structures; None for files that need no code of their own
+    traces    each of them tells that the structure is there
+    settings  RocketMQ's names of what makes or moves it
+    lines     the broker lines that write it
+    refuses   the verbs that would leave it wrong; the room's guard says why
+    """
+
+    name: str
+    room: str | None
+    traces: tuple[Trace, ...]
+    settings: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ("5.3",)
+    refuses: frozenset[str] = frozenset()
+
+    def furniture(self, kind: str) -> ModuleType | None:
+        """Import a module of the room; None where the room has none of that kind."""
+        name = f"store.structures.{self.room}.{kind}"
+        return import_module(name) if self.room is not None and find_spec(name) is not None else None
+
+
+PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean-expired", "truncate-dirty", "transaction"
+RECOVER, CHECKPOINT, DELAY, TIMER = "recover", "checkpoint", "delay", "timer"
+DERIVE, SPARK = "rebuild", "spark"
+"""What leaves the log alone: rebuilds, and changes of tables; rebuilds on Spark."""
+RECEIVE, AS_BROKER = "receive", "recover --as-broker"
+CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, TIMER, DERIVE, SPARK, RECEIVE))
+"""The verbs that change a store."""
+BOTH = ("4.9", "5.3")
+TOPICS = "config/topics.json"
+STRUCTURES = (
+    Structure("commit log", "commitlog", (Trace("commitlog"),), ("storePathCommitLog",), BOTH, CHANGES - {RECEIVE}),
+    Structure("checkpoint", "checkpoint", (Trace("checkpoint"),), (), BOTH),
+    Structure("abort marker", None, (Trace("abort"), Trace("abort.bak")), (), BOTH),
+    Structure("lock", None, (Trace("lock"),), (), BOTH),
+    Structure(
+        "dledger",
+        "dledger",
+        (Trace("dledger-*"),),
+        ("enableDLegerCommitLog", "dLegerSelfId"),
+        refuses=frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, SPARK)),
+    ),
+    Structure("consume queue", "consumequeue", (Trace("consumequeue"),), (), BOTH, frozenset((SPARK,))),
+    Structure("extension", None, (Trace("consumequeue_ext"),), ("enableConsumeQueueExt",), BOTH),
+    Structure(
+        "queue database",
+        "queuedb",
+        (Trace("consumequeue/CURRENT"), Trace("consumequeue/IDENTITY")),
+        ("storeType", "rocksdbCQDoubleWriteEnable"),
+        refuses=(CHANGES | {AS_BROKER}) - {RECOVER, DERIVE},
+    ),
+    Structure("queues of a newer broker", None, (Trace("consumequeue_r"),), (), ("newer",)),
+    Structure(
+        "batch queue",
+        "batchqueue",
+        (Trace("batchconsumequeue/*"), Trace(TOPICS, b"queue.type")),
+        ("mapperFileSizeBatchConsumeQueue",),
+        refuses=frozenset((SPARK,)),
+    ),
+    Structure("index", "index", (Trace("index"),), ("messageIndexEnable", "maxHashSlotNum", "maxIndexNum"), BOTH),
+    Structure(
+        "compaction",
+        "compaction",
+        (
+            Trace("compaction/compactionLog"),
+            Trace("compaction/position-checkpoint"),
+            Trace("compaction"),
+            Trace(TOPICS, b'"COMPACTION"'),
+        ),
+    ),
+    Structure(
+        "timer",
+        "timer",
+        (
+            Trace("timerwheel"),
+            Trace("timerlog"),
+            Trace("config/timercheck"),
+            Trace("consumequeue/rmq_sys_wheel_timer"),
+        ),
+        ("timerWheelEnable",),
+    ),
+    Structure("delay offsets", "delayoffsets", (Trace("config/delayOffset.json"),), ("messageDelayLevel",), BOTH),
+    Structure(
+        "epochs",
+        "epochs",
+        (Trace(EPOCHS), Trace(f"{EPOCHS}.bak"), Trace(IDENTITY), Trace(f"{IDENTITY}-temp")),
+        ("enableControllerMode",),
+    ),
+    Structure("tiered storage", "tiered", (Trace(TIERED), Trace("tiered_index_file"))),
+    Structure("tables", "tables", (Trace("config"), Trace("transaction")), (), BOTH),
+    Structure("pop consumers", "pop", (Trace(f"consumequeue/{REVIVE_PREFIX}*"), Trace("kvStore"))),
+    Structure(
+        "state",
+        "state",
+        (
+            *(Trace(name) for name in (EPOCHS, f"{EPOCHS}.bak", IDENTITY, f"{IDENTITY}-temp", ORDER_INFO, TIERED)),
+            Trace(f"consumequeue/{REVIVE_PREFIX}*"),
+        ),
+    ),
+)
+_ROOT_NAMES = frozenset(trace.path.split("/")[0] for one in STRUCTURES for trace in one.traces)
+
+
+class Names:
+    """The names in a store's folders, each folder listed once."""
+
+    def __init__(
+        self,
+        list_names: Callable[[str], Iterable[str]],
+        exists: Callable[[str], bool],
+        read: Callable[[str], bytes | None],
+    ) -> None:
+        self._list_names, self._exists, self._read = list_names, exists, read
+        self._known: dict[str, frozenset[str]] = {}
+        self._texts: dict[str, bytes] = {}
+
+    def of(self, folder: str) -> frozenset[str]:
+        """The names in a folder, none where there is no such folder."""
+        if folder not in self._known:
+            self._known[folder] = frozenset(self._list_names(folder))
+        return self._known[folder]
+
+    def has(self, trace: Trace) -> bool:
+        """Whether the trace is in the store."""
+        if "*" in trace.name:
+            return any(fnmatchcase(name, trace.name) for name in self.of(trace.folder))
+        found = self._exists(trace.path)
+        if not found or not trace.holds:
+            return found
+        if trace.path not in self._texts:
+            self._texts[trace.path] = self._read(trace.path) or b""
+        return trace.holds in self._texts[trace.path]
+
+
+def present(names: Names) -> Iterator[Structure]:
+    """The structures whose traces are in the store, in the registry's order."""
+    return (one for one in STRUCTURES if any(names.has(trace) for trace in one.traces))
+
+
+def refusing(names: Names, verb: str) -> Iterator[Structure]:
+    """The structures of the store that the verb would leave wrong."""
+    return (one for one in STRUCTURES if verb in one.refuses and any(map(names.has, one.traces)))
+
+
+def unknown_names(names: Names) -> list[str]:
+    """The names in the store's root that no structure explains."""
+    return [
+        name
+        for name in sorted(names.of(""))
+        if name != OWN_FOLDER and not any(fnmatchcase(name, known) for known in _ROOT_NAMES)
+    ]

@@ -1,0 +1,27 @@
+"""Lines of tables that are not in the JSON files alone, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from store.files.filesystem import Filesystem
+from store.formats.wording import amount
+from store.layout import ORDER_INFO, StoreLayout
+from store.structures.registry import Present
+
+
+def describe(layout: StoreLayout, fs: Filesystem) -> Iterator[Present]:
+    """Tell of a RocksDB with tables and of ordered consumption.
+
+    Source: ConfigRocksDBStorage, ConsumerOrderInfoManager (5.3.3).
+    """
+    for name in ("rdb", "topics"):
+        if fs.exists(layout.config / name / "CURRENT") or fs.exists(layout.config / name / "IDENTITY"):
+            yield Present("RocksDB configuration", f"config/{name}", "the JSON files in config/ may be stale")
+    if fs.exists(layout.root / ORDER_INFO):
+        from store.structures.state.lines import lines_at
+
+        lines = lines_at(layout, fs, ORDER_INFO)
+        if lines:
+            detail = f"offsets that groups took of {amount(len(lines), 'queue')}"
+            yield Present("ordered consumption", ORDER_INFO, detail)

@@ -1,0 +1,1 @@
+"""Metadata of tiered storage (config/tieredStoreMetadata.json, tiered_index_file)."""

@@ -1,0 +1,9 @@
+"""Plan the timer's wheel, log and checkpoint anew, of an opened store or of a store's path."""
+
+from __future__ import annotations
+
+from store.opened.staged import takes_path
+from store.structures.registry import TIMER
+from store.structures.timer.rebuild import plan_timer_rebuild as _plan
+
+plan_timer_rebuild = takes_path(TIMER)(_plan)

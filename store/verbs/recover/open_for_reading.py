@@ -1,0 +1,60 @@
+"""Opening a store for reading: nothing is written and no lock is taken.
+
+What is missing or behind is built in a scratch folder; a store that was not shut down is shown as it will be after
+recovery, unless a live broker holds it or `as_is` is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.files.lock import is_locked
+from store.files.overlay import Overlay
+from store.files.scratch import Scratch
+from store.opened.detect import require_store
+from store.opened.opened_store import OpenedStore
+from store.opened.request import OpenRequest
+from store.reading.message_store import MessageStore
+from store.verbs.recover.view import show_view
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOpener:
+    """Opens one store for reading; the fields are options of open_store."""
+
+    request: OpenRequest
+    scratch: Path | None
+    note: Callable[[str], None] | None
+
+    def open(self, as_is: bool) -> MessageStore:
+        """The store as readers see it, now and at each refresh."""
+        require_store(self.request.layout, self.request.fs)
+        notes: list[str] = []
+        store = MessageStore(self._view(as_is, notes), reopen=lambda: self._view(as_is=True, notes=[]))
+        store.notes = notes
+        return store
+
+    def _view(self, as_is: bool, notes: list[str]) -> OpenedStore:
+        """The store as readers see it.
+
+        `notes` takes sentences about that for them, also of later findings.
+        """
+
+        def note(text: str) -> None:
+            if text not in notes:
+                notes.append(text)
+                if self.note is not None:
+                    self.note(text)
+
+        asked, scratch = self.request, Scratch(self.scratch)
+        try:
+            opened = OpenedStore.for_view(asked.find(), asked.fs, asked.clock, Overlay(scratch.folder), note)
+            opened.scratch = scratch
+            is_live = is_locked(asked.layout.lock, asked.fs)
+            show_view(opened, is_live=is_live, as_is=as_is, note=note, progress=asked.progress)
+        except BaseException:
+            scratch.close()
+            raise
+        return opened
