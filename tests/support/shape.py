@@ -1,0 +1,95 @@
+"""Count how far the code has the shape that is wanted: one room for each structure, small modules, no flags.
+
+python -m tests.support.shape [REVISION]    prints the counts, and those of a revision beside them
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("store", "rmqctl")
+MOST_LINES = 400
+MOST_PARAMETERS = 8
+STRUCTURES = {
+    "queue database": ("rocksdb|queuedb", ("queuedb", "rocksdb")),
+    "DLedger": ("dledger", ("dledger",)),
+    "batch queue": ("batch_?queue|batchconsumequeue|bcq", ("batchqueue",)),
+    "timer": (r"timer(?!s\b)", ("timer",)),
+    "light queue": ("light_?queue|lmq", ("consumequeue",)),
+    "compaction": ("compact(?:ion|ed)", ("compaction",)),
+    "epochs": ("epoch", ("epochs", "state")),
+    "tiered storage": ("tiered", ("tiered", "state")),
+}
+"""The words that name a structure, and the rooms that may."""
+NAMING = ("structures/registry.py", "formats/", "errors.py", "layout.py", "config.py")
+"""Places in store/ where every structure may be named: its bytes, its files' names, its settings."""
+GONE = r"\b(with_dledger|with_rocksdb|only_looks|concerns_\w+|refuse_rocksdb|refuse_dledger)\b"
+
+
+def counts(root: Path) -> dict[str, int]:
+    """Count a tree with store/ and rmqctl/ in it."""
+    texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in _modules(root)}
+    found = {
+        "lines of Python": sum(text.count("\n") for text in texts.values()),
+        f"modules above {MOST_LINES} lines": sum(text.count("\n") > MOST_LINES for text in texts.values()),
+        f"functions with more than {MOST_PARAMETERS} parameters": sum(_wide(*one) for one in texts.items()),
+        "rooms on the first floor": len({name.split("/")[1] for name in texts if name.startswith("store/")
+                                         and name.count("/") > 1}),
+        "flags for one structure": sum(len(re.findall(GONE, text)) for text in texts.values()),
+    }  # fmt: skip
+    for name, (words, rooms) in STRUCTURES.items():
+        naming = [file for file, text in texts.items() if re.search(words, text, re.IGNORECASE)]
+        outside = [file for file in naming if file.startswith("store/") and not _may_name(file, rooms)]
+        found[f"{name}: modules that name it"] = len(naming)
+        found[f"{name}: of them in store/, outside its room"] = len(outside)
+    return found
+
+
+def _modules(root: Path) -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from sorted((root / package).rglob("*.py"))
+
+
+def _may_name(file: str, rooms: tuple[str, ...]) -> bool:
+    place = file.removeprefix("store/")
+    return place.startswith(NAMING) or bool(set(place.split("/")[:-1]) & set(rooms))
+
+
+def _wide(file: str, text: str) -> int:
+    """Count the functions with too many parameters, but for those of commands, kernels and option lists."""
+    if file.startswith(("rmqctl/commands/", "store/kernels/")) or file == "rmqctl/options.py":
+        return 0
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    return sum(
+        len([*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]) > MOST_PARAMETERS for one in functions
+    )
+
+
+def _at(revision: str) -> dict[str, int]:
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder, "tree.tar")
+        command = ["git", "-C", str(ROOT), "archive", "-o", str(archive), revision, *PACKAGES]
+        subprocess.run(command, check=True)
+        with tarfile.open(archive) as tree:
+            tree.extractall(folder, filter="data")
+        return counts(Path(folder))
+
+
+def main(revisions: list[str]) -> None:
+    """Print the counts of the tree, and those of the revisions before them."""
+    columns = [*(_at(revision) for revision in revisions), counts(ROOT)]
+    sys.stdout.write(f"{'':60}{''.join(f'{name[:10]:>12}' for name in [*revisions, 'now'])}\n")
+    for name in columns[0]:
+        sys.stdout.write(f"{name:60}{''.join(f'{column[name]:>12,}' for column in columns)}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
