@@ -50,7 +50,7 @@ def run(
     from store import plan_clean
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
-    with planning(session, consent, "clean-expired") as opened, session.progress("reading the log") as bar:
+    with planning(session, consent, "clean") as opened, session.progress("reading the log") as bar:
         change = plan_clean(
             opened,
             now_ms=now_ms,

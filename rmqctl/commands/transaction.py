@@ -137,7 +137,7 @@ def run_resolve(
 
     from store.engine.services import plan_resolve
 
-    with planning(session, consent, "transaction") as opened:
+    with planning(session, consent, "resolve") as opened:
         change = plan_resolve(opened, transaction_id, commit=commit)
         return run_change(session, "transaction resolve", change, consent)
 

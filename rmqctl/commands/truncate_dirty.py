@@ -40,6 +40,6 @@ def run(
 
     from store import plan_truncate
 
-    with planning(session, consent, "truncate-dirty") as opened, session.progress("reading the log") as bar:
+    with planning(session, consent, "truncate") as opened, session.progress("reading the log") as bar:
         change = plan_truncate(opened, offset, force_empty_log=force_empty_log, progress=bar.update)
         return run_change(session, "truncate-dirty", change, consent)

@@ -148,7 +148,7 @@ def is_absent_or_empty(layout: StoreLayout, fs: Filesystem) -> bool:
 def refuse_unchangeable(layout: StoreLayout, fs: Filesystem, verb: str) -> None:
     """Raises UnsupportedFormat for a structure that the verb would leave wrong.
 
-    verb  the command's word, as in store.structures.registry
+    verb  its word in store.structures.registry
     """
     for file, found in newer_structures(layout, fs):
         raise UnsupportedFormat(

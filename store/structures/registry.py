@@ -75,11 +75,11 @@ class Structure:
         return import_module(name) if self.room is not None and find_spec(name) is not None else None
 
 
-PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean-expired", "truncate-dirty", "transaction"
+PUT, CLEAN, TRUNCATE, RESOLVE = "put", "clean", "truncate", "resolve"
 RECOVER, CHECKPOINT, DELAY, TIMER = "recover", "checkpoint", "delay", "timer"
 DERIVE, SPARK = "rebuild", "spark"
 """What leaves the log alone: rebuilds, and changes of tables; rebuilds on Spark."""
-RECEIVE, AS_BROKER = "receive", "recover --as-broker"
+RECEIVE, AS_BROKER = "receive", "start"
 CHANGES = frozenset((PUT, CLEAN, TRUNCATE, RESOLVE, RECOVER, CHECKPOINT, DELAY, TIMER, DERIVE, SPARK, RECEIVE))
 """The verbs that change a store."""
 BOTH = ("4.9", "5.3")

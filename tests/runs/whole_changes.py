@@ -84,7 +84,7 @@ def mend_compaction(root: Path, fs: Filesystem) -> Change:
 
 def resolve_transaction(root: Path, fs: Filesystem, *, commit: bool) -> Change:
     """End the first transaction in doubt; one at most, as the command does."""
-    with planning(root, fs=fs, clock=Clock(LATER_MS), verb="transaction") as opened:
+    with planning(root, fs=fs, clock=Clock(LATER_MS), verb="resolve") as opened:
         found = review_transactions(opened).transactions
         open_ones = [one.uniq_key for one in found if one.state is TransactionState.IN_DOUBT]
         return applied(plan_resolve(opened, str(open_ones[0]), commit=commit))
