@@ -22,8 +22,7 @@ from rmqctl.show import count
 
 if TYPE_CHECKING:
     from rmqctl.context import Session
-    from rmqctl.progress import Progress
-    from store import MessageStore, OpenOptions, ServedStore, WritableStore
+    from store import MessageStore, ServedStore, WritableStore
     from store.engine.serving import StoreClient
     from store.files import Filesystem, StoreReader
     from store.opened import OpenedStore
@@ -192,11 +191,16 @@ class GivenStore:
         from store import open_store
 
         with self._session.progress("reading the log") as bar:
-            options = self._open_options(bar, **settings)
-            options["scratch"] = self._options.scratch
-            options["note"] = lambda text: self._session.note(f"note: {text}")
-            root, options["fs"] = self.reached
-            opened = open_store(root, **options)
+            root, fs = self.reached
+            opened = open_store(
+                root,
+                settings=self._opening(settings),
+                clock=self._session.environment.clock_ms,
+                scratch=self._options.scratch,
+                note=lambda text: self._session.note(f"note: {text}"),
+                progress=bar.update,
+                fs=fs,
+            )
             self._session.resources.callback(lambda: self._warn_of(opened.describe_findings()))
             self._session.resources.callback(self._close, opened)
         self._log_range(opened)
@@ -227,11 +231,16 @@ class GivenStore:
 
         # A store that is written to runs threads: a signal waits until the store can be closed.
         with self._session.interrupts.deferred(), self._session.progress("reading the log") as bar:
-            options = self._open_options(bar, **settings)
-            options["recover"] = recover
-            options["force_empty_log"] = force_empty_log
-            options["compat"] = compat
-            opened = open_store(self.root, read_only=False, **options)
+            opened = open_store(
+                self.root,
+                read_only=False,
+                settings=self._opening(settings),
+                clock=self._session.environment.clock_ms,
+                recover=recover,
+                force_empty_log=force_empty_log,
+                compat=compat,
+                progress=bar.update,
+            )
             self._close_at_end(opened)
         return opened
 
@@ -242,11 +251,17 @@ class GivenStore:
         from store import open_store
 
         with self._session.progress("reading the log") as bar:
-            options = self._open_options(bar)
-            options["recover"] = recover
-            options["force_empty_log"] = force_empty_log
-            options["listen"] = listen
-            opened = open_store(self.root, read_only=False, services=services, **options)
+            opened = open_store(
+                self.root,
+                read_only=False,
+                services=services,
+                settings=self._opening({}),
+                clock=self._session.environment.clock_ms,
+                recover=recover,
+                force_empty_log=force_empty_log,
+                progress=bar.update,
+                listen=listen,
+            )
             self._close_at_end(opened)
         return opened
 
@@ -296,10 +311,11 @@ class GivenStore:
         self._session.resources.callback(client.close)
         return client
 
-    def _open_options(self, bar: Progress, **settings: str) -> OpenOptions:
-        given = self.settings(**settings)
+    def _opening(self, changes: Mapping[str, str]) -> dict[str, str]:
+        """The settings to open the store with, for the log too."""
+        given = self.settings(**changes)
         self._session.log(f"opening {self.place}, settings given: {_described(given)}")
-        return {"settings": given, "clock": self._session.environment.clock_ms, "progress": bar.update}
+        return given
 
     def _log_range(self, opened: MessageStore) -> None:
         if self._session.has_log:

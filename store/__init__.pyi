@@ -1,7 +1,6 @@
 from store import errors as errors
 from store.change.change import Change as Change
 from store.config import StoreConfig as StoreConfig
-from store.engine.open import OpenOptions as OpenOptions
 from store.engine.open import open_store as open_store
 from store.engine.services.resolve import plan_resolve as plan_resolve
 from store.engine.services.served_store import ServedStore as ServedStore

@@ -126,8 +126,9 @@ def test_a_program_that_forgets_to_close_its_store_ends_all_the_same(tmp_path: P
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"bogus": 1}, r"open_store\(\) has no option 'bogus'"),
-        ({"setings": SMALL, "read_only": False}, r"open_store\(\) has no option 'setings'"),
+        ({"bogus": 1}, r"open_store\(\) got an unexpected keyword argument 'bogus'"),
+        ({"setings": SMALL, "read_only": False}, r"open_store\(\) got an unexpected keyword argument 'setings'"),
+        ({"services": ()}, r"'services' is an option of open_store\(\) for writing"),
         ({"recover": True}, r"'recover' is an option of open_store\(\) for writing"),
         ({"listen": "127.0.0.1:1"}, r"'listen' is an option of open_store\(\) for writing"),
         ({"as_is": True, "read_only": False}, r"'as_is' is an option of open_store\(\) for reading"),

@@ -177,6 +177,12 @@ def test_the_signature_of_a_plan_shows_that_it_takes_a_path() -> None:
     assert "str | pathlib" in str(inspect.signature(store.plan_recovery).parameters["opened"])
 
 
+@pytest.mark.parametrize("name", ["open_store", "find", "staged_store", "export_arrow"])
+def test_a_public_function_names_each_of_its_parameters(name: str) -> None:
+    kinds = {parameter.kind for parameter in inspect.signature(OBJECTS[name]).parameters.values()}
+    assert kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
 @pytest.mark.parametrize("package", ["store", "rmqctl"])
 def test_both_packages_say_that_they_are_typed(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()

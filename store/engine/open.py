@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from store.errors import BadRequest
 from store.files.filesystem import Filesystem
 from store.kernels.native import clock_ms
 from store.opened.detect import make_layout
@@ -25,41 +24,56 @@ if TYPE_CHECKING:
     from store.verbs.recover.walk import Progress
 
 
-class OpenOptions(TypedDict, total=False):
-    """Options of open_store besides the folder and whether to write."""
-
-    settings: Mapping[str, Any] | None
-    clock: Callable[[], int]
-    recover: bool
-    compat: str | None
-    as_is: bool
-    fs: Filesystem | None
-    scratch: str | Path | None
-    note: Callable[[str], None] | None
-    force_empty_log: bool
-    progress: Progress | None
-    listen: str | None
-    master: str | None
-
-
-_OF_READERS = {"as_is", "scratch", "note"}
-_OF_WRITERS = {"recover", "force_empty_log", "listen", "master"}
-
-
 @overload
 def open_store(
-    root: str | Path, *, read_only: Literal[True] = True, **options: Unpack[OpenOptions]
+    root: str | Path,
+    *,
+    read_only: Literal[True] = True,
+    settings: Mapping[str, Any] | None = None,
+    clock: Callable[[], int] = clock_ms,
+    compat: str | None = None,
+    scratch: str | Path | None = None,
+    as_is: bool = False,
+    note: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+    fs: Filesystem | None = None,
 ) -> MessageStore: ...
 
 
 @overload
 def open_store(
-    root: str | Path, *, read_only: Literal[False], services: Collection[str], **options: Unpack[OpenOptions]
+    root: str | Path,
+    *,
+    read_only: Literal[False],
+    services: Collection[str],
+    settings: Mapping[str, Any] | None = None,
+    clock: Callable[[], int] = clock_ms,
+    recover: bool = False,
+    force_empty_log: bool = False,
+    compat: str | None = None,
+    progress: Progress | None = None,
+    listen: str | None = None,
+    master: str | None = None,
+    fs: Filesystem | None = None,
 ) -> ServedStore: ...
 
 
 @overload
-def open_store(root: str | Path, *, read_only: Literal[False], **options: Unpack[OpenOptions]) -> WritableStore: ...
+def open_store(
+    root: str | Path,
+    *,
+    read_only: Literal[False],
+    services: None = None,
+    settings: Mapping[str, Any] | None = None,
+    clock: Callable[[], int] = clock_ms,
+    recover: bool = False,
+    force_empty_log: bool = False,
+    compat: str | None = None,
+    progress: Progress | None = None,
+    listen: str | None = None,
+    master: str | None = None,
+    fs: Filesystem | None = None,
+) -> WritableStore: ...
 
 
 def open_store(
@@ -67,7 +81,18 @@ def open_store(
     *,
     read_only: bool = True,
     services: Collection[str] | None = None,
-    **options: Unpack[OpenOptions],
+    settings: Mapping[str, Any] | None = None,
+    clock: Callable[[], int] = clock_ms,
+    recover: bool = False,
+    force_empty_log: bool = False,
+    compat: str | None = None,
+    scratch: str | Path | None = None,
+    as_is: bool = False,
+    note: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+    listen: str | None = None,
+    master: str | None = None,
+    fs: Filesystem | None = None,
 ) -> MessageStore:
     """Opens the store at `root`; use it as a context manager, or close() it.
 
@@ -100,57 +125,32 @@ def open_store(
     Raises NotAStore, UnsupportedFormat, StoreLocked, UncleanStore, DamagedFile, StoreIOError. TypeError for an option
     that does not exist, or that a store opened in the other way has.
     """
-    _require_options(options, read_only=read_only)
-    if not read_only:
-        return _open_for_writing(root, options, services)
-    if services is not None:
-        raise BadRequest("services need a store that is opened for writing")
-    return _open_for_reading(root, options)
-
-
-def _require_options(options: OpenOptions, *, read_only: bool) -> None:
-    unknown = options.keys() - OpenOptions.__annotations__.keys()
-    if unknown:
-        raise TypeError(f"open_store() has no option {min(unknown)!r}")
-    others = {name for name in (_OF_WRITERS if read_only else _OF_READERS) if options.get(name)}
-    if others:
-        way = "writing (read_only=False)" if read_only else "reading"
-        raise TypeError(f"{min(others)!r} is an option of open_store() for {way}")
-
-
-def _open_for_reading(root: str | Path, options: OpenOptions) -> MessageStore:
-    scratch = options.get("scratch")
-    scratch = Path(scratch) if scratch is not None else None
-    opener = ReadingOpener(_request(root, options, scratch, to_change=False), scratch, options.get("note"))
-    return opener.open(options.get("as_is", False))
-
-
-def _open_for_writing(root: str | Path, options: OpenOptions, services: Collection[str] | None) -> WritableStore:
+    if read_only:
+        _refuse(
+            "writing (read_only=False)",
+            services=services,
+            recover=recover,
+            force_empty_log=force_empty_log,
+            listen=listen,
+            master=master,
+        )
+    else:
+        _refuse("reading", scratch=scratch, as_is=as_is, note=note)
+    folder = Path(scratch) if scratch is not None else None
+    place, fs = reach_store(root, fs, folder, to_change=not read_only)
+    request = OpenRequest(make_layout(place, settings or {}, fs), settings or {}, fs, clock, compat, progress)
+    if read_only:
+        return ReadingOpener(request, folder, note).open(as_is)
     # Readers need neither, and both take long to import.
     from store.engine.ha.link import Address
     from store.engine.open_for_writing import WritingOpener
 
-    def address(text: str | None) -> Address | None:
-        return Address.parse(text) if text is not None else None
-
-    opener = WritingOpener(
-        _request(root, options, None, to_change=True),
-        options.get("recover", False),
-        options.get("force_empty_log", False),
-        address(options.get("listen")),
-        address(options.get("master")),
-    )
-    return opener.open(services)
+    slaves, followed = (Address.parse(text) if text is not None else None for text in (listen, master))
+    return WritingOpener(request, recover, force_empty_log, slaves, followed).open(services)
 
 
-def _request(root: str | Path, options: OpenOptions, scratch: Path | None, *, to_change: bool) -> OpenRequest:
-    settings = options.get("settings") or {}
-    folder, fs = reach_store(root, options.get("fs"), scratch, to_change=to_change)
-    return OpenRequest(
-        make_layout(folder, settings, fs),
-        settings,
-        fs,
-        options.get("clock", clock_ms),
-        options.get("compat"),
-        options.get("progress"),
-    )
+def _refuse(way: str, **others: object) -> None:
+    """TypeError where one of the `others`, options of the other `way` of opening, is given."""
+    given = [name for name, value in others.items() if value is not None and value is not False]
+    if given:
+        raise TypeError(f"{min(given)!r} is an option of open_store() for {way}")
