@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from store.files.filesystem import Filesystem
 from store.kernels.native import clock_ms
@@ -29,7 +29,7 @@ def open_store(
     root: str | Path,
     *,
     read_only: Literal[True] = True,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     clock: Callable[[], int] = clock_ms,
     compat: str | None = None,
     scratch: str | Path | None = None,
@@ -46,7 +46,7 @@ def open_store(
     *,
     read_only: Literal[False],
     services: Collection[str],
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     clock: Callable[[], int] = clock_ms,
     recover: bool = False,
     force_empty_log: bool = False,
@@ -64,7 +64,7 @@ def open_store(
     *,
     read_only: Literal[False],
     services: None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     clock: Callable[[], int] = clock_ms,
     recover: bool = False,
     force_empty_log: bool = False,
@@ -81,7 +81,7 @@ def open_store(
     *,
     read_only: bool = True,
     services: Collection[str] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, object] | None = None,
     clock: Callable[[], int] = clock_ms,
     recover: bool = False,
     force_empty_log: bool = False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from store.files.filesystem import Filesystem
 from store.layout import StoreLayout
@@ -16,7 +15,7 @@ class OpenRequest:
     """The options of open_store that both ways of opening have."""
 
     layout: StoreLayout
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     fs: Filesystem
     clock: Callable[[], int]
     compat: str | None

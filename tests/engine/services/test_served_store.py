@@ -256,7 +256,7 @@ def test_an_unknown_service_is_refused_and_leaves_the_store_free(tmp_path: Path)
 def test_services_need_a_store_that_is_written_to(tmp_path: Path) -> None:
     with served(tmp_path / "store"):
         pass
-    with pytest.raises(BadRequest, match="opened for writing"):
+    with pytest.raises(TypeError, match=r"'services' is an option of open_store.* for writing"):
         open_store(tmp_path / "store", services=ALL)
 
 
