@@ -25,6 +25,7 @@ from rmqctl.put_rows import (
     SHOWN,
     PutRow,
     exit_code,
+    level_count_of,
     put_columns,
     put_through_socket,
     row_of,
@@ -148,7 +149,8 @@ class LinePut:
 
     def _put_one(self, message: Message, time_ms: int | None) -> PutRow:
         with self._session.interrupts.deferred():
-            return row_of(message, self._replay.put(self._opened, message, time_ms))
+            answer = self._replay.put(self._opened, message, time_ms)
+            return row_of(message, answer, 0 if self._replay.as_stored else level_count_of(self._opened))
 
     def _end(self) -> None:
         """Warns of lines left out or damaged; a usage error after a line that is no message."""

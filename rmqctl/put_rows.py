@@ -34,12 +34,20 @@ class PutRow(TypedDict):
     reason: NotRequired[str]
 
 
-def row_of(message: Message, answer: PutResult) -> PutRow:
-    """The row of a message that was put alone."""
+def level_count_of(opened: WritableStore | StoreClient) -> int:
+    """The count of the store's delay levels."""
+    from store import WritableStore
+
+    return len(opened.config.delay_levels_ms) if isinstance(opened, WritableStore) else opened.delay_level_count
+
+
+def row_of(message: Message, answer: PutResult, level_count: int = 0) -> PutRow:
+    """The row of a message that was put alone; with levels, a delayed one is where it waits."""
+    topic, queue_id = _place(message, level_count)
     row: PutRow = {
         "status": answer.status.value,
-        "topic": message.topic,
-        "queue_id": message.queue_id,
+        "topic": topic,
+        "queue_id": queue_id,
         "queue_offset": answer.queue_offset,
         "log_offset": answer.log_offset,
         "size": answer.size,
@@ -55,7 +63,8 @@ def put_through_socket(session: Session, client: StoreClient, messages: list[Mes
     """Puts the messages through the process that serves the store."""
     with session.interrupts.deferred():
         answers = client.put_all(messages)
-    return [row_of(message, answer) for message, answer in zip(messages, answers, strict=True)]
+    levels = level_count_of(client)
+    return [row_of(message, answer, levels) for message, answer in zip(messages, answers, strict=True)]
 
 
 def put_columns(session: Session, opened: WritableStore, messages: list[Message]) -> list[PutRow]:
@@ -65,13 +74,14 @@ def put_columns(session: Session, opened: WritableStore, messages: list[Message]
 
     with session.interrupts.deferred():
         answer = opened.put_many(MessageColumns.of(messages))
-    rows = []
+    rows, levels = [], level_count_of(opened)
     for place, message in enumerate(messages):
         log_offset = int(answer.log_offsets[place])
+        topic, queue_id = _place(message, levels)
         row: PutRow = {
             "status": answer.status_of(place).value,
-            "topic": message.topic,
-            "queue_id": message.queue_id,
+            "topic": topic,
+            "queue_id": queue_id,
             "queue_offset": int(answer.queue_offsets[place]),
             "log_offset": log_offset,
             "size": int(answer.sizes[place]),
@@ -82,6 +92,14 @@ def put_columns(session: Session, opened: WritableStore, messages: list[Message]
             row["reason"] = answer.refused[place].reason
         rows.append(row)
     return rows
+
+
+def _place(message: Message, level_count: int) -> tuple[str, int]:
+    """The topic and queue that a put stores the message in."""
+    from store.formats import SCHEDULE_TOPIC, waiting_level
+
+    level = waiting_level(message, level_count)
+    return (SCHEDULE_TOPIC, level - 1) if level > 0 else (message.topic, message.queue_id)
 
 
 def result_of(session: Session, row: PutRow) -> Result:

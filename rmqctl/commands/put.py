@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
@@ -16,7 +17,7 @@ from rmqctl.context import Session
 from rmqctl.message_input import build_message
 from rmqctl.put_files import files_of
 from rmqctl.put_lines import LinePut
-from rmqctl.put_rows import result_of, row_of
+from rmqctl.put_rows import level_count_of, result_of, row_of
 from rmqctl.replay import AsStored, KeepTimes, QueueMap, Replay, TopicMap
 from rmqctl.result import Result
 
@@ -275,6 +276,12 @@ def _put_half(session: Session, opened: WritableStore | StoreClient, message: Me
 
 
 def _put_one(session: Session, opened: WritableStore | StoreClient, message: Message) -> Result:
+    from store.formats import waiting_level
+
     with session.interrupts.deferred():
         answer = opened.put(message)
-    return result_of(session, row_of(message, answer))
+    levels = level_count_of(opened)
+    asked = waiting_level(message, sys.maxsize)
+    if asked > levels:
+        session.note(f"note: --delay-level {asked} is above the greatest level of messageDelayLevel: {levels} is taken")
+    return result_of(session, row_of(message, answer, levels))

@@ -35,6 +35,7 @@ from store.formats.java import crc32, decode_utf8
 from store.formats.message_id import encode_message_id
 from store.formats.properties import (
     DELAY,
+    DELAY_MARK,
     KEY_SEPARATOR,
     KEYS,
     NAME_VALUE_SEPARATOR,
@@ -42,6 +43,7 @@ from store.formats.properties import (
     TAGS,
     UNIQ_KEY,
     decode_properties,
+    delay_level,
     encode_properties,
     split_keys,
 )
@@ -410,6 +412,11 @@ def is_indexed(sys_flag: int) -> bool:
     return sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
-def delay_level(properties: dict[str, str]) -> int:
-    """The delay level asked for, 0 when none is; raises ValueError where Integer.parseInt would throw."""
-    return int(properties.get(DELAY, "0"))
+def waiting_level(message: Message, level_count: int) -> int:
+    """Return the delay level that a put stores the message at, 0 for none.
+
+    A level above the greatest is that one (CommitLog.asyncPutMessage, 4.9.8).
+    """
+    if DELAY_MARK not in message.properties or not is_queued(message.sys_flag):
+        return 0
+    return min(delay_level(decode_properties(message.properties)), level_count)

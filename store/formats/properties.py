@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from store.formats.java import decode_utf8, string_hash
+from store.formats.java import decode_utf8, parse_int, string_hash
 
 NAME_VALUE_SEPARATOR = "\x01"
 PROPERTY_SEPARATOR = "\x02"
@@ -93,6 +93,11 @@ def _spread_hash(text: str) -> int:
 def split_keys(keys: str) -> Iterable[str]:
     """The index keys of a KEYS value: separated by one space each, empty ones skipped."""
     return (key for key in keys.split(KEY_SEPARATOR) if key)
+
+
+def delay_level(properties: Mapping[str, str]) -> int:
+    """Read the delay level asked for; 0 without one, and for text that Integer.parseInt refuses."""
+    return parse_int(properties.get(DELAY, "")) or 0
 
 
 def says_no_wait(properties: bytes) -> bool:

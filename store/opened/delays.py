@@ -21,7 +21,8 @@ from store.files.filesystem import Entry, Filesystem
 from store.files.numbered import numbered_files, segments_of
 from store.files.scratch import Scratch
 from store.formats.derived import is_pre_blank, units_of
-from store.formats.message import decode_record, delay_level
+from store.formats.message import decode_record
+from store.formats.properties import delay_level
 from store.formats.queue_unit import UNIT_SIZE
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import StoreLayout, parse_queue_id, parse_segment_name
@@ -129,7 +130,7 @@ def _delay_of(unit: np.void, level: int, segments: Mapping[int | None, Entry], f
         descriptor = fs.open_read(segments[start].path)
         record = decode_record(fs.read(descriptor, log_offset - start, size))
         is_delayed = record.topic == SCHEDULE_TOPIC and delay_level(record.properties) == level
-    except (StoreError, ValueError):
+    except StoreError:
         return None
     delay_ms = int(unit["tags_code"]) - record.store_timestamp_ms
     is_delay = 0 <= delay_ms <= MAX_DELAY_MS and delay_ms % _SECOND_MS == 0

@@ -61,6 +61,7 @@ class Calls:
                 "process_id": os.getpid(),
                 "line": str(store.opened.line),
                 "services": sorted(store.services),
+                "delay_level_count": len(store.config.delay_levels_ms),
                 "segment_size_bytes": store.config.mapped_file_size_commit_log,
             }
         )

@@ -47,6 +47,7 @@ class StoreClient(MessageReader):
         """The owner's process."""
         self.line: str = hello["line"]
         self.services: list[str] = hello["services"]
+        self.delay_level_count: int = hello["delay_level_count"]
         self.transactions = RemoteTransactions(self._call)
         self.filters = RemoteFilters(self._call)
 

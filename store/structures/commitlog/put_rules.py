@@ -17,7 +17,15 @@ import numpy.typing as npt
 from store.config import LINE_4_9, BrokerLine, StoreConfig
 from store.formats import properties as props
 from store.formats.java import utf16_length
-from store.formats.message import BLANK_SIZE, MAX_TOPIC_SIZE_V1, TRANSACTION_MASK, Message, host_flags, record_size
+from store.formats.message import (
+    BLANK_SIZE,
+    MAX_TOPIC_SIZE_V1,
+    TRANSACTION_MASK,
+    Message,
+    host_flags,
+    record_size,
+    waiting_level,
+)
 from store.formats.property_crc import without_crc
 from store.formats.topics import SCHEDULE_TOPIC
 from store.layout import is_topic_folder_name
@@ -42,7 +50,7 @@ class PutRules:
         """Whether a record ends with a CRC of all its other bytes."""
         self.max_body = config.max_message_size
         self.max_record = min(config.max_message_size + RECORD_EXTRA_SIZE, segment_size - BLANK_SIZE)
-        self._max_delay_level = len(config.delay_levels_ms)
+        self._level_count = len(config.delay_levels_ms)
 
     def refuse_batch(self, messages: Sequence[Message], *, is_batch: bool = True) -> PutResult | None:
         """The checks of a batch (CommitLog.asyncPutMessages, MessageExtEncoder.encode for batches)."""
@@ -123,14 +131,10 @@ class PutRules:
 
     def delayed(self, message: Message) -> Message:
         """The message as it waits for its time: in the schedule topic, its real place in two properties."""
-        properties = props.decode_properties(message.properties)
-        try:
-            level = int(properties.get(props.DELAY, "0"))
-        except ValueError:
-            return message
+        level = waiting_level(message, self._level_count)
         if level <= 0:
             return message
-        level = min(level, self._max_delay_level)
+        properties = props.decode_properties(message.properties)
         properties[props.DELAY] = str(level)
         properties[props.REAL_TOPIC] = message.topic
         properties[props.REAL_QUEUE_ID] = str(message.queue_id)

@@ -373,6 +373,26 @@ def test_a_half_is_put_into_a_store_that_nobody_serves(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("level", "queue_id", "err"),
+    [
+        (1, 0, ""),
+        (18, 17, ""),
+        (19, 17, "note: --delay-level 19 is above the greatest level of messageDelayLevel: 18 is taken\n"),
+    ],
+)
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_delayed_message_is_put_where_it_waits(
+    level: int, queue_id: int, err: str, is_served: bool, root: Path
+) -> None:
+    with served_here(root) if is_served else contextlib.nullcontext():
+        put = rmqctl("--format", "json", "put", "T", "x", "--delay-level", str(level), store=root)
+        (row,) = put.json["results"]
+        assert (put.code, row["topic"], row["queue_id"]) == (0, "SCHEDULE_TOPIC_XXXX", queue_id)
+        assert put.err.endswith(err)
+        assert err or "delay" not in put.err
+
+
+@pytest.mark.parametrize(
     "words", [("--half", ""), ("--half", "g", "--delay-level", "1"), ("--half", "g", "--from", "-")]
 )
 def test_a_half_is_one_message_of_a_producer_group(words: tuple[str, ...], root: Path) -> None:
