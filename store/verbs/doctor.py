@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from store.layout import StoreLayout
 from store.opened.detect import find_store
 from store.opened.request import OpenRequest
 from store.structures import findings as kinds
-from store.structures.findings import KINDS, Finding
+from store.structures.findings import KINDS, Finding, Rank
 from store.verbs.check.check import CheckOptions, Progress, check_files
 from store.verbs.info import StoreInfo, look_at_store
 from store.verbs.lag import LagReport, review_lag
@@ -45,49 +44,6 @@ from store.verbs.tables import ConfigReview, review_tables
 OnProgress = Callable[[int, int], None]
 NO_START, LOSES_INTACT, LOSES_DAMAGED = "no-start", "loses-intact", "loses-damaged"
 """Codes of what a simulated start shows."""
-
-
-class Rank(IntEnum):
-    """How bad it is."""
-
-    NO_START = 1
-    LOSS = 2
-    WRONG = 3
-    NOTE = 4
-
-
-_RANKS = {
-    kinds.BAD_CRC: Rank.LOSS,
-    kinds.BAD_PROPERTIES_CRC: Rank.WRONG,
-    kinds.COPIED_CRC: Rank.NOTE,
-    kinds.BAD_LENGTH: Rank.LOSS,
-    kinds.BAD_SELF_OFFSET: Rank.LOSS,
-    kinds.MISSING_SEGMENT: Rank.LOSS,
-    kinds.WRONG_SIZE: Rank.NO_START,
-    kinds.QUEUE_TYPE: Rank.NO_START,
-    kinds.TOPIC_ATTRIBUTE: Rank.LOSS,
-    kinds.INNER_BATCH: Rank.LOSS,
-    kinds.LIGHT_POISON: Rank.NO_START,
-    kinds.LIGHT_POISON_ROCKSDB: Rank.LOSS,
-    kinds.LIGHT_UNMATCHED: Rank.LOSS,
-    kinds.COMPACTION_FILES: Rank.NO_START,
-    kinds.COMPACTION_RECORD: Rank.LOSS,
-    kinds.COMPACTION_UNCOPIED: Rank.LOSS,
-    kinds.COMPACTION_LEFTOVER: Rank.NOTE,
-    kinds.COMPACTION_POSITION: Rank.NOTE,
-    kinds.TIMER_FILES: Rank.LOSS,
-    kinds.TIMER_WHEEL: Rank.LOSS,
-    kinds.TIMER_STALE: Rank.LOSS,
-    kinds.TIMER_AGAIN: Rank.LOSS,
-    kinds.DLEDGER_ENTRY: Rank.LOSS,
-    kinds.NEWER: Rank.NOTE,
-    kinds.TIME_BACKWARDS: Rank.NOTE,
-    kinds.STALE_TAIL: Rank.NOTE,
-    kinds.FOREIGN_FILE: Rank.NOTE,
-    kinds.LINK: Rank.NOTE,
-    kinds.INDEX_TIME: Rank.NOTE,
-    kinds.CHECKPOINT_INVALID: Rank.NOTE,
-}
 
 
 _CONFIG_FAULTS = {
@@ -220,7 +176,7 @@ class _Examiner:
         for kind, of_kind in by_kind.items():
             first = of_kind[0]
             file = relative_name(self.layout.root, Path(first.file))
-            detail = f"{KINDS[kind]}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
+            detail = f"{KINDS[kind].words}; first: {file}, {first.offset}: {first.detail}".removesuffix(": ")
             count = sum(one.count for one in of_kind)
             yield Diagnosis(self._rank_of(kind), "check", kind, detail, count, code=kind)
 
@@ -229,7 +185,7 @@ class _Examiner:
         starts = self.found.starts
         if kind == kinds.WRONG_SIZE and starts and all(start.starts for start in starts):
             return Rank.WRONG
-        return _RANKS.get(kind, Rank.WRONG)
+        return KINDS[kind].rank
 
     def _simulate(self, lines: tuple[str, ...]) -> Iterator[Diagnosis]:
         for name in lines or (self.found.info.line.name,):

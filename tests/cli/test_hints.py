@@ -12,6 +12,7 @@ from rmqctl.commands import COMMANDS
 from rmqctl.hints import HINTS, MENDED_BY, NEXT, command_for, describe
 from store.errors import BadRequest
 from store.structures.findings import KINDS
+from store.structures.registry import STRUCTURES
 
 MODULES = sorted(Path(store.__file__).parent.rglob("*.py"))
 SOURCES = [path.read_text("utf-8") for path in MODULES]
@@ -27,6 +28,8 @@ def test_every_code_has_advice_and_all_advice_a_code() -> None:
 
 
 def test_every_kind_that_a_command_mends_is_one_of_check() -> None:
+    for one in STRUCTURES:
+        one.furniture("check")
     assert MENDED_BY.keys() <= KINDS.keys()
 
 

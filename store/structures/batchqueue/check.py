@@ -41,19 +41,22 @@ from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import ScanRules
 from store.structures.consumequeue.numbering import QueueTable
 from store.structures.findings import (
-    INNER_BATCH,
     MISSING_UNIT,
     QUEUE_DUPLICATE,
     QUEUE_GAP,
     QUEUE_SHIFT,
-    QUEUE_TYPE,
     UNIT_DIFFERS,
     UNIT_NOWHERE,
     WRONG_SIZE,
     Finding,
+    Rank,
     effect_on_start,
     group_findings,
+    kind,
 )
+
+QUEUE_TYPE = kind("queue-type", "a topic's queues are of another type than topics.json says", Rank.NO_START)
+INNER_BATCH = kind("inner-batch", "a record of several messages does not hold what it says", Rank.LOSS)
 
 Queue = tuple[str, int]
 FILE_SIZE = "mapperFileSizeBatchConsumeQueue"

@@ -38,16 +38,27 @@ from store.structures.compaction.files import (
     start_faults,
 )
 from store.structures.compaction.originals import Originals
-from store.structures.findings import (
-    COMPACTION_FILES,
-    COMPACTION_LEFTOVER,
-    COMPACTION_POSITION,
-    COMPACTION_RECORD,
-    COMPACTION_UNCOPIED,
-    COMPACTION_UNIT,
-    Finding,
-)
+from store.structures.findings import Finding, Rank, kind
 from store.structures.tables.topics import compacted_topics
+
+COMPACTION_FILES = kind(
+    "compaction-files", "files of a compacted topic differ in names or lengths, or are set aside", Rank.NO_START
+)
+COMPACTION_RECORD = kind(
+    "compaction-record", "a record of a compacted topic is damaged, misplaced, or not that of the commit log", Rank.LOSS
+)
+COMPACTION_UNIT = kind(
+    "compaction-unit", "a unit of a compacted topic is missing, or does not say what its record says"
+)
+COMPACTION_LEFTOVER = kind("compaction-leftover", "a compaction that was cut short left a file", Rank.NOTE)
+COMPACTION_UNCOPIED = kind(
+    "compaction-uncopied",
+    "messages of a compacted topic have no copy in its compaction log, which consumers read",
+    Rank.LOSS,
+)
+COMPACTION_POSITION = kind(
+    "compaction-position", "the table of compacted positions is missing or cannot be right", Rank.NOTE
+)
 
 _COMPARED = tuple(BATCH_UNIT_DTYPE.names or ())
 

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from store.structures.consumequeue.light_queues import LightParts
-from store.structures.findings import LIGHT_POISON, LIGHT_POISON_ROCKSDB, LIGHT_UNMATCHED
+from store.structures.findings import Rank, kind
+
+LIGHT_POISON = kind(
+    "light-queue-poison", "a message names light queues so that a 5.3 broker does not start", Rank.NO_START
+)
+LIGHT_POISON_ROCKSDB = kind(
+    "light-queue-poison-rocksdb",
+    "a message names light queues so that dispatch to a RocksDB does not get past it",
+    Rank.LOSS,
+)
+LIGHT_UNMATCHED = kind(
+    "light-queue-unmatched", "a message names light queues, and a 5.3 broker dispatches it to none", Rank.LOSS
+)
 
 
 def light_poison(light: LightParts, *, in_rocksdb: bool = False) -> Iterator[tuple[str, int, str]]:

@@ -34,14 +34,13 @@ from store.structures.dledger.files import (
     read_member_state,
 )
 from store.structures.dledger.files import headers_of as headers_of_run
-from store.structures.findings import (
-    DLEDGER_ENTRY,
-    DLEDGER_INDEX,
-    DLEDGER_STATE,
-    WRONG_SIZE,
-    Finding,
-    group_findings,
+from store.structures.findings import WRONG_SIZE, Finding, Rank, group_findings, kind
+
+DLEDGER_ENTRY = kind(
+    "dledger-entry", "the header of a DLedger entry disagrees with its record, or with the entry before", Rank.LOSS
 )
+DLEDGER_INDEX = kind("dledger-index", "the index of a DLedger log disagrees with its entries")
+DLEDGER_STATE = kind("dledger-state", "a DLedger member remembers something else than its entries hold")
 
 _INDEX_FIELDS = ("magic", "pos", "size", "index", "term")
 _STATE_LINES = {

@@ -35,19 +35,15 @@ from store.structures.commitlog.resync import readable_behind
 from store.structures.commitlog.scan import Damage, End, ScanRules
 from store.structures.consumequeue.compare import other_codes
 from store.structures.consumequeue.light_poison import light_poison
-from store.structures.findings import (
-    MISSING_UNIT,
-    QUEUE_GAP,
-    ROCKSDB_STATE,
-    UNIT_DIFFERS,
-    UNIT_NOWHERE,
-    Finding,
-    group_findings,
-)
+from store.structures.findings import MISSING_UNIT, QUEUE_GAP, UNIT_DIFFERS, UNIT_NOWHERE, Finding, group_findings, kind
 from store.structures.queuedb.database import QueueDatabase, open_database
 from store.structures.queuedb.keys import CHECKPOINT_TOPIC
 from store.structures.queuedb.runs import MalformedEntry
 from store.structures.queuedb.units import UnitMaker
+
+ROCKSDB_STATE = kind(
+    "rocksdb-state", "the RocksDB with the queues can't be read, or remembers something else than it holds"
+)
 
 Queue = tuple[str, int]
 _FIELDS = ("log_offset", "size", "tags_code", "store_timestamp_ms", "queue_offset")
@@ -153,8 +149,8 @@ class _Check:
     def run(self) -> Iterator[Finding]:
         yield from self._keys()
         yield from self._checkpoint()
-        for kind, log_offset, detail in self.log.poison:
-            yield Finding(kind, self.place, log_offset, detail=detail)
+        for what, log_offset, detail in self.log.poison:
+            yield Finding(what, self.place, log_offset, detail=detail)
         for queue in sorted({*self.database.newest, *self.log.units}):
             yield from group_findings(self._queue(queue))
 

@@ -13,8 +13,10 @@ from store.formats.message import decode_record
 from store.formats.queue_unit import UNIT_SIZE
 from store.layout import EPOCHS, REVIVE_PREFIX
 from store.structures.checked import CheckedStore
-from store.structures.findings import STATE_FILE, Finding, group_findings
+from store.structures.findings import Finding, group_findings, kind
 from store.structures.state.lines import StateLine, epochs_of, revive_line, state_lines
+
+STATE_FILE = kind("state-file", "a small file of a 5.x broker, or a message of its pop consumers, cannot be right")
 
 
 def check(store: CheckedStore) -> Iterator[Finding]:

@@ -21,9 +21,10 @@ from store.formats.run import Int64Array, Run
 from store.formats.timer import TIMER_BLANK, TIMER_BLANK_MAGIC
 from store.formats.wording import amount
 from store.structures.commitlog.scan import ScanRules, scan_segment
-from store.structures.findings import TIMER_LOG, TIMER_STALE, Finding
+from store.structures.findings import Finding
 from store.structures.timer.expect import UnitFields, compare, confirmed
 from store.structures.timer.files import BLANK_SIZE, NO_POSITION, UNIT_SIZE, TimerFiles
+from store.structures.timer.findings import TIMER_LOG, TIMER_STALE
 
 _WRITTEN, _MOST_MAGIC = 1, 7
 _RECORD_HEAD = 36
