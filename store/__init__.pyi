@@ -39,12 +39,16 @@ from store.structures.get_result import GetStatus as GetStatus
 from store.structures.get_result import MessageFilter as MessageFilter
 from store.verbs.check.check import CheckOptions as CheckOptions
 from store.verbs.check.check import check as check
-from store.verbs.clean.plan import plan_clean as plan_clean
+from store.verbs.clean.plan import plan_cleaning as plan_cleaning
 from store.verbs.find.find import find as find
 from store.verbs.rebuild.delay_offsets import plan_delay_offsets as plan_delay_offsets
+from store.verbs.rebuild.plan import plan_rebuild as plan_rebuild
+from store.verbs.rebuild.scope import RebuildScope as RebuildScope
 from store.verbs.rebuild.timer import plan_timer_rebuild as plan_timer_rebuild
 from store.verbs.recover.checkpoint_plan import plan_checkpoint as plan_checkpoint
 from store.verbs.recover.plan import plan_recovery as plan_recovery
-from store.verbs.recover.truncate import plan_truncate as plan_truncate
+from store.verbs.recover.simulate import SimulatedStart as SimulatedStart
+from store.verbs.recover.simulate import simulate as simulate
+from store.verbs.recover.truncate import plan_truncation as plan_truncation
 
 __version__: str

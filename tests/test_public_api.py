@@ -32,7 +32,8 @@ def package_of(stub: Path) -> str:
 
 def test_what_a_program_needs_of_a_store_is_public() -> None:
     wanted = """Message Host StoredMessage open_store MessageStore WritableStore ServedStore check CheckOptions
-        find export_arrow staged_store plan_recovery plan_truncate plan_clean plan_checkpoint plan_delay_offsets
+        find simulate export_arrow staged_store plan_recovery plan_rebuild plan_truncation plan_cleaning
+        plan_checkpoint plan_delay_offsets
         plan_resolve plan_timer_rebuild Change errors StoreError __version__"""
     assert set(wanted.split()) <= set(store.__all__)
     assert {"messages", "get", "query"} <= set(dir(store.MessageStore))
@@ -90,17 +91,31 @@ def test_the_examples_of_the_public_modules_run(module: str, tmp_path: Path, mon
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", ["store", "store.engine.open", "store.reading.message_store",
-                                    "store.engine.writable_store", "store.formats.message", "store.verbs.check.check",
-                                    "store.verbs.recover.plan"])  # fmt: skip
+VERBS = ["open_store", "check", "find", "simulate", "plan_recovery", "plan_rebuild", "plan_truncation", "plan_cleaning"]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_each_verb_of_a_store_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    example = doctest.DocTestParser().get_doctest(inspect.getdoc(OBJECTS[name]) or "", {}, name, None, None)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize(
+    "module", ["store", "store.reading.message_store", "store.engine.writable_store", "store.formats.message"]
+)
 def test_the_modules_that_a_user_meets_first_have_examples(module: str) -> None:
     assert any(test.examples for test in doctest.DocTestFinder().find(import_module(module)))
 
 
 PLANS: dict[str, Callable[[str | Path], Change]] = {
     "plan_recovery": store.plan_recovery,
-    "plan_truncate": store.plan_truncate,
-    "plan_clean": lambda root: store.plan_clean(root, now_ms=4_000_000_000_000, reserved_hours=0, force=True),
+    "plan_rebuild": store.plan_rebuild,
+    "plan_truncation": store.plan_truncation,
+    "plan_cleaning": lambda root: store.plan_cleaning(root, now_ms=4_000_000_000_000, reserved_hours=0, force=True),
     "plan_checkpoint": store.plan_checkpoint,
     "plan_delay_offsets": lambda root: store.plan_delay_offsets(root, 4_000_000_000_000),
     "plan_resolve": lambda root: store.plan_resolve(root, "no such transaction", commit=True),

@@ -47,11 +47,11 @@ def run(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store import plan_clean
+    from store import plan_cleaning
 
     now_ms = session.parse_time(now, "--now") if now is not None else session.environment.clock_ms()
     with planning(session, consent, "clean") as opened, session.progress("reading the log") as bar:
-        change = plan_clean(
+        change = plan_cleaning(
             opened,
             now_ms=now_ms,
             reserved_hours=reserved_hours,

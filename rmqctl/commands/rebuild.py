@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,15 +14,14 @@ from rmqctl.context import Session
 from rmqctl.hints import hint_for
 from rmqctl.result import Result
 from rmqctl.show import count
-from rmqctl.staged import locked, staging
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from store import Change
-    from store.files import Filesystem, StoreReader
-    from store.layout import StoreLayout
-    from store.verbs.rebuild import Rebuild, RebuildScope
+    from store import Change, ScanRules
+    from store.config import StoreConfig
+    from store.files import StoreReader
+    from store.verbs.rebuild import Rebuild, RebuildReport, RebuildScope
 
 EXAMPLES = (
     "rmqctl --store /data/store rebuild --dry-run",
@@ -75,65 +72,43 @@ def run(
         raise typer.BadParameter("the index holds all topics; give --topic without --index")
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store.opened import require_log
-    from store.verbs.check import confirmed_offset
-    from store.verbs.rebuild import RebuildScope, staged_files
+    from store import plan_rebuild
+    from store.verbs.rebuild import RebuildScope
 
     scope = RebuildScope(queues or not index, (index or not queues) and topic is None, topic, queue)
-    with (
-        locked(session, take=not dry_run) as (layout, fs),
-        staging(layout, fs, "rebuild", dry_run=dry_run) as folder,
-    ):
-        if not force_empty_log:
-            require_log(layout, fs)
-        reader = session.store.open_reached() if force_empty_log else session.store.open_reader()
+    root, fs = session.store.reached if dry_run else (session.store.root, None)
+
+    def build(folder: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        log = session.store.open_reached()
         if scope.queues:
-            _warn_of_gaps(session, reader)
-        scope = replace(scope, confirmed=confirmed_offset(reader))
-        rebuild = _engine(session, layout, fs, engine, master, remote, spark_above)
-        change = _plan(session, layout, fs, folder, reader, scope, rebuild)
-        if scope.is_narrow and not staged_files(folder, fs):
-            session.warn(f"the log holds nothing of {topic if queue is None else f'{topic}, queue {queue}'}")
+            _warn_of_gaps(session, log)
+        return _engine(session, log, engine, master, remote, spark_above)(folder, config, scope, rules)
+
+    with plan_rebuild(
+        root,
+        scope,
+        settings=session.store.settings(),
+        clock=session.environment.clock_ms,
+        force_empty_log=force_empty_log,
+        rebuild=build,
+        scratch=session.options.scratch,
+        dry_run=dry_run,
+        fs=fs,
+    ) as change:
+        _remark(session, change, scope)
         return run_change(session, "rebuild", change, consent)
 
 
-def _plan(
-    session: Session,
-    layout: StoreLayout,
-    fs: Filesystem,
-    folder: Path,
-    reader: StoreReader,
-    scope: RebuildScope,
-    rebuild: Rebuild,
-) -> Change:
-    """Builds the scope's files in `folder`; gives the plan that publishes them."""
-    from store import VERIFYING
-    from store.formats import SCHEDULE_TOPIC
-    from store.opened import DELAY_LEVELS, describe_inferred_delays, infer_config, refuse_mixed_delays
-    from store.verbs.rebuild import ends_in_damage, lower_checkpoint, messages_behind, plan_publish
-    from store.verbs.recover import describe_unconfirmed
+def _remark(session: Session, change: Change, scope: RebuildScope) -> None:
+    """Says how to save lost messages; warns where the log holds nothing of a narrow scope."""
+    from store.verbs.rebuild import staged_files
 
-    settings, has_log = session.store.settings(), bool(reader.segments())
-    config = infer_config(layout, settings, fs)
-    made = rebuild(folder, config, scope, VERIFYING)
-    change = plan_publish(layout.root, folder, scope, fs)
-    in_rocksdb = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_rocksdb
-    if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
-        change.remarks += describe_inferred_delays(config, settings)
-        if DELAY_LEVELS not in settings:
-            refuse_mixed_delays(layout, fs)
-    lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
-    change.notes += made.findings
-    if ends_in_damage(reader, made.log_end):
-        change.notes.append(f"queues and index are built up to log offset {made.log_end}: {made.stopped_by}")
-    lost = messages_behind(reader, scope, made.log_end) if has_log else _shown(session, layout, fs, scope)
-    change.lost = lost
-    change.facts["lost_messages"] = total = sum(lost.values())
-    if total and has_log:
-        change.remarks.append(f"{count(total, 'message')} can be read behind the log's end; {_ADVICE}")
-    change.remarks += describe_unconfirmed(scope.confirmed or 0, made.log_end, only_confirmed=True)
-    change.facts |= {"log_end": made.log_end, "stopped_by": made.stopped_by, "message_count": made.record_count}
-    return change
+    if change.lost and session.store.open_reached().segments():
+        lost = count(change.facts["lost_messages"], "message")
+        change.remarks.append(f"{lost} can be read behind the log's end; {_ADVICE}")
+    if scope.is_narrow and change.staging is not None and not staged_files(change.staging, change.fs):
+        what = scope.topic if scope.queue_id is None else f"{scope.topic}, queue {scope.queue_id}"
+        session.warn(f"the log holds nothing of {what}")
 
 
 def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
@@ -144,21 +119,9 @@ def _warn_of_gaps(session: Session, reader: StoreReader) -> None:
             session.warn(f"{gap}: messages behind get other queue offsets; {hint_for('missing-segment')}")
 
 
-def _shown(session: Session, layout: StoreLayout, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
-    """The messages, by topic, that queues of the scope show beside an empty log."""
-    from store.verbs import look_at_store
-
-    counts: Counter[str] = Counter()
-    for queue in look_at_store(layout, session.store.settings(), fs).queues if scope.queues else ():
-        if scope.wants((queue.topic, queue.queue_id)):
-            counts[queue.topic] += queue.max_offset - queue.min_offset
-    return dict(sorted(counts.items()))
-
-
 def _engine(
     session: Session,
-    layout: StoreLayout,
-    fs: Filesystem,
+    log: StoreReader,
     engine: Engine,
     master: str | None,
     remote: str | None,
@@ -167,9 +130,11 @@ def _engine(
     """The rebuild of the engine that is chosen for the log's size."""
     from rmqctl.backend import choose_backend
     from rmqctl.rebuilding import make_rebuild
-    from store.opened import refuse_unchangeable
+    from store.opened import make_layout, refuse_unchangeable
 
-    log_bytes = sum(file.size for file in session.store.open_reached().segments())
+    root, fs = session.store.reached
+    layout = make_layout(root, session.store.settings(), fs)
+    log_bytes = sum(file.size for file in log.segments())
     backend = choose_backend(engine, log_bytes, master=master, remote=remote, spark_above_bytes=spark_above_gib << 30)
     if backend.is_spark:
         # The executors build queues from a store in a folder that all of them see.

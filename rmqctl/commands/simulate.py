@@ -15,8 +15,6 @@ from rmqctl.result import Result, Table
 from rmqctl.show import count
 
 if TYPE_CHECKING:
-    from store.files import Filesystem
-    from store.opened import FoundStore
     from store.verbs.recover import SimulatedStart, Trap
 
 EXAMPLES = (
@@ -44,14 +42,10 @@ def run(
     session: Session = ctx.obj
 
     from store.config import BROKER_LINES
-    from store.opened import find_store, make_layout, require_store
 
-    (root, fs), settings = session.store.reached, session.store.settings()
-    layout = make_layout(root, settings, fs)
-    require_store(layout, fs)
     session.store.warn_of_holder()
     names = list(BROKER_LINES) if compat is StartingLine.ALL else [compat.value if compat else None]
-    outcomes = [_simulate(session, find_store(layout, settings, fs, compat=name), fs) for name in names]
+    outcomes = [_simulate(session, name) for name in names]
     if any(one.lost.facts()["intact"] for one in outcomes):
         session.note("`rmqctl salvage --to NEWSTORE` saves the intact ones before a broker starts")
     is_sound = all(one.starts and not one.traps and one.lost.is_empty for one in outcomes)
@@ -59,13 +53,20 @@ def run(
     return Result("simulate", {}, _tables(outcomes), OK if is_sound else FINDINGS, verdict)
 
 
-def _simulate(session: Session, found: FoundStore, fs: Filesystem) -> SimulatedStart:
-    from store.opened import Scratch
-    from store.verbs.recover import simulate_start
+def _simulate(session: Session, line: str | None) -> SimulatedStart:
+    from store import simulate
 
-    with Scratch(session.options.scratch) as scratch, session.progress(f"starting as {found.line}") as bar:
-        clock = session.environment.clock_ms
-        return simulate_start(found, fs, clock, scratch=scratch.folder, progress=bar.update)
+    root, fs = session.store.reached
+    with session.progress(f"starting as {line}" if line else "starting") as bar:
+        return simulate(
+            root,
+            settings=session.store.settings(),
+            clock=session.environment.clock_ms,
+            compat=line,
+            scratch=session.options.scratch,
+            progress=bar.update,
+            fs=fs,
+        )
 
 
 def _reason(one: SimulatedStart) -> str:

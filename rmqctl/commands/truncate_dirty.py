@@ -38,8 +38,8 @@ def run(
     session: Session = ctx.obj
     consent = ChangeOptions.given(session, dry_run=dry_run, yes=yes, quarantine=quarantine, no_quarantine=no_quarantine)
 
-    from store import plan_truncate
+    from store import plan_truncation
 
     with planning(session, consent, "truncate") as opened, session.progress("reading the log") as bar:
-        change = plan_truncate(opened, offset, force_empty_log=force_empty_log, progress=bar.update)
+        change = plan_truncation(opened, offset, force_empty_log=force_empty_log, progress=bar.update)
         return run_change(session, "truncate-dirty", change, consent)

@@ -45,7 +45,7 @@ from store.structures.findings import (
     Finding,
 )
 from store.verbs.check.check import check_files
-from store.verbs.clean.plan import plan_clean
+from store.verbs.clean.plan import plan_cleaning
 from store.verbs.rebuild.local import rebuild_locally
 from store.verbs.rebuild.publish import plan_publish
 from store.verbs.rebuild.scope import RebuildScope
@@ -118,7 +118,7 @@ class Work:
     def clean(self) -> str | None:
         self.promises.kept.clear()
         with planning(self.root, settings=SMALLER, fs=self.disk) as opened:
-            return plan_clean(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True).apply()
+            return plan_cleaning(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True).apply()
 
     def rewrite_checkpoint(self) -> str | None:
         """Of a checkpoint that promises too much."""

@@ -9,7 +9,7 @@ from store import Message, MessageStore, open_store
 from store.change.change import Change
 from store.opened.staged import staged_store
 from store.verbs.recover.plan import plan_recovery
-from store.verbs.recover.truncate import plan_truncate
+from store.verbs.recover.truncate import plan_truncation
 
 PATIENT = {"osPageCacheBusyTimeOutMills": 600_000, "syncFlushTimeout": 120_000}
 """A machine under load refuses no put."""
@@ -74,7 +74,7 @@ def recover(
 def truncate(root: Path, log_offset: int | None = None, **options: Any) -> tuple[Change, str | None]:
     """Cuts in place; gives the plan and the id to undo it by."""
     with planning(root, **options) as opened:
-        change = plan_truncate(opened, log_offset)
+        change = plan_truncation(opened, log_offset)
         return change, change.apply()
 
 

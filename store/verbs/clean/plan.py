@@ -49,7 +49,7 @@ BEFORE_THE_LOG = "ends before the log begins"
 
 
 @takes_path(CLEAN)
-def plan_clean(
+def plan_cleaning(
     opened: OpenedStore,
     *,
     now_ms: int,
@@ -60,6 +60,15 @@ def plan_clean(
     progress: Progress | None = None,
 ) -> Change:
     """Plan the deletions of the broker's cleaning at `now_ms`.
+
+    >>> import tempfile
+    >>> from store import Message, open_store, plan_cleaning
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> with plan_cleaning(root, now_ms=result.store_timestamp_ms) as change:
+    ...     change.is_empty, [verdict["file"] for verdict in change.facts["verdicts"]]
+    (True, ['commitlog/00000000000000000000'])
 
     Units of lost queue files are built from the log before, while it still has their records.
 

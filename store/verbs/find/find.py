@@ -72,8 +72,13 @@ def find(
 ) -> list[StoredMessage]:
     """Finds messages by key, unique key, message id or text, in a damaged store or one segment file.
 
-    >>> [message.queue_offset for message in find("/data/store", "order-4711")]  # doctest: +SKIP
-    [1]
+    >>> import tempfile
+    >>> from store import Message, find, open_store
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello", keys=["order-4711"]))
+    >>> [message.queue_offset for message in find(root, "order-4711")]
+    [0]
 
     Raises BadRequest for a text that no key can be, NotAStore, StoreIOError.
     """

@@ -1,8 +1,4 @@
-from store.verbs.rebuild.behind import ends_in_damage as ends_in_damage
-from store.verbs.rebuild.behind import messages_behind as messages_behind
 from store.verbs.rebuild.local import rebuild_locally as rebuild_locally
-from store.verbs.rebuild.publish import lower_checkpoint as lower_checkpoint
-from store.verbs.rebuild.publish import plan_publish as plan_publish
 from store.verbs.rebuild.publish import staged_files as staged_files
 from store.verbs.rebuild.scope import Rebuild as Rebuild
 from store.verbs.rebuild.scope import RebuildReport as RebuildReport

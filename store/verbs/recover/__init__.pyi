@@ -3,5 +3,4 @@ from store.verbs.recover.checkpoint_review import review_checkpoint as review_ch
 from store.verbs.recover.confirm import describe_unconfirmed as describe_unconfirmed
 from store.verbs.recover.differences import Difference as Difference
 from store.verbs.recover.simulate import SimulatedStart as SimulatedStart
-from store.verbs.recover.simulate import simulate_start as simulate_start
 from store.verbs.recover.start import reads_whole_log as reads_whole_log

@@ -6,18 +6,6 @@
 
 With `rebuild`, queues and index come from store.verbs.recover.from_rebuild, built anew from the whole log.
 What a broker deletes, the plan removes into quarantine.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from store import Message, open_store, plan_recovery
-    >>> root = Path(tempfile.mkdtemp()) / "store"
-    >>> with open_store(root, read_only=False) as store:
-    ...     result = store.put(Message.of("Orders", "hello"))
-    >>> (root / "abort").touch()
-    >>> with plan_recovery(root) as change:
-    ...     change_id = change.apply()
-    >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
-    ('abnormal', 1, 'abort')
 """
 
 from __future__ import annotations
@@ -75,6 +63,18 @@ def plan_recovery(
     progress: Progress | None = None,
 ) -> Change:
     """The whole recovery of a store: of its path, or of one that was opened with an overlay.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from store import Message, open_store, plan_recovery
+    >>> root = Path(tempfile.mkdtemp()) / "store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> (root / "abort").touch()
+    >>> with plan_recovery(root) as change:
+    ...     change_id = change.apply()
+    >>> change.facts["mode"], change.facts["record_count"], change.actions[-1].path.name
+    ('abnormal', 1, 'abort')
 
     as_broker  loses what a broker loses
     every_unit  looks for damage inside of queues, which a broker reads at their ends only

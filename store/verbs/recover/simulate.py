@@ -9,7 +9,7 @@ The files are those that a broker's load leaves, before its start hands over wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,13 +17,16 @@ from store.change.workspace import relative_name
 from store.errors import DamagedFile, StoreError
 from store.files.filesystem import Filesystem
 from store.files.overlay import Overlay
+from store.files.scratch import Scratch
 from store.formats.message import is_queued
 from store.formats.run import Run
 from store.formats.wording import amount
+from store.kernels.native import clock_ms
 from store.layout import StoreLayout, is_topic_folder_name, segment_name
-from store.opened.detect import FoundStore, queue_type_faults
+from store.opened.detect import FoundStore, find_store, make_layout, queue_type_faults, require_store
 from store.opened.missing import Stretch
 from store.opened.opened_store import OpenedStore
+from store.opened.reach import reach_store
 from store.structures.commitlog.scan import Blank, End, scan_segment
 from store.structures.consumequeue.queue_set import QueueKey
 from store.structures.trap import Trap
@@ -71,6 +74,42 @@ class SimulatedStart:
     lost: LossReport = field(default_factory=LossReport)
     traps: list[Trap] = field(default_factory=list)
     unseen: dict[QueueKey, int] = field(default_factory=dict)
+
+
+def simulate(
+    root: str | Path,
+    *,
+    settings: Mapping[str, object] | None = None,
+    clock: Callable[[], int] = clock_ms,
+    compat: str | None = None,
+    mode: str = "auto",
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    fs: Filesystem | None = None,
+) -> SimulatedStart:
+    """Foretell a broker's next start with a store, and write nothing.
+
+    root, settings, clock, compat, scratch, progress and fs are as open_store takes them.
+
+    >>> import tempfile
+    >>> from store import Message, open_store, simulate
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> start = simulate(root, compat="4.9")
+    >>> start.starts, start.log_end == result.log_offset + result.size, start.lost.messages
+    (True, True, 0)
+
+    mode  "normal" and "abnormal" foretell the start after that end; "auto" goes by the abort marker
+
+    Raises NotAStore, UnsupportedFormat, StoreIOError. What keeps the broker from starting is in the answer.
+    """
+    folder, fs = reach_store(root, fs, scratch)
+    layout = make_layout(folder, settings or {}, fs)
+    require_store(layout, fs)
+    found = find_store(layout, settings or {}, fs, compat=compat)
+    with Scratch(scratch) as built:
+        return simulate_start(found, fs, clock, scratch=built.folder, mode=mode, progress=progress)
 
 
 def simulate_start(

@@ -43,7 +43,7 @@ GUARDED_BYTES = 80
 
 
 @takes_path(TRUNCATE)
-def plan_truncate(
+def plan_truncation(
     opened: OpenedStore,
     log_offset: int | None = None,
     *,
@@ -51,6 +51,15 @@ def plan_truncate(
     progress: Progress | None = None,
 ) -> Change:
     """Cuts log, consume queues and index back to `log_offset`, or to the valid end of the whole log.
+
+    >>> import tempfile
+    >>> from store import Message, open_store, plan_truncation
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     first, second = (store.put(Message.of("Orders", text)) for text in ("kept", "cut"))
+    >>> with plan_truncation(root, second.log_offset) as change:
+    ...     change.lost, change.facts["log_end"] == second.log_offset
+    ({'Orders': 1}, True)
 
     force_empty_log  goes on where the log is empty and queues are not; else that is refused
 

@@ -12,7 +12,7 @@ from store.change.change import Change
 from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.verbs.check.check import check_files
-from store.verbs.clean.plan import plan_clean
+from store.verbs.clean.plan import plan_cleaning
 from tests.support.stores import make_store, planning
 
 FAR_FUTURE_MS = 4_000_000_000_000
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 def plan(root: Path, *, apply: bool = False, settings: dict[str, Any] | None = None, **options: Any) -> Change:
     options = {"now_ms": FAR_FUTURE_MS, "reserved_hours": 0, "force": True, **options}
     with planning(root, settings=settings) as opened:
-        change = plan_clean(opened, **options)
+        change = plan_cleaning(opened, **options)
         if apply:
             change.apply()
         return change

@@ -15,7 +15,7 @@ from store import open_store
 from store.change.quarantine import undo
 from store.files.filesystem import Filesystem
 from store.files.lock import AbortMarker
-from store.verbs.clean.plan import plan_clean
+from store.verbs.clean.plan import plan_cleaning
 from tests.runs.power_cuts import FAR_FUTURE_MS, QUEUES, SMALLER, verify
 from tests.support.simulated_disk import Cut, SimulatedDisk
 from tests.support.stores import Clock, planning, recover, text_message, truncate
@@ -90,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
         places, before = self.places(), dict(self.messages)
         with planning(self.root, settings=SMALLER) as opened:
             kept_from = opened.log.segments.files[-1].file_start
-            change_id = plan_clean(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True).apply()
+            change_id = plan_cleaning(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True).apply()
         self.messages = {place: body for place, body in before.items() if places[place] >= kept_from}
         self.undoable = (change_id, before) if change_id is not None else None
 

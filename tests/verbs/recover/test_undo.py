@@ -19,7 +19,7 @@ from store.change.quarantine import interrupted_change, list_quarantine, purge, 
 from store.errors import BadRequest, StoreError, StoreIOError
 from store.files.filesystem import Filesystem
 from store.verbs.check.check import check
-from store.verbs.clean.plan import plan_clean
+from store.verbs.clean.plan import plan_cleaning
 from store.verbs.recover.plan import plan_recovery
 from tests.support.faulty_filesystem import FaultyFilesystem
 from tests.support.golden import ALL, MANIFEST, copy_store, golden
@@ -255,4 +255,4 @@ class TwoDisks(FaultyFilesystem):
 def clean(root: Path) -> Change:
     """A plan that lets go whatever is older than no time at all."""
     with planning(root) as opened:
-        return plan_clean(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True)
+        return plan_cleaning(opened, now_ms=FAR_FUTURE_MS, reserved_hours=0, force=True)

@@ -1,0 +1,133 @@
+"""Plan a rebuild: build the scope's files in a staging folder, for a Change that publishes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from store.change.change import Change
+from store.config import StoreConfig
+from store.files.filesystem import Filesystem
+from store.files.store_reader import StoreReader
+from store.formats.topics import SCHEDULE_TOPIC
+from store.kernels.native import clock_ms
+from store.layout import StoreLayout
+from store.opened.delays import DELAY_LEVELS, describe_inferred_delays, refuse_mixed_delays
+from store.opened.detect import infer_config, require_log
+from store.opened.reach import reach_store
+from store.opened.staged import locked_store, staging
+from store.structures.checkpoint.files import confirmed_offset
+from store.structures.commitlog.scan import VERIFYING, ScanRules
+from store.verbs.rebuild.behind import ends_in_damage, messages_behind
+from store.verbs.rebuild.local import rebuild_locally
+from store.verbs.rebuild.publish import lower_checkpoint, plan_publish
+from store.verbs.rebuild.scope import Rebuild, RebuildReport, RebuildScope
+from store.verbs.recover.confirm import describe_unconfirmed
+
+_Settings = Mapping[str, object]
+WHOLE = RebuildScope()
+
+
+def plan_rebuild(
+    root: str | Path,
+    scope: RebuildScope = WHOLE,
+    *,
+    settings: _Settings | None = None,
+    clock: Callable[[], int] = clock_ms,
+    force_empty_log: bool = False,
+    rebuild: Rebuild | None = None,
+    scratch: Path | None = None,
+    dry_run: bool = False,
+    fs: Filesystem | None = None,
+) -> Change:
+    """Build queues and index of a store anew from its log.
+
+    root, settings, clock, scratch and fs are as open_store takes them.
+
+    >>> import tempfile
+    >>> from store import Message, RebuildScope, open_store, plan_rebuild
+    >>> root = f"{tempfile.mkdtemp()}/store"
+    >>> with open_store(root, read_only=False) as store:
+    ...     result = store.put(Message.of("Orders", "hello"))
+    >>> with plan_rebuild(root, RebuildScope(index=False)) as change:
+    ...     change.facts["message_count"], [row["file"] for row in change.rows()]
+    (1, ['consumequeue/Orders/0/00000000000000000000'])
+
+    force_empty_log  goes on where the log is empty and queues are not; else that is refused
+    rebuild          builds the files in place of this process
+    dry_run          takes no lock, and builds outside of the store
+
+    facts: log_end, stopped_by, message_count, and lost_messages, which no queue shows afterwards.
+    Raises NotAStore, UnsupportedFormat, StoreLocked, DamagedFile, StoreIOError.
+    """
+    given = settings or {}
+    folder, fs = reach_store(root, fs, scratch, to_change=not dry_run)
+    with ExitStack() as until_planned:
+        layout, fs = until_planned.enter_context(locked_store(folder, given, fs, take=not dry_run))
+        staged = until_planned.enter_context(staging(layout, fs, "rebuild", dry_run=dry_run, scratch=scratch))
+        if not force_empty_log:
+            require_log(layout, fs)
+        files = StoreReader(str(layout.root), fs, layout.commitlogs_elsewhere)
+        files.check_is_store()
+        if "mappedFileSizeCommitLog" in given and not force_empty_log:
+            files.check_segment_sizes(StoreConfig().with_settings(given).mapped_file_size_commit_log)
+        scope = replace(scope, confirmed=confirmed_offset(files))
+        config = infer_config(layout, given, fs)
+        made = (rebuild or _local(layout, clock, fs))(staged, config, scope, VERIFYING)
+        change = _publish(layout, config, scope, staged, fs, given)
+        has_log = bool(files.segments())
+        lower_checkpoint(change, layout, config, scope, is_log_empty=not has_log)
+        change.lost = messages_behind(files, scope, made.log_end) if has_log else _shown(layout, given, fs, scope)
+        _describe(change, made, files, scope)
+        change.until_closed.push(until_planned.pop_all())
+    return change
+
+
+def _local(layout: StoreLayout, clock: Callable[[], int], fs: Filesystem) -> Rebuild:
+    def build(staged: Path, config: StoreConfig, scope: RebuildScope, rules: ScanRules) -> RebuildReport:
+        elsewhere = layout.commitlogs_elsewhere
+        return rebuild_locally(
+            str(layout.root), staged, config, scope, clock=clock, fs=fs, commitlogs=elsewhere, rules=rules
+        )
+
+    return build
+
+
+def _publish(
+    layout: StoreLayout, config: StoreConfig, scope: RebuildScope, staged: Path, fs: Filesystem, given: _Settings
+) -> Change:
+    """The Change of the staged files; refuses delayed queues whose delays may not be the broker's."""
+    change = plan_publish(layout.root, staged, scope, fs)
+    in_rocksdb = scope.queues and scope.topic in (None, SCHEDULE_TOPIC) and config.queues_in_rocksdb
+    if in_rocksdb or change.publishes_below(layout.consumequeue / SCHEDULE_TOPIC):
+        change.remarks += describe_inferred_delays(config, given)
+        if DELAY_LEVELS not in given:
+            refuse_mixed_delays(layout, fs)
+    return change
+
+
+def _describe(change: Change, made: RebuildReport, files: StoreReader, scope: RebuildScope) -> None:
+    change.notes += made.findings
+    if ends_in_damage(files, made.log_end):
+        change.notes.append(f"queues and index are built up to log offset {made.log_end}: {made.stopped_by}")
+    change.remarks += describe_unconfirmed(scope.confirmed or 0, made.log_end, only_confirmed=True)
+    change.facts = {
+        "lost_messages": sum(change.lost.values()),
+        "log_end": made.log_end,
+        "stopped_by": made.stopped_by,
+        "message_count": made.record_count,
+    }
+
+
+def _shown(layout: StoreLayout, settings: _Settings, fs: Filesystem, scope: RebuildScope) -> dict[str, int]:
+    """The messages, by topic, that queues of the scope show beside an empty log."""
+    from store.verbs.info import look_at_store
+
+    counts: Counter[str] = Counter()
+    for queue in look_at_store(layout, settings, fs).queues if scope.queues else ():
+        if scope.wants((queue.topic, queue.queue_id)):
+            counts[queue.topic] += queue.max_offset - queue.min_offset
+    return dict(sorted(counts.items()))
