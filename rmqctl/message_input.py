@@ -35,11 +35,6 @@ _ECHOED = 40
 """Characters of a value that a message about it repeats."""
 
 
-def parse_message(line: str | bytes, default_topic: str | None, now_ms: int) -> Message:
-    """A message from one line of JSON."""
-    return parse_stored(line, default_topic, now_ms)[0]
-
-
 class StoredLine(NamedTuple):
     """The message of one line, its store time if named, and `crc_ok`."""
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from rmqctl.message_input import parse_message
+from rmqctl.message_input import parse_stored
 from store.config import parse_delay_levels, parse_hours, read_broker_conf
 from store.engine.open import open_store
 from store.errors import StoreError
@@ -152,7 +152,7 @@ READERS: dict[str, Reader] = {
         text(parse_fastjson), seeds('{"offsetTable":{"T@g":{0:12,1:3}}}', "[1,{2:3}]"), (ValueError, StoreError)
     ),
     "put --from": Reader(
-        lambda data: parse_message(data, "T", 5),
+        lambda data: parse_stored(data, "T", 5),
         seeds('{"topic":"T","body_text":"x","keys":["a"]}'),
         (ValueError, StoreError),
     ),

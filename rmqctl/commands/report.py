@@ -22,7 +22,7 @@ EXAMPLES = ("rmqctl --store /data/store report --html /tmp/store.html",)
 EXIT_CODES = {1: "The report was written, and something is wrong with the store."}
 FILES = ("commitlog", "consumequeue", "index", "checkpoint", "config")
 SEE_ALSO = ("doctor", "simulate", "usage", "timeline", "lag")
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1000, 60_000, 3_600_000, 86_400_000
+SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 
 
 def run(

@@ -48,10 +48,6 @@ class StoreLock:
         self._descriptor: Descriptor | None = None
         self._identity = (0, 0)
 
-    @property
-    def is_held(self) -> bool:
-        return self._descriptor is not None
-
     def acquire(self) -> None:
         """Takes the lock or raises at once; creates the file if needed. Taking it twice is fine."""
         if self._descriptor is not None:

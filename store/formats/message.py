@@ -58,7 +58,7 @@ assert (MESSAGE_MAGIC_V1_SIGNED, MESSAGE_MAGIC_V2_SIGNED) == (-626843481, -62684
 assert BLANK_MAGIC_SIGNED == -875286124
 
 # Places of the fields that stand before the first host.
-MAGIC_AT, BODY_CRC_AT, QUEUE_ID_AT, FLAG_AT, QUEUE_OFFSET_AT = 4, 8, 12, 16, 20
+MAGIC_AT, FLAG_AT, QUEUE_OFFSET_AT = 4, 16, 20
 LOG_OFFSET_AT, SYS_FLAG_AT, BORN_TIMESTAMP_AT, BORN_HOST_AT = 28, 36, 40, 48
 
 # Everything up to and including the body size, for each pair of host sizes.

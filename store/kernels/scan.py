@@ -84,7 +84,6 @@ assert SCHEDULE_TOPIC_SIZE == 19
 
 # What a scan leaves in `state`.
 NEXT_POSITION, OUTCOME, REASON, SIZE = range(4)
-STATE_SIZE = 8
 
 _PREFETCH_RECORDS = 6
 _LINE_SIZE = 64

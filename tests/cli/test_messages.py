@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqctl.message_input import parse_message
+from rmqctl.message_input import parse_stored
 from rmqctl.messages import MessageRows
 from rmqctl.output import Format
 from rmqctl.show import printable
@@ -44,7 +44,7 @@ def stored(message: Message) -> StoredMessage:
 
 def to_json_and_back(message: Message, *, stored_body: bool = False) -> Message:
     rows = MessageRows(None, Format.JSONL, stored=stored_body, warn=lambda text: None)
-    return parse_message(json.dumps(rows.row(stored(message))), None, NOW_MS)
+    return parse_stored(json.dumps(rows.row(stored(message))), None, NOW_MS).message
 
 
 hosts = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))

@@ -47,12 +47,12 @@ class Soundness:
         acquire, release = StoreLock.acquire, StoreLock.release
 
         def acquire_and_look(lock: StoreLock) -> None:
-            if not lock.is_held:
+            if lock._descriptor is None:
                 self._look(lock.path.parent)
             acquire(lock)
 
         def release_and_look(lock: StoreLock) -> None:
-            was_held = lock.is_held
+            was_held = lock._descriptor is not None
             release(lock)
             root = lock.path.parent
             if was_held and type(lock._fs) is Filesystem and root in self._before:

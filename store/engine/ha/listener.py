@@ -131,11 +131,6 @@ class Listener:
         with self._lock:
             return len(self._peers)
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether stop() was called."""
-        return self._ending.is_set()
-
     def start(self) -> None:
         """Accept from here on."""
         for thread in self._threads:

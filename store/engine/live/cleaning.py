@@ -30,8 +30,6 @@ from store.verbs.clean.expired import expired_queue_files
 from store.verbs.clean.rules import Retention, SegmentAge, find_trigger, judge_segments
 
 FIRST_RUN_MS = 60_000
-MANUAL_RUNS = 20
-"""Passes after an administrator's command."""
 
 
 class CleanCommitLogService:
@@ -43,7 +41,6 @@ class CleanCommitLogService:
     def __init__(self, opened: OpenedStore, flags: RunningFlags, dispatched_to: Callable[[], int]) -> None:
         self._opened, self._flags, self._dispatched_to = opened, flags, dispatched_to
         self._retention = Retention.of(opened.config, opened.line)
-        self._manual_runs = 0
         self._hanging: MappedFile | None = None
         self._stopping = threading.Event()
         self.deleted: list[str] = []
@@ -53,10 +50,6 @@ class CleanCommitLogService:
         """End a pass behind the segment that it is at."""
         self._stopping.set()
 
-    def delete_manually(self) -> None:
-        """Let the next passes delete without regard to hour and space (executeDeleteFilesManually)."""
-        self._manual_runs = MANUAL_RUNS
-
     def run(self) -> int:
         """Make one pass; gives the number of deleted segments."""
         if self._hanging is not None:
@@ -65,9 +58,8 @@ class CleanCommitLogService:
 
     def _expired(self) -> deque[MappedFile]:
         log_used, queues_used = self._look_at_space()
-        by_hand, self._manual_runs = self._manual_runs > 0, max(0, self._manual_runs - 1)
         now_ms = self._opened.clock()
-        trigger = find_trigger(self._retention, now_ms, log_used, queues_used, by_hand=by_hand)
+        trigger = find_trigger(self._retention, now_ms, log_used, queues_used)
         if not trigger.is_on:
             return deque()
         segments = self._opened.log.segments.files

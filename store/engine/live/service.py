@@ -54,10 +54,6 @@ class ServiceThread(ABC):
         self._alarm.acquire()
         self._thread = threading.Thread(target=self._run, name=type(self).__name__)
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
-
     def start(self) -> None:
         self._thread.start()
 

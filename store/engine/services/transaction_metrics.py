@@ -52,10 +52,6 @@ class TransactionMetrics:
             self._version.move(now_ms)
             self._is_changed = True
 
-    def count_of(self, topic: str) -> int:
-        """The open halves of a real topic."""
-        return self._counts.get(topic, (0, 0))[0]
-
     def persist(self) -> None:
         """Write the file where a count changed."""
         with self._lock:

@@ -228,7 +228,7 @@ def test_the_stop_lets_a_request_under_way_be_answered() -> None:
         made.listener.stop(before_end)
         made.listener.stop(lambda: steps.append("twice"))
         assert (client.recv(1), client.recv(1), steps) == (WORK, b"", ["none is accepted"])
-        assert made.listener.is_ending
+        assert made.listener._ending.is_set()
         with pytest.raises(OSError):
             socket.create_connection(made.address, 1)
 

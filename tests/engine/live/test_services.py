@@ -118,7 +118,7 @@ def test_a_timed_flusher_is_not_woken_by_commits_but_by_the_stop() -> None:
     service.start()
     service.wakeup()
     service.stop()
-    assert not service.is_running
+    assert not service._thread.is_alive()
     assert queue.asked[-1] == 0
 
 

@@ -168,23 +168,6 @@ def test_the_emptiest_folder_of_the_log_counts_and_then_the_queues(
     assert (RunningFlag.DISK_FULL in flags) == is_flagged
 
 
-def test_an_administrators_command_is_good_for_the_next_twenty_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def trigger(*_: Any, by_hand: bool) -> Any:
-        asked.append(by_hand)
-        return SimpleNamespace(is_on=False)
-
-    monkeypatch.setattr(live, "find_trigger", trigger)
-    service, _, _, _ = log_service()
-    service._opened.clock = lambda: 0
-    service.run()
-    service.delete_manually()
-    for _ in range(22):
-        service.run()
-    assert asked == [False] + [True] * 20 + [False] * 2
-
-
 def test_there_is_a_pause_of_its_milliseconds_between_two_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     service, _, _, _ = log_service()
     service._opened.config = StoreConfig(delete_commit_log_files_interval=250)
