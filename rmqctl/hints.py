@@ -159,6 +159,7 @@ NEXT = {
     "loses-intact": SALVAGE,
     "loses-damaged": "recover",
     "deleted-unconsumed": "lag",
+    "unknown-topic": "info",
     "placeholder": "get {0} --queue {1} --offset {2}",
     "restore-table": "config check",
     "write-table": "config check",

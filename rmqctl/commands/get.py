@@ -266,7 +266,7 @@ class _Reading:
 
         chosen  which messages
         """
-        return cls(session, opened, opened.messages(*queue, start, **chosen), rows, queue)
+        return cls(session, opened, opened.messages(*queue, start, must_exist=False, **chosen), rows, queue)
 
     def result(self) -> Result:
         """The messages as they come, and the facts about them when all have."""

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from store.errors import DamagedRecord
+from store.errors import BadRequest, DamagedRecord, quoted
 from store.formats.message import INNER_BATCH, StoredMessage
 from store.structures.get_result import GetResult, GetStatus, MessageFilter
 
@@ -123,6 +123,14 @@ class MessageReader(ABC):
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of a queue's first message; 0 for an unknown queue."""
 
+    @abstractmethod
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset that a queue's next message gets; 0 for an unknown queue."""
+
+    @abstractmethod
+    def queue_ids(self, topic: str) -> list[int]:
+        """The ids of a topic's queues."""
+
     def messages(
         self,
         topic: str,
@@ -134,6 +142,7 @@ class MessageReader(ABC):
         one_call: bool = False,
         only_sound: bool = False,
         outer: bool = False,
+        must_exist: bool = True,
     ) -> MessageIterator:
         """Iterates over messages of one queue from a queue offset (default: its first) to the queue's end.
 
@@ -145,8 +154,17 @@ class MessageReader(ABC):
         ...         store.catch_up()
         ...         [message.body for message in store.messages("T", 0, start=1)]
         [b'message 1', b'message 2']
+
+        must_exist  BadRequest for a topic without queues, with the code "unknown-topic"; False reads nothing of it
         """
         call = self.get if one_call else self._read_on
+        # A queue whose files are lost is built when it is asked for.
+        if must_exist and not self.max_offset(topic, queue_id) and not self.queue_ids(topic):
+            raise BadRequest(
+                f"no topic is called {quoted(topic)}",
+                hint="topics() lists those that have queues",
+                code="unknown-topic",
+            )
         first = self.min_offset(topic, queue_id) if start is None else start
         return MessageIterator(
             lambda offset, count: call(topic, queue_id, offset, count, message_filter),

@@ -36,6 +36,19 @@ def test_it_stops_at_max_count_and_goes_on_from_there(store: MessageStore) -> No
     assert [message.queue_offset for message in reader] == [15, 16]
 
 
+@pytest.mark.parametrize("start", [None, 0, 7])
+def test_a_topic_without_queues_is_refused_by_name(start: int | None, store: MessageStore) -> None:
+    with pytest.raises(BadRequest, match="no topic is called 'None'; topics") as caught:
+        store.messages("None", 0, start)
+    assert caught.value.code == "unknown-topic"
+
+
+def test_a_queue_that_its_topic_lacks_and_a_topic_that_may_come_are_empty(store: MessageStore) -> None:
+    for reader in (store.messages("T", 7), store.messages("None", 0, must_exist=False)):
+        assert list(reader) == []
+        assert (reader.status, reader.next_offset) == (GetStatus.NO_MESSAGE_IN_QUEUE, 0)
+
+
 def test_one_call_has_the_limits_of_a_broker_call(store: MessageStore) -> None:
     assert [message.queue_offset for message in store.messages("T", 0, start=15, one_call=True)] == [15, 16, 17, 18, 19]
 
@@ -46,7 +59,6 @@ def test_one_call_has_the_limits_of_a_broker_call(store: MessageStore) -> None:
         ("T", 0, "none", GetStatus.NO_MATCHED_MESSAGE, 100),
         ("T", 100, None, GetStatus.OFFSET_OVERFLOW_ONE, 100),
         ("T", 200, None, GetStatus.OFFSET_OVERFLOW_BADLY, 100),
-        ("None", 0, None, GetStatus.NO_MESSAGE_IN_QUEUE, 0),
     ],
 )
 def test_without_a_message_the_status_says_why(

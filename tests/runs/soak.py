@@ -200,7 +200,7 @@ class Soak:
                     client.wait_for_message("T", queues[0], self._read_to.get(queues[0], 0), HOLD_MS)
 
     def _read_queue(self, client: StoreClient, queue_id: int) -> None:
-        reader = client.messages("T", queue_id, start=self._read_to.get(queue_id, 0), max_count=2000)
+        reader = client.messages("T", queue_id, start=self._read_to.get(queue_id, 0), max_count=2000, must_exist=False)
         # All or none: a connection that is lost in between is read again from the same place.
         found = [_number(message.body) for message in reader]
         self.read.setdefault(queue_id, []).extend(found)

@@ -55,7 +55,7 @@ class Transactions:
 
     def ops(self) -> list[bytes]:
         self.store.catch_up()
-        return [one.body for one in self.store.messages(OP_TOPIC, 0)]
+        return [one.body for one in self.store.messages(OP_TOPIC, 0, must_exist=False)]
 
     def states(self) -> dict[str | None, str]:
         self.store.catch_up()

@@ -106,6 +106,15 @@ def test_gets_answer_as_in_the_owners_process(served: ServedStore, client: Store
     assert client.offset_by_time("T", 0, 0) == served.offset_by_time("T", 0, 0)
 
 
+def test_a_topic_without_queues_is_refused_as_in_the_owners_process(served: ServedStore, client: StoreClient) -> None:
+    errors = []
+    for store in (served, client):
+        with pytest.raises(BadRequest) as caught:
+            store.messages("None", 0)
+        errors.append((str(caught.value), caught.value.code))
+    assert errors == [("no topic is called 'None'; topics() lists those that have queues", "unknown-topic")] * 2
+
+
 def test_a_group_that_gets_is_counted(client: StoreClient) -> None:
     client.put(text_message(1))
     assert client.wait_for_message("T", 0, 0, WAIT_MS)
