@@ -210,7 +210,7 @@ class QueueView(ConsumeQueueStore):
             queue.correct_min_offset(self._log.start)
             if repair.first_address is not None and repair.queue.files.first in repair.created.values():
                 queue.begin_at(max(queue.min_offset, repair.first_queue_offset))
-            if queue.files.files or self._fs.exists(self.queue_folder(*key)):
+            if queue.files.files or queue.max_offset or self._fs.exists(self.queue_folder(*key)):
                 self._queues[key] = queue
             else:
                 self._absent.add(key)

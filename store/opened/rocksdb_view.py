@@ -76,7 +76,8 @@ class RocksQueueView(QueueView):
                 self._give_up(error)
                 queue = self._new_queue(*key)
             else:
-                queue.oldest, trusted = database.oldest.get(key), database.checkpoint
+                queue.oldest, queue.newest = database.oldest.get(key), database.newest.get(key)
+                trusted = database.checkpoint
         if queue.max_physic_offset >= self._log.stop:
             queue.truncate_dirty_logic_files(self._log.stop)
         tail = max(trusted, queue.built_to, self._log.start)

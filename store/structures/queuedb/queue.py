@@ -30,11 +30,18 @@ class RocksQueue(BatchConsumeQueue):
 
     `max_physic_offset` is the log offset of the newest unit's record.
 
-    oldest  the place that the database remembers as the queue's beginning, where it does
+    oldest, newest  the places that the database remembers as the queue's beginning and its newest unit, where it does
     """
 
     oldest: Place | None = None
+    newest: Place | None = None
     _known: tuple[int, BatchUnitArray, Int64Array] | None = None
+
+    @property
+    def max_offset(self) -> int:
+        """Give the queue offset behind the newest unit, also where that has expired."""
+        known = super().max_offset
+        return known if known or self.newest is None else self.newest.queue_offset + 1
 
     def correct_min_offset(self, min_log_offset: int) -> None:
         """Moves the queue's beginning as the broker does when it is asked for it."""

@@ -259,3 +259,5 @@ def test_ends_of_expired_queues_that_a_damaged_database_loses_are_said_or_told_b
     log_start = StoreReader(str(root)).segments()[0].number
     ends = {one.topic: (one.min_offset, one.max_offset) for one in queue_ends(StoreReader(str(root)), log_start)}
     assert ends.get("Old", (0, 0)) == (next_offset, next_offset)
+    with open_store(root) as store:
+        assert (store.min_offset("Old", 0), store.max_offset("Old", 0)) == (next_offset, next_offset)
