@@ -28,9 +28,19 @@ from rmqctl.result import Result
 # Typer exports no base class of the errors that parsing raises, but one of them, whose ancestors it is among.
 USAGE_ERROR = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
+
+class Application(RootGroup):
+    """The application. Run as a script, or by typer.testing, it answers with rmqctl's exit codes."""
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> object:
+        if not standalone_mode:
+            return super().main(*arguments, standalone_mode=False, **extra)  # type: ignore[misc]
+        sys.exit(main(*arguments, *([extra["args"]] if "args" in extra else [])))
+
+
 app = typer.Typer(
     name="rmqctl",
-    cls=RootGroup,
+    cls=Application,
     help="Look into, repair and query the store of a RocketMQ broker, on its disk.",
     epilog="\b\nExamples:\n"
     "  rmqctl --store /data/store recover --abnormal --dry-run\n"

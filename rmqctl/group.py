@@ -7,7 +7,6 @@ the modules for their first lines, and reads no parameters.
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +134,7 @@ class SubGroup(_TakesGlobals, CommandGroup):
 
 
 class RootGroup(CommandGroup):
-    """The application. Run as a script, or by typer.testing, it answers with rmqctl's exit codes."""
+    """The commands of the application."""
 
     def __init__(self, *, commands: Any = None, **attributes: Any) -> None:
         places = {place.path.split()[0]: place for place in COMMANDS}
@@ -145,13 +144,6 @@ class RootGroup(CommandGroup):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         _refuse_second_store(self, ctx, args)
         return super().parse_args(ctx, args)
-
-    def main(self, *arguments: Any, standalone_mode: bool = True, **extra: Any) -> object:
-        if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **extra)  # type: ignore[misc]
-        from rmqctl.app import main
-
-        sys.exit(main(*arguments, *([extra["args"]] if "args" in extra else [])))
 
 
 def _summaries(places: Mapping[str, CommandPlace]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import re
 import sys
 import tokenize
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +26,9 @@ PACKAGES = ("store", "rmqctl")
 MOST_LINES = 50
 MOST_FIRST_LINE = 100
 MOST_LOOSE_MODULES = 8
+MOST_MODULE_LINES = 400
+MOST_PARAMETERS = 8
+MAY_TAKE_MORE = ("rmqctl/commands/", "rmqctl/options.py", "store/kernels/")
 
 CLAUSE = re.compile(r"\b(what|which|whoever|whatever)\b", re.IGNORECASE)
 PICTURE = re.compile(r"\b(lies|stands|told|walks up to|gone|somebody|nobody|its life|neighbours?|strangers?)\b")
@@ -107,12 +110,44 @@ def any_in_signatures(module: Module) -> Iterator[Offence]:
             yield Offence(module.file, node.lineno, node.name)
 
 
+def long_modules(module: Module) -> Iterator[Offence]:
+    """A module of more than 400 lines."""
+    length = len(module.text.splitlines())
+    if length > MOST_MODULE_LINES:
+        yield Offence(module.file, length, f"the module has {length} lines")
+
+
+def many_parameters(module: Module) -> Iterator[Offence]:
+    """Functions of more than eight parameters outside of commands, option lists and kernels; self counts not."""
+    if module.file.startswith(MAY_TAKE_MORE):
+        return
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            every = (*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg)
+            names = [one.arg for one in every if one]
+            count = len(names) - (names[:1] in (["self"], ["cls"]))
+            if count > MOST_PARAMETERS:
+                yield Offence(module.file, node.lineno, f"{node.name} takes {count} parameters")
+
+
+def circles(module: Module) -> Iterator[Offence]:
+    """A module that imports itself through others, at its top or in a function."""
+    graph, name = module_imports(), _dotted(module)
+    for other in sorted(graph[name]):
+        if _reaches(graph, graph[other], name):
+            yield Offence(module.file, 1, f"imports {other}, which leads back to it")
+
+
 RULES: dict[str, Callable[[Module], Iterator[Offence]]] = {
     "first-lines": first_lines,
     "pictures": pictures,
     "steps": steps,
     "long-functions": long_functions,
     "any-in-signatures": any_in_signatures,
+    "long-modules": long_modules,
+    "many-parameters": many_parameters,
+    "circles": circles,
 }
 
 
@@ -148,6 +183,16 @@ def too_many(rule: str) -> list[str]:
     ]
 
 
+@cache
+def module_imports() -> dict[str, set[str]]:
+    """The modules of the packages that each one imports."""
+    trees = {_dotted(module): module.tree for module in modules()}
+    return {
+        name: {_known(one, trees) for one in _names_imported(tree)} & trees.keys() - {name}
+        for name, tree in trees.items()
+    }
+
+
 def room_imports() -> set[tuple[str, str]]:
     """Which room of store/ imports which, without what follows from others: a -> c where a -> b -> c."""
     edges: dict[str, set[str]] = {}
@@ -164,10 +209,27 @@ def picture() -> str:
     return f"```mermaid\ngraph TD\n{arrows}```"
 
 
-def _rooms_of(tree: ast.Module) -> set[str]:
+def _dotted(module: Module) -> str:
+    return module.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _known(name: str, trees: Collection[str]) -> str:
+    """The module of an imported name: itself, or where it is defined."""
+    return name if name in trees else name.rpartition(".")[0]
+
+
+def _names_imported(tree: ast.Module) -> Iterator[str]:
+    for node in _imports(tree):
+        yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
     for_types = {id(n) for node in ast.walk(tree) if _is_for_types(node) for n in ast.walk(node)}
-    imports = (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and id(n) not in for_types)
-    return {_room_of(n.module.split(".")) for n in imports if n.module}
+    return (n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module and id(n) not in for_types)
+
+
+def _rooms_of(tree: ast.Module) -> set[str]:
+    return {_room_of((node.module or "").split(".")) for node in _imports(tree)}
 
 
 def _is_for_types(node: ast.AST) -> bool:
