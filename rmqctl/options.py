@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "~/store"
 _SUFFIXES = ("", "K", "M", "G")
-_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)(?:iB)?(?:/s)?", re.IGNORECASE)
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)(?:iB)?(?:/s)?", re.IGNORECASE | re.ASCII)
 
 
 class Color(StrEnum):

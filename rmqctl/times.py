@@ -9,7 +9,7 @@ LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, beyond which Python knows no dates."""
 _ACCEPTED = "write epoch milliseconds, ISO 8601 (2026-11-21T04:00:00Z) or -15m, -2h, -3d"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-_RELATIVE = re.compile(r"([+-])(\d+)(ms|[smhdw])")
+_RELATIVE = re.compile(r"([+-])(\d+)(ms|[smhdw])", re.ASCII)
 
 
 def parse_time(text: str, now_ms: int) -> int:

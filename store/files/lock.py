@@ -26,6 +26,7 @@ from typing import Self
 
 from store.errors import StoreIOError, StoreLocked
 from store.files.filesystem import Descriptor, Filesystem, os_errors
+from store.layout import parse_whole_number
 
 LOCK_CONTENT = b"lock"
 LOCKED_BYTES = 1
@@ -162,7 +163,7 @@ class AbortMarker:
     def process_id(self) -> int | None:
         """The process id a 5.x broker left in the marker, or None."""
         text = self._fs.read_file(self.path).strip() if self.exists() else b""
-        return int(text) if text.isdigit() else None
+        return parse_whole_number(text.decode("utf-8", "replace"))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

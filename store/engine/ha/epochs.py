@@ -20,9 +20,10 @@ from typing import NamedTuple
 from store.errors import DamagedFile
 from store.files.filesystem import Filesystem
 from store.formats.java import crc32
+from store.layout import parse_whole_number
 
 FILE_NAME = "epochFileCheckpoint"
-_LINE = re.compile(r"(\d{1,10})-(\d{1,19})")
+_LINE = re.compile(r"(\d{1,10})-(\d{1,19})", re.ASCII)
 
 
 class Epoch(NamedTuple):
@@ -86,14 +87,15 @@ def encode_epochs(entries: Sequence[Epoch]) -> bytes:
 def decode_epochs(data: bytes) -> list[Epoch]:
     """The entries of a file; ValueError where count, CRC or a line is wrong."""
     parts = data.split(b"\n", 2)
-    if len(parts) < 3 or not (parts[0].isdigit() and parts[1].isdigit()):
+    count, stored_crc = [*(parse_whole_number(part.decode("utf-8", "replace")) for part in parts[:2]), None, None][:2]
+    if len(parts) < 3 or count is None or stored_crc is None:
         raise ValueError("no count and CRC in the first two lines")
-    if int(parts[1]) not in (0, crc32(parts[2])):
-        raise ValueError(f"the lines have the CRC {crc32(parts[2])}, the second line says {int(parts[1])}")
+    if stored_crc not in (0, crc32(parts[2])):
+        raise ValueError(f"the lines have the CRC {crc32(parts[2])}, the second line says {stored_crc}")
     found = [_LINE.fullmatch(line) for line in parts[2].decode("utf-8", "replace").splitlines()]
     entries = [Epoch(int(match[1]), int(match[2])) for match in found if match is not None]
-    if len(entries) != len(found) or len(entries) != int(parts[0]):
-        raise ValueError(f"{len(entries)} of {len(found)} lines are epochs, the first line says {int(parts[0])}")
+    if len(entries) != len(found) or len(entries) != count:
+        raise ValueError(f"{len(entries)} of {len(found)} lines are epochs, the first line says {count}")
     return entries
 
 

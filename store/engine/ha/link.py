@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 
 from store.engine.ha.protocol import HEADER, HOUSEKEEPING_INTERVAL_S, MOST_FRAME_BYTES, REPORT, FrameHeader
 from store.errors import BadRequest, LinkLost, ReplicationError, StoreIOError
+from store.layout import parse_whole_number
 
 CONNECT_TIMEOUT_S = 5.0
 _RECEIVE_BUFFER_BYTES = 4 << 20
@@ -37,9 +38,10 @@ class Address(NamedTuple):
         """Read HOST:PORT or [IPV6]:PORT; BadRequest for another text."""
         host, _, port = text.rpartition(":")
         bare = host.removeprefix("[").removesuffix("]")
-        if not bare or not (port.isascii() and port.isdigit()) or not int(port) < 1 << 16:
+        number = parse_whole_number(port)
+        if not bare or number is None or not number < 1 << 16:
             raise BadRequest(f"an address is HOST:PORT, not {text[:80]!r}")
-        return cls(bare, int(port))
+        return cls(bare, number)
 
     def listen(self) -> socket.socket:
         """Listen here, at a free port for port 0; StoreIOError where that is not possible."""

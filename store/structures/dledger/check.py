@@ -21,6 +21,7 @@ from store.files.filesystem import Filesystem
 from store.files.store_reader import StoreReader
 from store.files.stored_segment import StoredSegment
 from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
+from store.formats.java import parse_long
 from store.formats.run import Int64Array, Run
 from store.layout import StoreLayout
 from store.structures.checked import CheckedStore
@@ -196,7 +197,7 @@ class _Check:
             path = f"{self.name}/{file}"
             for line in bytes(self.files.read(path)).splitlines() if self.files.file_at(path) is not None else ():
                 name, _, value = line.decode("utf-8", "replace").partition("=")
-                if name not in names or (names[name] and not value.removeprefix("-").isdecimal()):
+                if name not in names or (names[name] and parse_long(value) is None):
                     detail = f"a line that no member writes: {line.decode('utf-8', 'replace')!r}"
                     yield Finding(DLEDGER_STATE, self.files.name_of(path), 0, detail=detail)
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from store.files.store_reader import StoredFile, StoreReader
 from store.formats.dledger import DLEDGER_HEADER, NEWER_MAGICS
+from store.formats.java import parse_long
 from store.formats.run import Run
 from store.formats.sets import is_in
 
@@ -83,8 +84,7 @@ def _pairs(files: StoreReader, path: str) -> dict[str, str]:
 
 
 def _number(pairs: dict[str, str], name: str) -> int | None:
-    text = pairs.get(name, "").strip()
-    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
+    return parse_long(pairs.get(name, "").strip())
 
 
 def start_faults(index_files: Sequence[StoredFile], data_files: Sequence[StoredFile]) -> Iterator[tuple[str, str]]:

@@ -106,7 +106,7 @@ def _epochs(path: str, text: str) -> Iterator[StateLine]:
 def _identity(path: str, text: str) -> Iterator[StateLine]:
     wanted = 4 if path.endswith(TEMPORARY_IDENTITY) else 3
     parts = text.strip().split("#")
-    is_right = len(parts) == wanted and parts[2].removeprefix("-").isdigit() and all(parts)
+    is_right = len(parts) == wanted and parse_long(parts[2]) is not None and all(parts)
     fault = "" if is_right else f"{len(parts)} parts between # instead of {wanted}: the broker asks for a new id"
     yield StateLine(path, "identity", text.strip(), fault)
 
@@ -114,7 +114,7 @@ def _identity(path: str, text: str) -> Iterator[StateLine]:
 def _pairs(path: str, text: str) -> Iterator[StateLine]:
     for line in text.splitlines():
         name, sign, value = line.partition("=")
-        is_right = bool(sign) and (name == "voteLeader" or value.removeprefix("-").isdigit())
+        is_right = bool(sign) and (name == "voteLeader" or parse_long(value) is not None)
         yield StateLine(path, name, value, "" if is_right else "no name and number")
 
 
